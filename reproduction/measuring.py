@@ -1,10 +1,10 @@
 """What a point's packets, its op log and its critical path show, for claims and for explanations.
 
-Utilisation comes from captured packets, never from the agents' logs. A capture file is read as a stream, once, and kept as columns in
-the cache (gradwire/analysis/packets/captures.py). Only points whose verdict is valid are read: it has compared the packets with the
-port's counters and the plan's messages, and the times of iterations by packets alone with those of the logs
-(gradwire/analysis/verdict/packet_checks.py). What a rank received and computed over time is in the op log. The critical path explains
-claims that no function of their paper does.
+Utilisation comes from captured packets, never from the agents' logs. A capture file is read as a stream, once, and
+kept as columns in the cache (gradwire/analysis/packets/captures.py). Only points whose verdict is valid are read: it
+has compared the packets with the port's counters and the plan's messages, and the times of iterations by packets alone
+with those of the logs (gradwire/analysis/verdict/packet_checks.py). What a rank received and computed over time is in
+the op log. The critical path explains claims that no function of their paper does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ CAUSE = "Where the time goes, by the critical path"
 
 
 def capture_of(point: PointEvidence, host: str = "h1") -> Capture:
-    """What was captured at a host's port. Raises NoEvidence where nothing was, and where the point's verdict is not valid."""
+    """What was captured at a host's port. Raises NoEvidence where nothing was, and where the point's verdict is not
+    valid."""
     name = describe(dict(point.parameters))
     if point.result is None or point.folder is None:
         raise NoEvidence(f"{name}: was only compiled, so it has no packets")
@@ -48,7 +49,8 @@ def capture_of(point: PointEvidence, host: str = "h1") -> Capture:
 
 
 def use_of_port(point: PointEvidence, bin_s: float, host: str = "h1") -> Utilisation:
-    """Both directions of a host's port, in bins over all measured iterations. Raises NoEvidence as `capture_of` does."""
+    """Both directions of a host's port, in bins over all measured iterations. Raises NoEvidence as `capture_of`
+    does."""
     capture, record = capture_of(point, host), point.record()
     edges_ns = iteration_ends_ns(point.plan(), point.log(), record.iterations)[record.warmup :]
     return utilisation(capture.packets, point.fabric.rate_bps, edges_ns[0] / 1e9, edges_ns[-1] / 1e9, bin_s)
@@ -62,7 +64,8 @@ def carries_data(plan: Plan, capture: Capture) -> Bool:
 
 @dataclass(frozen=True)
 class Spans:
-    """Times during which something went on, in nanoseconds of the run's clock, and how much of it: bytes, or nanoseconds of computation."""
+    """Times during which something went on, in nanoseconds of the run's clock, and how much of it: bytes, or
+    nanoseconds of computation."""
 
     start_ns: Int64
     end_ns: Int64
@@ -107,7 +110,8 @@ def begin_ns(plan: Plan, log: OpLog, rank: int, iteration: int) -> int:
 
 
 def forward_wait_s(plan: Plan, log: OpLog, rank: int, iteration: int, forward_s: float) -> float:
-    """How long a worker waits before and within its forward pass: for parameters, as nothing else stands in its way."""
+    """How long a worker waits before and within its forward pass: for parameters, as nothing else stands in its
+    way."""
     busy = computed(plan, log, rank, iteration)
     by_start = np.argsort(busy.start_ns, kind="stable")
     done_s = np.cumsum(busy.amount[by_start]) / 1e9

@@ -46,15 +46,15 @@ class PrintedCell:
 
     def __post_init__(self) -> None:
         """Rejects what cannot be compared; raises InputFault."""
-        place = f"printed cell {describe(self.where)}"
+        cell = f"printed cell {describe(self.where)}"
         if self.metric not in METRICS:
-            raise InputFault(f"{place}: metric '{self.metric}' is not one of {', '.join(METRICS)}")
+            raise InputFault(f"{cell}: metric '{self.metric}' is not one of {', '.join(METRICS)}")
         if self.value <= 0:
-            raise InputFault(f"{place}: value = {self.value}: must be above 0")
+            raise InputFault(f"{cell}: value = {self.value}: must be above 0")
         if self.metric == EFFICIENCY and self.value > 2:
-            raise InputFault(f"{place}: value = {self.value}: an efficiency is a share, give {self.value / 100:g}")
+            raise InputFault(f"{cell}: value = {self.value}: an efficiency is a share, give {self.value / 100:g}")
         if (self.metric == SPEEDUP) != bool(self.baseline):
-            raise InputFault(f"{place}: a speedup, and nothing else, needs the baseline that it is relative to")
+            raise InputFault(f"{cell}: a speedup, and nothing else, needs the baseline that it is relative to")
 
 
 class ShippedValue(BaseModel):
@@ -89,7 +89,8 @@ class _Paper(BaseModel):
 
 @functools.cache
 def shipped_values() -> Mapping[str, Mapping[str, ShippedValue]]:
-    """The values that gradwire brings with it, by table and by their own name. Raises InternalFault where a file of them is wrong."""
+    """The values that gradwire brings with it, by table and by their own name. Raises InternalFault where a file of
+    them is wrong."""
     return {table.id: {value.id: value for value in table.value} for paper in _papers() for table in paper.table}
 
 
@@ -105,7 +106,8 @@ def _papers() -> tuple[_Paper, ...]:
 
 
 def cells_of_claims(names: Sequence[str]) -> list[PrintedCell]:
-    """The printed values that a scenario names: "geryon-table2" for all values of a table, "geryon-fig8/yolo-geryon" for one.
+    """The printed values that a scenario names: "geryon-table2" for all values of a table, "geryon-fig8/yolo-geryon"
+    for one.
 
     Raises InputFault for a name that gradwire has no values of.
     """

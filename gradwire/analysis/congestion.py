@@ -1,4 +1,5 @@
-"""What finite buffers, marks and congestion control did in a run: how long queues were, and the lines of its report."""
+"""What finite buffers, marks and congestion control did in a run: how long queues were, and the lines of its
+report."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ MOST_PORTS = 3
 
 @dataclass(frozen=True)
 class QueueUse:
-    """The queue of a switch's port over some time, all of its bands together. Bytes are those of frames, as tc counts them."""
+    """The queue of a switch's port over some time, all of its bands together. Bytes are those of frames, as tc counts
+    them."""
 
     port: str
     mean_bytes: float
@@ -30,8 +32,8 @@ class QueueUse:
 def queue_uses(queues: QueueLengths, spans_s: Float64 | None = None) -> list[QueueUse]:
     """The queues of all ports, the longest mean first.
 
-    spans_s: rows of a begin and an end; readings outside of all of them do not count, and without it those before the replay. Empty if no
-    reading is left.
+    spans_s: rows of a begin and an end; readings outside of all of them do not count, and without it those before the
+    replay. Empty if no reading is left.
     """
     kept = queues.time_ns >= 0 if spans_s is None else _inside(queues.time_ns / 1e9, spans_s)
     rows = queues.waiting_bytes[kept]
@@ -52,7 +54,8 @@ def _inside(times_s: Float64, spans_s: Float64) -> np.typing.NDArray[np.bool_]:
 
 
 def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths | None = None) -> Iterator[str]:
-    """Drops and marks by port, keys that had no effect, windows, and queues where they were read. Nothing for a lossless network."""
+    """Drops and marks by port, keys that had no effect, windows, and queues where they were read. Nothing for a
+    lossless network."""
     bands = record.counts.bands
     if fabric.buffer_bytes:
         dropped = _by_port(bands, [band.drops for band in bands])
@@ -75,12 +78,12 @@ def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths |
 
 def _by_port(bands: Sequence[BandCount], counts: Sequence[int]) -> dict[str, tuple[int, int]]:
     """Ports where something was counted, with the count and all packets, most first."""
-    found: dict[str, tuple[int, int]] = {}
+    counted: dict[str, tuple[int, int]] = {}
     for band, count in zip(bands, counts, strict=True):
-        before, packets = found.get(band.port, (0, 0))
-        found[band.port] = before + count, packets + band.packets_sent
-    chosen = {port: each for port, each in found.items() if each[0]}
-    return dict(sorted(chosen.items(), key=lambda each: -each[1][0]))
+        before, packets = counted.get(band.port, (0, 0))
+        counted[band.port] = before + count, packets + band.packets_sent
+    chosen = {port: totals for port, totals in counted.items() if totals[0]}
+    return dict(sorted(chosen.items(), key=lambda entry: -entry[1][0]))
 
 
 def _listed(ports: dict[str, tuple[int, int]]) -> str:
@@ -99,7 +102,8 @@ def _windows(record: PointRecord) -> Iterator[str]:
     marked = sum(state.delivered_marked for state in sockets)
     timers = record.counts.tcp_timeouts
     yield (
-        f"{names}: windows of {least:,} to {most:,} segments at the ends of iterations; {again:,} segments sent again, {arrived:,} "
+        f"{names}: windows of {least:,} to {most:,} segments at the ends of iterations; {again:,} segments sent "
+        f"again, {arrived:,} "
         f"arrived, {marked:,} of them reported as marked; retransmission timers expired {timers:,} times"
     )
 
@@ -108,6 +112,7 @@ def _queues(queues: QueueLengths) -> Iterator[str]:
     for use in queue_uses(queues)[:MOST_PORTS]:
         if use.most_bytes:
             yield (
-                f"queue of {use.port} over the whole replay: {use.mean_bytes:,.0f} bytes on average, up to {use.p99_bytes:,.0f} for 99 % "
+                f"queue of {use.port} over the whole replay: {use.mean_bytes:,.0f} bytes on average, up to "
+                f"{use.p99_bytes:,.0f} for 99 % "
                 f"of the time, {use.most_bytes:,} at most ({use.readings:,} readings)"
             )

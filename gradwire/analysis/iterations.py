@@ -30,7 +30,8 @@ def iteration_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
 
 
 def iteration_ends_ns(plan: Plan, log: OpLog, iterations: int) -> Int64:
-    """Boundaries of the iterations in nanoseconds of the run's clock, shape (iterations + 1,): iteration i lasts from i to i + 1.
+    """Boundaries of the iterations in nanoseconds of the run's clock, shape (iterations + 1,): iteration i lasts from
+    i to i + 1.
 
     Raises InternalFault if the log lacks a worker's begin or end.
     """
@@ -79,15 +80,16 @@ def _times_of(log: OpLog, times_ns: Int64, ops: Int64, iterations: int) -> Int64
 def worker_periods_s(messages: Messages, ranks: Int64, iterations: int) -> Float64:
     """Time of iterations 1, 2, ... of each of `ranks`, in seconds, shape (iterations - 1, ranks).
 
-    A worker's iteration lasts from the first byte of the first message that it sends in the previous iteration to that of the first
-    message in this one. The first message leaves when the worker's computation begins to yield (a gradient) or to need (a parameter).
-    Nothing else of the worker waits in the network then, so the message keeps a constant distance to the end of the iteration. NaN if a
-    rank sent no message.
+    A worker's iteration lasts from the first byte of the first message that it sends in the previous iteration to that
+    of the first message in this one. The first message leaves when the worker's computation begins to yield (a
+    gradient) or to need (a parameter). Nothing else of the worker waits in the network then, so the message keeps a
+    constant distance to the end of the iteration. NaN if a rank sent no message.
 
-    On ResNet-50 with four hosts at 1 Gbit/s, each iteration was within 0.22 % of the same worker's in the agents' logs, over ten
-    strategies. The last message, or the mean over all messages, is less accurate (up to 5 % with P3), because it depends on how long the
-    network took. A worker's iterations differ from those between barriers of all workers: without a barrier, as in P3, the mean of three
-    iterations differs by 0.3 %, and by less for more iterations.
+    On ResNet-50 with four hosts at 1 Gbit/s, each iteration was within 0.22 % of the same worker's in the agents'
+    logs, over ten strategies. The last message, or the mean over all messages, is less accurate (up to 5 % with P3),
+    because it depends on how long the network took. A worker's iterations differ from those between barriers of all
+    workers: without a barrier, as in P3, the mean of three iterations differs by 0.3 %, and by less for more
+    iterations.
     """
     return _periods_s(messages.src_rank, messages.iteration, messages.first_ns, ranks, iterations)
 
@@ -95,8 +97,8 @@ def worker_periods_s(messages: Messages, ranks: Int64, iterations: int) -> Float
 def logged_periods_s(plan: Plan, log: OpLog, ranks: Int64, iterations: int) -> Float64:
     """The same of the first SENDs in the agents' logs.
 
-    Where a worker's iterations differ in length, those from first message to first message are not those from end to end. In a double tree
-    of 16 workers, one took 48 ms from its cold start, and the next 84 ms.
+    Where a worker's iterations differ in length, those from first message to first message are not those from end to
+    end. In a double tree of 16 workers, one took 48 ms from its cold start, and the next 84 ms.
     """
     sends = plan.is_remote()[log.op]
     src_rank = plan.ops.rank[log.op[sends]].astype(np.int64)
@@ -119,8 +121,8 @@ def timed_workers(plan: Plan, endpoint: int, messages: Messages) -> Int64:
     Only workers that send something past the port count; empty if there are none.
     """
     seen = np.intersect1d(plan.workers, messages.src_rank)
-    own = seen[plan.rank_host[seen] == endpoint]
-    return own if len(own) else seen
+    local = seen[plan.rank_host[seen] == endpoint]
+    return local if len(local) else seen
 
 
 def fault_lines(faults: Sequence[FaultRecord], edges_ns: Int64) -> Iterator[str]:
@@ -142,7 +144,8 @@ def fault_lines(faults: Sequence[FaultRecord], edges_ns: Int64) -> Iterator[str]
         ]
         fault = record.fault
         yield (
-            f"fault.{fault.name}: {fault.what} from {record.begun_ns / 1e9:.6f} s to {ended_ns / 1e9:.6f} s; iterations took "
+            f"fault.{fault.name}: {fault.what} from {record.begun_ns / 1e9:.6f} s to {ended_ns / 1e9:.6f} s; "
+            "iterations took "
             f"{', '.join(parts)}"
         )
 

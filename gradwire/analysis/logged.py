@@ -1,8 +1,10 @@
-"""A run's op log as tables: times of every op by iteration, the op before it on its stream or queue, and the messages on the wire.
+"""A run's op log as tables: times of every op by iteration, the op before it on its stream or queue, and the messages
+on the wire.
 
-A log has four times for each message: when its first byte was handed to the kernel, when its last byte was, when its header was
-read, and when its RECV ended. A message arrives when its RECV ends, unless the RECV waited for something else. Then the arrival is taken
-to be its earliest possible time: when the last byte was handed over or the header was read, whichever is later.
+A log has four times for each message: when its first byte was handed to the kernel, when its last byte was, when its
+header was read, and when its RECV ended. A message arrives when its RECV ends, unless the RECV waited for something
+else. Then the arrival is taken to be its earliest possible time: when the last byte was handed over or the header was
+read, whichever is later.
 """
 
 from __future__ import annotations
@@ -35,18 +37,18 @@ class Slow(NamedTuple):
 
 def slow_times(plan: Plan, faults: Sequence[FaultRecord]) -> dict[int, list[Slow]]:
     """The slow times of each rank that had any."""
-    found: dict[int, list[Slow]] = {}
+    slow_of: dict[int, list[Slow]] = {}
     for record in faults:
         fault = record.fault
         if fault.kind == "slow-worker" and record.begun_ns >= 0:
             end_ns = record.begun_ns + fault.duration_ns if fault.duration_ns >= 0 else np.inf
-            found.setdefault(int(plan.workers[fault.worker]), []).append(Slow(record.begun_ns, end_ns, fault.value))
-    return found
+            slow_of.setdefault(int(plan.workers[fault.worker]), []).append(Slow(record.begun_ns, end_ns, fault.value))
+    return slow_of
 
 
 def slowed_end_ns(begin_ns: Int64, work_ns: Int64, slow: Sequence[Slow]) -> Int64:
     """When work ends that begins at these times, and would take `work_ns` alone; arrays of one shape."""
-    edges = sorted({edge for each in slow for edge in (each.begin_ns, each.end_ns) if np.isfinite(edge)})
+    edges = sorted({edge for span in slow for edge in (span.begin_ns, span.end_ns) if np.isfinite(edge)})
     now, left = begin_ns.astype(np.float64), work_ns.astype(np.float64)
     for edge in edges:
         factor = _factor(now, slow)
@@ -58,8 +60,8 @@ def slowed_end_ns(begin_ns: Int64, work_ns: Int64, slow: Sequence[Slow]) -> Int6
 
 def _factor(now: Float64, slow: Sequence[Slow]) -> Float64:
     factor = np.ones(now.shape)
-    for each in slow:
-        factor[(each.begin_ns <= now) & (now < each.end_ns)] *= each.factor
+    for span in slow:
+        factor[(span.begin_ns <= now) & (now < span.end_ns)] *= span.factor
     return factor
 
 
@@ -75,8 +77,8 @@ class LoggedOps:
     start: Int64
     #: End, as logged.
     end: Int64
-    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on nominal times so
-    #: that waking up late never adds up (agents/replay/interpreter.py).
+    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on
+    #: nominal times so that waking up late never adds up (agents/replay/interpreter.py).
     finish: Int64
     #: Flat indices (iteration * ops + op) in the order of the log.
     in_turn: Int64
@@ -118,12 +120,12 @@ class LoggedOps:
         ops = self.plan.ops
         streams = int(ops.lane.max(initial=0)) + 1
         stream = len(self.plan.queue_rank) + ops.rank.astype(np.int64) * streams + ops.lane
-        place = np.where(ops.kind == OpKind.SEND, ops.lane.astype(np.int64), stream)
+        stream_of = np.where(ops.kind == OpKind.SEND, ops.lane.astype(np.int64), stream)
         serial = self.in_turn[(ops.kind != OpKind.RECV)[self.in_turn % len(ops)]]
-        key = place[serial % len(ops)]
+        key = stream_of[serial % len(ops)]
         # A rank's rows are logged in the order in which they ended, and a lane does one thing at a time.
         by_lane = serial[np.argsort(key, kind="stable")]
-        lane = place[by_lane % len(ops)]
+        lane = stream_of[by_lane % len(ops)]
         before = np.full(self.end.size, MISSING, np.int64)
         same = lane[1:] == lane[:-1]
         before[by_lane[1:][same]] = by_lane[:-1][same]

@@ -1,4 +1,5 @@
-"""One row per point: as points.csv has them, with parameters as text, and as people compute with them, with numbers and categories.
+"""One row per point: as points.csv has them, with parameters as text, and as people compute with them, with numbers
+and categories.
 
 CSV is written as Python's csv module does, so that what others parse stays as it is to the byte.
 """
@@ -27,16 +28,19 @@ TRUTHS = {"True": True, "False": False}
 
 
 def write_csv(path: Path, frame: pd.DataFrame, float_format: str | None = None) -> None:
-    """Writes a frame's columns, without its index; unknown values are empty, and floats are their shortest text that reads back the same.
+    """Writes a frame's columns, without its index; unknown values are empty, and floats are their shortest text that
+    reads back the same.
 
-    The file is replaced as a whole, so that a reader never sees half of it. float_format: as for `%`, instead of the shortest text.
+    The file is replaced as a whole, so that a reader never sees half of it. float_format: as for `%`, instead of the
+    shortest text.
     """
     with replacing(path, on_disk=False) as partial:
         frame.to_csv(partial, index=False, lineterminator=LINE_END, float_format=float_format)
 
 
 def read_texts(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file by their columns' names, every cell as the text that it is. Raises OSError or ValueError."""
+    """The rows of a CSV file by their columns' names, every cell as the text that it is. Raises OSError or
+    ValueError."""
     frame = pd.read_csv(io.BytesIO(read_bytes(path, TABLE_BYTES, follow=True)), dtype=str, keep_default_na=False)
     return [{str(name): text for name, text in row.items()} for row in frame.to_dict("records")]
 
@@ -62,10 +66,11 @@ def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
 
 
 def points_frame(rows: Sequence[PointResult], names: Sequence[str]) -> pd.DataFrame:
-    """One row per point, indexed by the points' names: parameters with their types, results as numbers, `valid`, and `verdict`.
+    """One row per point, indexed by the points' names: parameters with their types, results as numbers, `valid`, and
+    `verdict`.
 
-    Numbers among the parameters are numbers, words are categories in the order of the rows, and a line rate, whose category is ordered by
-    speed, has a column with its number beside it ("rate" and "rate_bps").
+    Numbers among the parameters are numbers, words are categories in the order of the rows, and a line rate, whose
+    category is ordered by speed, has a column with its number beside it ("rate" and "rate_bps").
     """
     text = text_frame(rows)
     keys = [key for key in text.columns if key not in RESULT_COLUMNS]
@@ -88,7 +93,7 @@ def parameters_frame(parameters: Sequence[dict[str, str]], keys: Sequence[str]) 
     """The typed parameters of points, one row per point; see `points_frame`."""
     columns: dict[str, pd.Series[Any]] = {}
     for key in keys:
-        texts = [each.get(key, "") for each in parameters]
+        texts = [point.get(key, "") for point in parameters]
         columns[key] = typed(texts)
         if _are_rates(texts):
             columns[f"{key}_bps"] = pd.Series([parameter_number(text) for text in texts], dtype="float64")
@@ -119,7 +124,8 @@ def _are_rates(texts: Sequence[str]) -> bool:
 
 
 def write_points_parquet(path: Path, frame: pd.DataFrame) -> bool:
-    """Writes points.parquet, which keeps the columns' types, if pyarrow is installed; returns whether it did. Removes an older file."""
+    """Writes points.parquet, which keeps the columns' types, if pyarrow is installed; returns whether it did. Removes
+    an older file."""
     path.unlink(missing_ok=True)
     if importlib.util.find_spec("pyarrow") is None:
         return False

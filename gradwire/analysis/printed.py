@@ -1,8 +1,9 @@
-"""Measured points compared with printed values: differences, the order of the strategies, and a count of what was reproduced.
+"""Measured points compared with printed values: differences, the order of the strategies, and a count of what was
+reproduced.
 
-The values are a scenario's, or values that gradwire has by name. All tolerances are here, each with its reason: `gradwire run` judges the
-values that a scenario has printed with them, and `gradwire reproduce` the papers' claims (reproduction/scoring/holds.py). A cell that a
-constant was fitted on is compared and shown, but never counted.
+The values are a scenario's, or values that gradwire has by name. All tolerances are here, each with its reason:
+`gradwire run` judges the values that a scenario has printed with them, and `gradwire reproduce` the papers' claims
+(reproduction/scoring/holds.py). A cell that a constant was fitted on is compared and shown, but never counted.
 """
 
 from __future__ import annotations
@@ -18,21 +19,25 @@ from gradwire.analysis.points import PointResult, half_interval
 from gradwire.faults import InputFault, InternalFault
 
 EFFICIENCY_POINTS = 0.05
-"""Absolute, for scaling and scheduling efficiencies: 5 percentage points. As a share of the printed value, the same emulation error would
-count four times as much in a cell of 21 % as in one of 96 %."""
+"""Absolute, for scaling and scheduling efficiencies: 5 percentage points. As a share of the printed value, the same
+emulation error would count four times as much in a cell of 21 % as in one of 96 %."""
 NUMBER_SHARE = 0.10
-"""Share of the printed value, for other measured numbers. Papers print averages of a testbed without intervals, often read off a figure,
-and the framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own tables imply 4 to 6 %)."""
+"""Share of the printed value, for other measured numbers. Papers print averages of a testbed without intervals, often
+read off a figure, and the framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own
+tables imply 4 to 6 %)."""
 EXACT_SHARE = 0.01
-"""For what follows from definitions (counts, sizes, shares of parameters), where nothing is measured: the papers' rounding."""
+"""For what follows from definitions (counts, sizes, shares of parameters), where nothing is measured: the papers'
+rounding."""
 APPROX_SHARE = 0.20
 """For "about" and "around": twice the tolerance of a printed number."""
 GAIN_FACTOR = 2.0
-"""A speed-up must also be a gain of the printed size, within this factor: 1.00 is within 10 % of 1.09, and no gain at all."""
+"""A speed-up must also be a gain of the printed size, within this factor: 1.00 is within 10 % of 1.09, and no gain at
+all."""
 GAIN_POINTS = 0.02
 """A gain this close to the printed one passes whatever their ratio: twice the emulation's grain of 1 %."""
 TIE_SHARE = 0.01
-"""Two values closer than this are a tie, and a bound missed by less is kept: the emulation's grain, see reproduction/scoring/shapes.py."""
+"""Two values closer than this are a tie, and a bound missed by less is kept: the emulation's grain, see
+reproduction/scoring/shapes.py."""
 
 EFFICIENCY_METRICS = frozenset({"scaling_efficiency", "scheduling_efficiency"})
 EXACT_METRICS = frozenset({"count", "size_mib", "size_gbit", "batch"})
@@ -90,18 +95,18 @@ class Order:
 def tiers_hold(tiers: Sequence[Tier], order: Order) -> bool:
     """Whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no order.
 
-    A tie is a difference within 1 %, or intervals that overlap. It is enough where every tier from the better one on, up to the other,
-    may tie. Raises InternalFault for a name without a score.
+    A tie is a difference within 1 %, or intervals that overlap. It is enough where every tier from the better one on,
+    up to the other, may tie. Raises InternalFault for a name without a score.
     """
-    places = [(place, name) for place, tier in enumerate(tiers) for name in tier.names]
+    places = [(tier_number, name) for tier_number, tier in enumerate(tiers) for name in tier.names]
     missing = [name for _, name in places if name not in order.scores]
     if missing:
         raise InternalFault(f"rank: '{missing[0]}' is printed but not measured; measured are {', '.join(order.scores)}")
-    for (place, name), (other_place, other) in combinations(places, 2):
-        if place == other_place:
+    for (tier_number, name), (other_number, other) in combinations(places, 2):
+        if tier_number == other_number:
             continue
         gap, tie = order.scores[name] - order.scores[other], _tie(order, name, other)
-        strict = not all(tier.may_tie for tier in tiers[place + 1 : other_place + 1])
+        strict = not all(tier.may_tie for tier in tiers[tier_number + 1 : other_number + 1])
         if gap < -tie or (strict and gap <= tie):
             return False
     return True
@@ -188,7 +193,8 @@ def _headline(compared: ComparedCell) -> str:
 
 
 def compare(rows: Sequence[PointResult], printed: Sequence[PrintedCell], series_key: str = "strategy") -> Comparison:
-    """Compares each printed cell with the one row that has all its parameters; `series_key` is the parameter that is ranked.
+    """Compares each printed cell with the one row that has all its parameters; `series_key` is the parameter that is
+    ranked.
 
     Rows of several seeds must be pooled first. Raises InputFault for a cell that matches several rows.
     """
@@ -197,10 +203,11 @@ def compare(rows: Sequence[PointResult], printed: Sequence[PrintedCell], series_
 
 
 def check_cells(points: Sequence[Mapping[str, str]], printed: Sequence[PrintedCell]) -> None:
-    """Rejects, before anything runs, a printed cell that names a parameter that no point has, or that fits several points.
+    """Rejects, before anything runs, a printed cell that names a parameter that no point has, or that fits several
+    points.
 
-    `points` are the parameters of each point without its seed. A cell that fits none is allowed, since part of a table may be run.
-    Raises InputFault.
+    `points` are the parameters of each point without its seed. A cell that fits none is allowed, since part of a table
+    may be run. Raises InputFault.
     """
     keys = {key for point in points for key in point}
     for cell in printed:
@@ -226,7 +233,8 @@ def _only(points: Sequence[Mapping[str, str]], where: Where) -> int | None:
         first = points[indices[0]]
         differing = sorted({key for i in indices for key in points[i] if points[i][key] != first.get(key)})
         raise InputFault(
-            f"printed cell {describe(where)} fits {len(indices)} points: say which value of {', '.join(differing)} it is for"
+            f"printed cell {describe(where)} fits {len(indices)} points: say which value of {', '.join(differing)} it "
+            "is for"
         )
     return indices[0] if indices else None
 
@@ -257,7 +265,8 @@ def _status(cell: PrintedCell, measured: float) -> Status:
 
 
 def _orders(cells: Sequence[ComparedCell], series_key: str) -> list[OrderCheck]:
-    """One check per row and metric of at least two cells that differ in `series_key` alone. Fitted cells rank with the others."""
+    """One check per row and metric of at least two cells that differ in `series_key` alone. Fitted cells rank with the
+    others."""
     groups: dict[tuple[str, ...], list[ComparedCell]] = {}
     for compared in cells:
         if compared.cell.metric != SPEEDUP and series_key in compared.cell.where:

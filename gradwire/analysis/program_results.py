@@ -30,10 +30,11 @@ OWN_COLUMNS = (PROGRAM, HOST, VERDICT)
 
 
 def read_lines(text: str) -> list[Row]:
-    """Rows from lines of JSON, each an object whose values are numbers, texts or truth values. Blank lines are skipped.
+    """Rows from lines of JSON, each an object whose values are numbers, texts or truth values. Blank lines are
+    skipped.
 
-    Raises InputFault, with the line's number, for a line that is none; as whoever wrote a last line may have been ended in the middle of
-    it, that one too.
+    Raises InputFault, with the line's number, for a line that is none; as whoever wrote a last line may have been
+    ended in the middle of it, that one too.
     """
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -83,9 +84,11 @@ class _IperfReport(msgspec.Struct):
 
 
 def read_iperf3(text: str) -> list[Row]:
-    """A row per direction from the report of `iperf3 --json`: goodput_bps and bytes at the receiver, duration_s, retransmits at the sender.
+    """A row per direction from the report of `iperf3 --json`: goodput_bps and bytes at the receiver, duration_s,
+    retransmits at the sender.
 
-    Of a test over UDP, lost_percent and jitter_ms too. Raises InputFault for another text, and with the reason for a test that failed.
+    Of a test over UDP, lost_percent and jitter_ms too. Raises InputFault for another text, and with the reason for a
+    test that failed.
     """
     try:
         report = msgspec.json.decode(text, type=_IperfReport)
@@ -94,8 +97,8 @@ def read_iperf3(text: str) -> list[Row]:
     if report.error:
         raise InputFault(f"iperf3 failed: {report.error}")
     end = report.end
-    found = [("forward", end.sum_received), ("reverse", end.sum_received_bidir_reverse)]
-    rows = [_iperf_row(direction, each, end.sum_sent) for direction, each in found if each is not None]
+    directions = [("forward", end.sum_received), ("reverse", end.sum_received_bidir_reverse)]
+    rows = [_iperf_row(direction, received, end.sum_sent) for direction, received in directions if received is not None]
     if not rows:
         raise InputFault("a report of `iperf3 --json` without what was received")
     return rows
@@ -118,7 +121,8 @@ def _iperf_row(direction: str, received: _IperfSum, sent: _IperfSum | None) -> R
 
 
 def read_osu(text: str) -> list[Row]:
-    """A row per line of numbers that an OSU micro-benchmark prints, named after the columns of the comment above: size_bytes, latency_us.
+    """A row per line of numbers that an OSU micro-benchmark prints, named after the columns of the comment above:
+    size_bytes, latency_us.
 
     Raises InputFault for lines without a comment that names their columns, and for an output without any.
     """
@@ -143,7 +147,8 @@ def read_osu(text: str) -> list[Row]:
 
 
 def _column(header: str) -> str:
-    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg Latency(us)", "bandwidth_mb_per_s" for "Bandwidth (MB/s)"."""
+    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg Latency(us)", "bandwidth_mb_per_s" for
+    "Bandwidth (MB/s)"."""
     name = re.sub(r"[^a-z0-9]+", "_", header.lower().replace("/", " per ")).strip("_")
     return "size_bytes" if name == "size" else name
 
@@ -171,7 +176,8 @@ class ProgramResult:
 
     #: Every swept parameter and its value, as text.
     parameters: dict[str, str]
-    #: Virtual time from the start of the first program to the end of the last; None if the run did not come to its end.
+    #: Virtual time from the start of the first program to the end of the last; None if the run did not come to its
+    #: end.
     duration_s: float | None
     figures: tuple[FigureRow, ...]
     #: Of the kernel, the most that it used; 0 if the run did not come to its end.
@@ -186,7 +192,8 @@ class ProgramResult:
 
     @property
     def state(self) -> str:
-        """The word that the verdict begins with: "valid", "failed" if a program failed by itself, and otherwise "invalid"."""
+        """The word that the verdict begins with: "valid", "failed" if a program failed by itself, and otherwise
+        "invalid"."""
         return self.verdict.summary.partition(":")[0]
 
 
@@ -216,12 +223,13 @@ def figures_frame(results: Sequence[ProgramResult], *, valid_only: bool = False)
 
 
 def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow], str]]) -> pd.DataFrame:
-    """A row per row of figures, with the point's parameters, program and host before it, and the point's verdict behind it.
+    """A row per row of figures, with the point's parameters, program and host before it, and the point's verdict
+    behind it.
 
     points: of each, the parameters, the rows, and the verdict in words.
 
-    Parameters have their types, so that numbers are numbers. A figure with the name of a parameter, or of where it comes from, has its
-    program's name before its own.
+    Parameters have their types, so that numbers are numbers. A figure with the name of a parameter, or of where it
+    comes from, has its program's name before its own.
     """
     rows = [(parameters, row, verdict) for parameters, figures, verdict in points for row in figures]
     keys = list(dict.fromkeys(key for parameters, _, _ in points for key in parameters))

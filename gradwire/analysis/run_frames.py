@@ -1,4 +1,5 @@
-"""Frames of a run: its ops, what its ports sent by priority band, its critical path, and its strategies ranked at each setting."""
+"""Frames of a run: its ops, what its ports sent by priority band, its critical path, and its strategies ranked at each
+setting."""
 
 from __future__ import annotations
 
@@ -37,12 +38,13 @@ NUMBERS = (
 
 
 def plan_frame(plan: Plan) -> pd.DataFrame:
-    """One row per op, whose number is the index: kind, rank, host, peer, receivers, tensor, chunk, layer, size_bytes, ... and duration_s.
+    """One row per op, whose number is the index: kind, rank, host, peer, receivers, tensor, chunk, layer, size_bytes,
+    ... and duration_s.
 
-    peer: the other rank of a message; missing for a multicast and for what is not a message. receivers: ranks that a SEND goes to; 0 for
-    what is none. tensor: that a message or an addition is about; missing for a COMPUTE. layer, chunk and traffic_class are missing where
-    an op has none; the class of control messages is -1. crosses_network: it is a SEND to another host. duration_s: what a COMPUTE or a
-    REDUCE takes, and the software latency of a SEND.
+    peer: the other rank of a message; missing for a multicast and for what is not a message. receivers: ranks that a
+    SEND goes to; 0 for what is none. tensor: that a message or an addition is about; missing for a COMPUTE. layer,
+    chunk and traffic_class are missing where an op has none; the class of control messages is -1. crosses_network: it
+    is a SEND to another host. duration_s: what a COMPUTE or a REDUCE takes, and the software latency of a SEND.
     """
     ops = plan.ops
     message = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
@@ -68,11 +70,12 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
 
 
 def logged_frame(plan: Plan, log: OpLog, warmup: int) -> pd.DataFrame:
-    """One row per op and iteration, in the order of the log: iteration, warmup, op, the columns of `plan_frame`, and when it was done.
+    """One row per op and iteration, in the order of the log: iteration, warmup, op, the columns of `plan_frame`, and
+    when it was done.
 
-    Times are seconds of the run's clock since the agents' common start. due_s: when its dependencies and its stream allowed it to start, by
-    nominal times. start_s: a SEND's first byte handed to the kernel, a RECV's first byte taken from it. end_s: likewise of the last byte.
-    Raises InternalFault for an op that the plan does not have.
+    Times are seconds of the run's clock since the agents' common start. due_s: when its dependencies and its stream
+    allowed it to start, by nominal times. start_s: a SEND's first byte handed to the kernel, a RECV's first byte taken
+    from it. end_s: likewise of the last byte. Raises InternalFault for an op that the plan does not have.
     """
     if len(log.op) and (log.op.max() >= len(plan.ops) or log.op.min() < 0):
         raise InternalFault(f"the op log has op {int(log.op.max())}, and the plan has {len(plan.ops)}")
@@ -85,9 +88,9 @@ def logged_frame(plan: Plan, log: OpLog, warmup: int) -> pd.DataFrame:
 
 def _categories(codes: npt.NDArray[Any], names: dict[int, str]) -> pd.Categorical[str]:
     """Numbers by their names; every name is a category, whether it occurs or not."""
-    place: Int64 = np.full(max(names) + 1, -1, np.int64)
-    place[list(names)] = np.arange(len(names))
-    return pd.Categorical.from_codes(place[codes], categories=pd.Index(list(names.values())))
+    code_of: Int64 = np.full(max(names) + 1, -1, np.int64)
+    code_of[list(names)] = np.arange(len(names))
+    return pd.Categorical.from_codes(code_of[codes], categories=pd.Index(list(names.values())))
 
 
 def _optional(values: npt.NDArray[Any], known: Bool) -> pd.Series[Any]:
@@ -113,10 +116,12 @@ def _tensors(plan: Plan, message: Bool) -> pd.Categorical[str]:
 
 
 def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> pd.DataFrame:
-    """One row per port and band: bytes_sent and packets_sent in the whole replay, drops, marks (ECN), the port's rate_bps, and utilisation.
+    """One row per port and band: bytes_sent and packets_sent in the whole replay, drops, marks (ECN), the port's
+    rate_bps, and utilisation.
 
-    Band 0 carries control messages and pure ACKs, band c + 1 traffic class c. utilisation: the share of the line rate that the band used on
-    average over all iterations, preambles, checksums and gaps included; missing for a port without a line rate (an aggregator's).
+    Band 0 carries control messages and pure ACKs, band c + 1 traffic class c. utilisation: the share of the line rate
+    that the band used on average over all iterations, preambles, checksums and gaps included; missing for a port
+    without a line rate (an aggregator's).
     """
     rates_bps = {end.interface: rate_bps for end, rate_bps in fabric.ports()}
     edges_ns = iteration_ends_ns(plan, log, record.iterations)
@@ -140,7 +145,8 @@ def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> 
 
 
 def parts_frame(path: CriticalPath) -> pd.DataFrame:
-    """One row per kind of time: part, kind, duration_s, share and meaning. The durations sum to the iteration's time."""
+    """One row per kind of time: part, kind, duration_s, share and meaning. The durations sum to the iteration's
+    time."""
     rows = [(part, kind) for part, kinds in PARTS.items() for kind in kinds if _is_told(kind, path)]
     return pd.DataFrame(
         {
@@ -159,7 +165,8 @@ def _is_told(kind: Kind, path: CriticalPath) -> bool:
 
 
 def segments_frame(path: CriticalPath) -> pd.DataFrame:
-    """The path in order of time, one row per piece: what it is, its kind, start_s and end_s since the iteration's begin, and duration_s.
+    """The path in order of time, one row per piece: what it is, its kind, start_s and end_s since the iteration's
+    begin, and duration_s.
 
     Consecutive segments of one kind and about the same thing are one piece.
     """
@@ -177,11 +184,13 @@ def segments_frame(path: CriticalPath) -> pd.DataFrame:
 
 
 def ranking_frame(settings: Sequence[Setting]) -> pd.DataFrame:
-    """One row per strategy and setting: the fastest of each setting first, and the invalid ones last, with their numbers missing.
+    """One row per strategy and setting: the fastest of each setting first, and the invalid ones last, with their
+    numbers missing.
 
-    ratio: the time over that of the fastest which sends all gradients, with its 95 % interval over seeds, as (ratio_low, ratio_high): both
-    are the ratio itself where nothing is random, and missing where one seed cannot tell. outcome: what may be said of that ratio. speedup:
-    throughput over that of `baseline`, with its interval likewise. bound_ratio: the time over the plan's closed-form lower bound.
+    ratio: the time over that of the fastest which sends all gradients, with its 95 % interval over seeds, as
+    (ratio_low, ratio_high): both are the ratio itself where nothing is random, and missing where one seed cannot tell.
+    outcome: what may be said of that ratio. speedup: throughput over that of `baseline`, with its interval likewise.
+    bound_ratio: the time over the plan's closed-form lower bound.
     """
     rows = [(setting.parameters, row) for setting in settings for row in _rows(setting.ranking)]
     keys = list(dict.fromkeys(key for parameters, _ in rows for key in parameters))
@@ -198,10 +207,10 @@ def ranking_frame(settings: Sequence[Setting]) -> pd.DataFrame:
 
 
 def _rows(ranking: Ranking) -> Iterator[dict[str, Any]]:
-    for place, entry in enumerate(ranking.valid, start=1):
+    for rank, entry in enumerate(ranking.valid, start=1):
         row = entry.row
         yield {
-            "rank": place,
+            "rank": rank,
             **_who(entry),
             "iteration_time_s": entry.time_s,
             "ci95_s": entry.ci_s if entry.seeds > 1 or not entry.sample.random else None,
@@ -229,17 +238,17 @@ def _who(entry: Entry) -> dict[str, str]:
 def _against_best(ranking: Ranking, entry: Entry) -> dict[str, Any]:
     if ranking.best is None:
         return dict.fromkeys(("ratio", "ratio_low", "ratio_high", "outcome"))
-    found = ranking.against_best(entry)
-    low, high = found.interval or (None, None)
-    outcome = BEST if entry is ranking.best else str(found.outcome)
-    return {"ratio": found.ratio, "ratio_low": low, "ratio_high": high, "outcome": outcome}
+    difference = ranking.against_best(entry)
+    low, high = difference.interval or (None, None)
+    outcome = BEST if entry is ranking.best else str(difference.outcome)
+    return {"ratio": difference.ratio, "ratio_low": low, "ratio_high": high, "outcome": outcome}
 
 
 def _against_baseline(ranking: Ranking, entry: Entry) -> dict[str, Any]:
     if ranking.baseline is None:
         return dict.fromkeys(("speedup", "speedup_low", "speedup_high", "baseline"))
-    found = contrast(ranking.baseline.sample, entry.sample)
-    low, high = found.interval or (None, None)
+    difference = contrast(ranking.baseline.sample, entry.sample)
+    low, high = difference.interval or (None, None)
     return {
         "speedup": ranking.speedup(entry),
         "speedup_low": low,

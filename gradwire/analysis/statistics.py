@@ -1,12 +1,12 @@
 """Mean, spread and interval of a few measurements, and whether one iteration time is longer than another.
 
-What has no random order takes the same time in every run, so a single run is exact. Where an order is drawn from the seed, each seed
-gives one time, and only their mean over many seeds would be the strategy's own. Two strategies that ran with the same seeds are
-compared seed by seed: what a seed does to both of them cancels out.
+What has no random order takes the same time in every run, so a single run is exact. Where an order is drawn from the
+seed, each seed gives one time, and only their mean over many seeds would be the strategy's own. Two strategies that
+ran with the same seeds are compared seed by seed: what a seed does to both of them cancels out.
 
-The interval is that of a ratio of means (W. G. Cochran, Sampling Techniques, 3rd ed., 1977, chapter 6): with R the ratio, the residuals
-other - R * reference have mean 0, and Student's t interval of their mean, divided by the reference, is that of R. Without common
-seeds the two variances add up, with Welch's degrees of freedom.
+The interval is that of a ratio of means (W. G. Cochran, Sampling Techniques, 3rd ed., 1977, chapter 6): with R the
+ratio, the residuals other - R * reference have mean 0, and Student's t interval of their mean, divided by the
+reference, is that of R. Without common seeds the two variances add up, with Welch's degrees of freedom.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CONFIDENCE = 0.95
 LEVEL_MARGIN = 0.01
 """Times that differ by at most this share are level. `gradwire reproduce` counts the same difference as a tie."""
 POWER = 0.8
-"""Chance of a clear answer at which seeds are called enough: Cohen's convention (Statistical Power Analysis, 2nd ed., 1988, 2.4)."""
+"""Chance of a clear answer at which seeds are called enough: Cohen's convention (Statistical Power Analysis, 2nd ed.,
+1988, 2.4)."""
 MOST_SEEDS = 1000
 """More seeds than this are not counted: nobody runs them."""
 
@@ -59,8 +60,8 @@ class Summary:
 def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> Summary:
     """Mean, sample standard deviation and Student-t interval of independent measurements.
 
-    Iterations of a run are not independent in every workload: an interval over them is about the mean of this run, while an interval
-    over seeds is about the strategy. The mean of no values is nan.
+    Iterations of a run are not independent in every workload: an interval over them is about the mean of this run,
+    while an interval over seeds is about the strategy. The mean of no values is nan.
     """
     array = np.asarray(values, dtype=np.float64)
     count = len(array)
@@ -107,8 +108,8 @@ class Contrast:
     #: Half of the ratio's 95 % interval: 0 if both times are exact, None if a single seed leaves it unknown.
     half: float | None
     outcome: Outcome
-    #: Seeds of each at which an unclear outcome would probably be clear, if differences and spread stay as they were seen; None if it
-    #: is clear, or if that cannot be told from one seed or would take more than MOST_SEEDS.
+    #: Seeds of each at which an unclear outcome would probably be clear, if differences and spread stay as they were
+    #: seen; None if it is clear, or if that cannot be told from one seed or would take more than MOST_SEEDS.
     seeds_needed: int | None = None
 
     @property
@@ -120,9 +121,10 @@ class Contrast:
 def contrast(other: Sample, reference: Sample) -> Contrast:
     """Compares a time with a reference.
 
-    They are level only if the whole interval of the ratio lies within LEVEL_MARGIN of 1, and one is slower only if the interval leaves
-    out 1. With a 95 % interval, the first is the two one-sided tests for equivalence (Schuirmann, 1987) at 2.5 % each, and the second
-    a two-sided t test at 5 %. Every pair is judged by itself: of twenty pairs, one interval is expected to miss.
+    They are level only if the whole interval of the ratio lies within LEVEL_MARGIN of 1, and one is slower only if the
+    interval leaves out 1. With a 95 % interval, the first is the two one-sided tests for equivalence (Schuirmann,
+    1987) at 2.5 % each, and the second a two-sided t test at 5 %. Every pair is judged by itself: of twenty pairs, one
+    interval is expected to miss.
     """
     ratio = other.mean_s / reference.mean_s
     if not other.random and not reference.random:
@@ -186,9 +188,11 @@ def _independent(other: Sample, reference: Sample, ratio: float) -> _Spread:
 
 
 def seeds_needed(difference: float, deviation: float) -> int | None:
-    """The least number of seeds at which times with this relative difference come out as different, or as level, with chance POWER.
+    """The least number of seeds at which times with this relative difference come out as different, or as level, with
+    chance POWER.
 
-    deviation: standard deviation of the difference from seed to seed, relative as well. None if it is more than MOST_SEEDS.
+    deviation: standard deviation of the difference from seed to seed, relative as well. None if it is more than
+    MOST_SEEDS.
     """
     if deviation == 0:
         return 2

@@ -1,6 +1,7 @@
 """GradientFlow's claims: how each is measured. Why some differ: explanations.py, mpi.py.
 
-A claim whose `where` names a strategy without options means the paper's "proper" threshold: the best of those that were tried.
+A claim whose `where` names a strategy without options means the paper's "proper" threshold: the best of those that
+were tried.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _CELLS = [
     f"{cluster}-{step}-{what}" for cluster in "pv" for step in STEPS for what in ("throughput", "iter", "speedup")
 ]
 HARDLY = 1.15
-"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come to."""
+"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come
+to."""
 ALMOST_NOTHING = 1.02
 """Gain up to which it is almost nothing: a little above the larger one of the two that the paper prints."""
 LIBRARIES = {"nccl": "NCCL", "nccl-h": "NCCL-H", "openmpi": "OpenMPI"}
@@ -262,7 +264,8 @@ def _fusion(points: Points, _: Claim) -> Measured:
     right &= all(gains[cluster, "resnet50-gf"] > gains[cluster, "alexnet-bn"] for cluster in "pv")
     right &= all(efficiencies[cluster, "resnet50-gf"] > efficiencies[cluster, "alexnet-bn"] for cluster in "pv")
     text = "; ".join(
-        f"{'ResNet-50' if model == 'resnet50-gf' else 'AlexNet'} on {'128 Pascal' if cluster == 'p' else '512 Volta'}: {gain:.2f}x, "
+        f"{'ResNet-50' if model == 'resnet50-gf' else 'AlexNet'} on "
+        f"{'128 Pascal' if cluster == 'p' else '512 Volta'}: {gain:.2f}x, "
         f"then {efficiencies[cluster, model]:.0%} efficient"
         for (cluster, model), gain in gains.items()
     )

@@ -133,7 +133,8 @@ def _ideal(points: Points, claim: Claim) -> Measured:
 
 @measures("netops-table1", "plateau")
 def _plateau(points: Points, _: Claim) -> Measured:
-    """More servers never cost time, the most give less than half of their number, and VGG-16 gains less than a quarter."""
+    """More servers never cost time, the most give less than half of their number, and VGG-16 gains less than a
+    quarter."""
     shown, falls, short = [], [], []
     for model in MODELS:
         series = [
@@ -187,7 +188,8 @@ def _second_turn(points: Points, _: Claim) -> Measured:
     workers = len(plan.workers)
     share = received[RING] / received[RING_MULTICAST]
     text = (
-        f"a worker receives {received[RING]:.4f} of the model in the ring's second turn and {received[RING_MULTICAST]:.4f} by multicast, "
+        f"a worker receives {received[RING]:.4f} of the model in the ring's second turn and "
+        f"{received[RING_MULTICAST]:.4f} by multicast, "
         "where it needs no part of its own either"
     )
     holds = close(received[RING], 1 - 1 / workers, 0.01) and close(share, 1 - 1 / workers, 0.05)
@@ -241,7 +243,8 @@ def _block_order(points: Points, _: Claim) -> Measured:
 
 @measures("netops-table10", "rr-ingress-idle")
 def _ingress(points: Points, _: Claim) -> Measured:
-    """The server's ingress is idle while it distributes round robin, and not with blocks, in which few workers go back at a time."""
+    """The server's ingress is idle while it distributes round robin, and not with blocks, in which few workers go back
+    at a time."""
     shown, holds = [], []
     for model in MODELS:
         idle, at_once = {}, {}

@@ -1,4 +1,5 @@
-"""Draws a scenario's figures like the paper's, printed values beside measured ones: from a short description, or from bound curves."""
+"""Draws a scenario's figures like the paper's, printed values beside measured ones: from a short description, or from
+bound curves."""
 
 from __future__ import annotations
 
@@ -92,14 +93,14 @@ OPTIONS = "options"
 def _with_short_options(panels: list[Panel]) -> list[Panel]:
     """Options as places on an axis: only the values of those that vary, and a multiple of 1024 as so many K."""
     places = {mark.x for panel in panels for marks in panel.series.values() for mark in marks}
-    options = {place: dict(part.split("=", 1) for part in place.split(", ") if part) for place in places}
+    options = {text: dict(part.split("=", 1) for part in text.split(", ") if part) for text in places}
     values: dict[str, set[str]] = {}
     for given in options.values():
         for key, value in given.items():
             values.setdefault(key, set()).add(value)
     short = {
-        place: " ".join(_in_k(value) for key, value in given.items() if len(values[key]) > 1) or "none"
-        for place, given in options.items()
+        text: " ".join(_in_k(value) for key, value in given.items() if len(values[key]) > 1) or "none"
+        for text, given in options.items()
     }
     return [
         Panel(panel.title, {name: [replace(m, x=short[m.x]) for m in marks] for name, marks in panel.series.items()})

@@ -1,4 +1,5 @@
-"""The files of the pages: `reproduction.md` over all papers, and for each paper a page, its claims, its facts and its figures.
+"""The files of the pages: `reproduction.md` over all papers, and for each paper a page, its claims, its facts and its
+figures.
 
 The overview is made from what the pages keep as data, so reproducing one paper changes only that paper's part.
 """
@@ -111,7 +112,8 @@ def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None 
 
 
 def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
-    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is damaged."""
+    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is
+    damaged."""
     kept = _kept(folder / PAPERS_FOLDER, paper)
     if kept is None:
         path = _claims_of(folder / PAPERS_FOLDER, paper)
@@ -138,7 +140,7 @@ def _facts_of(inside: Path, paper: str) -> Path:
 
 def _write_paper(inside: Path, one: Reproduced, earlier: tuple[Facts, list[ClaimRow]] | None) -> None:
     paper, rows = one.paper.paper, [row_of(result) for result in one.results]
-    drawn = {each.name: each.svg for scenario in one.scenarios for each in scenario.drawn}
+    drawn = {figure.name: figure.svg for scenario in one.scenarios for figure in scenario.drawn}
     figures = inside / paper
     figures.mkdir(exist_ok=True)
     for old in figures.glob("*.svg"):

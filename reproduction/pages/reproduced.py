@@ -103,14 +103,14 @@ def reproduced(paper: Paper, facts: Facts, evaluated: Sequence[Evaluated]) -> Re
 
 
 def _drawn(judged: Evaluated) -> tuple[Drawn, ...]:
-    place = judged.scenario.id.removeprefix(f"{judged.paper.paper}-")
-    found = figures(judged.scenario, judged.points)
+    name = judged.scenario.id.removeprefix(f"{judged.paper.paper}-")
+    titled = figures(judged.scenario, judged.points)
     pairs = comparison_svg(judged.results)
     if pairs and not any(shows_printed(wanted, judged) for wanted in judged.scenario.figure):
-        found.append(("Printed beside measured", pairs))
+        titled.append(("Printed beside measured", pairs))
     return tuple(
-        Drawn(f"{place}-{number}.svg" if len(found) > 1 else f"{place}.svg", title, svg)
-        for number, (title, svg) in enumerate(found, 1)
+        Drawn(f"{name}-{number}.svg" if len(titled) > 1 else f"{name}.svg", title, svg)
+        for number, (title, svg) in enumerate(titled, 1)
     )
 
 

@@ -1,4 +1,5 @@
-"""Claims as rows of a CSV file: everything that is known of each, to compute with and to compare with a later reproduction.
+"""Claims as rows of a CSV file: everything that is known of each, to compute with and to compare with a later
+reproduction.
 
 Between two reproductions, claims move: they have another outcome, or a visibly different value.
 """
@@ -20,7 +21,8 @@ from reproduction.scoring.score import Outcome, Result, Status, group_of
 
 SCALED, DIRECT = "scaled", "direct"
 VISIBLY = 0.01
-"""Share of the old value from which on a number has moved: the emulation's grain, as in reproduction/scoring/shapes.py."""
+"""Share of the old value from which on a number has moved: the emulation's grain, as in
+reproduction/scoring/shapes.py."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class ClaimRow:
     relative_error: str
     #: yes, no, or empty where the claim does not count.
     holds: str
-    #: The cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
+    #: The cell itself for one that a constant was chosen to meet, else the cells that its points' constants were
+    #: chosen on.
     fitted_on: str
     #: direct, or scaled.
     evidence: str
@@ -125,9 +128,10 @@ def read_rows(path: Path) -> list[ClaimRow]:
 
 
 def moved(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDifference]:
-    """The claims whose outcome changed or whose number moved by more than VISIBLY, and those that only one side has."""
+    """The claims whose outcome changed or whose number moved by more than VISIBLY, and those that only one side
+    has."""
     changed = claim_differences([asdict(row) for row in before], [asdict(row) for row in now])
-    return [each for each in changed if each.first_outcome != each.second_outcome or abs(change(each)) > VISIBLY]
+    return [claim for claim in changed if claim.first_outcome != claim.second_outcome or abs(change(claim)) > VISIBLY]
 
 
 def change(difference: ClaimDifference) -> float:

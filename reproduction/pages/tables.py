@@ -94,8 +94,10 @@ def scoreboard(by_paper: Mapping[str, Sequence[Judged]]) -> TextTable:
         "paper", *GROUPS, "all", "median", "largest", "> 15 %", "unexpl.", "fitted", "pred.", "listed"
     )  # fmt: skip
     foot = (
-        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims that count; so are "
-        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation rests on a premise that "
+        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims "
+        "that count; so are "
+        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation "
+        "rests on a premise that "
         "does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
@@ -119,7 +121,8 @@ def summary_lines(claims: Iterable[Judged]) -> list[str]:
     lines = [
         f"{total.all.text} counted claims hold ({_percent(total.all.share)}); "
         f"of ranks, shapes and bounds {total.directional.text} ({_percent(total.directional.share)})",
-        f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond {EXPLAINED_BEYOND:.0%}, "
+        f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond "
+        f"{EXPLAINED_BEYOND:.0%}, "
         f"of which {total.explained} explained from logs",
         f"direct: {direct.text} hold; scaled: {total.scaled.text} hold",
     ]

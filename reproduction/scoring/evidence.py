@@ -30,7 +30,8 @@ Parameters = Mapping[str, str | int | float]
 METRICS = ("scaling_efficiency", "throughput_per_s", "iteration_time_s")
 SPEEDUP = "speedup"
 NEVER_A_ROW = ("run", "options")
-"""Parameters that differ between what is ranked: strategies have options of their own, and may be in different scenario files."""
+"""Parameters that differ between what is ranked: strategies have options of their own, and may be in different
+scenario files."""
 LOWER_IS_BETTER = frozenset({"iteration_time_s"})
 
 
@@ -91,9 +92,11 @@ class PointEvidence:
 
 
 class Points:
-    """All points of a scenario's runs. A point is asked for by its parameters, numbers compared as numbers: row(model="vgg19", workers=8).
+    """All points of a scenario's runs. A point is asked for by its parameters, numbers compared as numbers:
+    row(model="vgg19", workers=8).
 
-    Everything raises NoEvidence where nothing fits, and where a run that fits is invalid: what is left would be a choice of points.
+    Everything raises NoEvidence where nothing fits, and where a run that fits is invalid: what is left would be a
+    choice of points.
     """
 
     def __init__(self, stored: Sequence[PointEvidence]) -> None:
@@ -123,7 +126,8 @@ class Points:
         return results
 
     def row(self, **where: Value) -> PointResult:
-        """The one point with these parameters, seeds pooled. Raises InternalFault where several fit: the claim says too little."""
+        """The one point with these parameters, seeds pooled. Raises InternalFault where several fit: the claim says
+        too little."""
         rows = self.rows(**where)
         if len(rows) > 1:
             differing = sorted({k for row in rows for k, v in row.parameters.items() if v != rows[0].parameters.get(k)})
@@ -131,7 +135,8 @@ class Points:
         return rows[0]
 
     def series(self, key: str, **where: Value) -> list[tuple[float, PointResult]]:
-        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point per number."""
+        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point per
+        number."""
         pairs = []
         for row in self.rows(**where):
             number = parameter_number(row.parameters.get(key, ""))
@@ -173,7 +178,8 @@ class Points:
         return self.stored(**where)[0].model
 
     def fitted_on(self, **where: Value) -> tuple[str, ...]:
-        """The printed cells that constants of the points with these parameters were chosen on; those of all points if none fits."""
+        """The printed cells that constants of the points with these parameters were chosen on; those of all points if
+        none fits."""
         matching = self.only(**where)._stored or self._stored
         return tuple(sorted({point.model.fitted_on for point in matching if point.model.fitted_on}))
 
@@ -186,7 +192,8 @@ class Measured:
     value: float | str
     #: Half of the 95 % confidence interval.
     ci95: float | None = None
-    #: What the predicate said, for shapes and formulas; None for everything that reproduction/scoring/holds.py decides.
+    #: What the predicate said, for shapes and formulas; None for everything that reproduction/scoring/holds.py
+    #: decides.
     holds: bool | None = None
     #: Where the value comes from, if not from a run's iteration times ("computed from the compiled plan").
     detail: str = ""
@@ -269,7 +276,8 @@ def speedup(points: Points, where: Parameters, baseline: Parameters) -> Measured
 
 
 def _rank(points: Points, claim: Claim) -> Measured:
-    """One order per combination of the parameters that the claim leaves open, among those that have every printed name."""
+    """One order per combination of the parameters that the claim leaves open, among those that have every printed
+    name."""
     assert isinstance(claim.printed, list)
     names = [name for entry in claim.printed for name in rank_names(entry)]
     groups: dict[str, dict[str, PointResult]] = {}

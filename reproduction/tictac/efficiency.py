@@ -1,12 +1,14 @@
-"""The quality of a worker's schedule: scheduling efficiency E, speedup bound S, straggler effect, and how well E explains the step time.
+"""The quality of a worker's schedule: scheduling efficiency E, speedup bound S, straggler effect, and how well E
+explains the step time.
 
-Source: TicTac, sections 3.2 (Equations 1 to 4), 6.2 (regression) and 6.3 (stragglers). A worker's resources are its serial streams
-and one channel per rank that it exchanges chunks with, for both directions together, as in gRPC (section 5.1). Times are those of the run.
+Source: TicTac, sections 3.2 (Equations 1 to 4), 6.2 (regression) and 6.3 (stragglers). A worker's resources are its
+serial streams and one channel per rank that it exchanges chunks with, for both directions together, as in gRPC
+(section 5.1). Times are those of the run.
 
-The paper leaves some definitions open. Here a transfer occupies its channel from the moment when it is handed over until it has arrived;
-a resource's load is the time in which it is busy; and the makespan is the time in which any of the worker's resources is busy, so that
-the schedule is not blamed for waiting for requests, other workers and the barrier. So L <= makespan <= U, and E is in [0, 1], by
-construction.
+The paper leaves some definitions open. Here a transfer occupies its channel from the moment when it is handed over
+until it has arrived; a resource's load is the time in which it is busy; and the makespan is the time in which any of
+the worker's resources is busy, so that the schedule is not blamed for waiting for requests, other workers and the
+barrier. So L <= makespan <= U, and E is in [0, 1], by construction.
 """
 
 from __future__ import annotations
@@ -45,12 +47,14 @@ class Schedules:
 
     @property
     def speedup(self) -> Float64:
-        """S: how much faster than the worst schedule the best one can be at most; 1 is double the throughput (Equation 4)."""
+        """S: how much faster than the worst schedule the best one can be at most; 1 is double the throughput (Equation
+        4)."""
         return speedup_bound(self.upper_s, self.lower_s)
 
 
 def scheduling_efficiency(upper_s: Float64, lower_s: Float64, makespan_s: Float64) -> Float64:
-    """E = (U - m) / (U - L); 1 where U = L, since all orders are equally good there. The arrays have the same shape."""
+    """E = (U - m) / (U - L); 1 where U = L, since all orders are equally good there. The arrays have the same
+    shape."""
     room = upper_s - lower_s
     efficiency: Float64 = np.divide(upper_s - makespan_s, room, out=np.ones_like(room), where=room > 0)
     return efficiency
@@ -74,7 +78,8 @@ def schedules(plan: Plan, log: OpLog, iterations: int) -> Schedules:
     busy_cells, first = np.unique(cells[by_cell], return_index=True)
     if len(busy_cells) != iterations * workers:
         raise InternalFault(
-            f"the op log has work of {len(busy_cells)} workers' iterations instead of {iterations * workers}: the run ended early"
+            f"the op log has work of {len(busy_cells)} workers' iterations instead of {iterations * workers}: the run "
+            "ended early"
         )
     for cell, rows in zip(busy_cells.tolist(), np.split(by_cell, first[1:]), strict=True):
         values = _schedule_ns(busy.resource[rows], busy.start_ns[rows], busy.end_ns[rows])
@@ -94,9 +99,11 @@ def straggler_effect(plan: Plan, log: OpLog, iterations: int) -> Float64:
 
 
 def r_squared(efficiency: Float64, step_time_s: Float64) -> float:
-    """Share of the step time's variance that a straight line over E explains (Fig. 12a: 0.98). Both arrays have shape (runs,).
+    """Share of the step time's variance that a straight line over E explains (Fig. 12a: 0.98). Both arrays have shape
+    (runs,).
 
-    Raises InputFault for fewer than 3 runs, or if either array does not vary: then there is nothing to explain, or to explain it with.
+    Raises InputFault for fewer than 3 runs, or if either array does not vary: then there is nothing to explain, or to
+    explain it with.
     """
     if len(efficiency) < 3 or np.ptp(efficiency) == 0 or np.ptp(step_time_s) == 0:
         raise InputFault(

@@ -1,7 +1,8 @@
-"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was measured.
+"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was
+measured.
 
-The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences go on after
-"x fluid is 1.164: ".
+The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences
+go on after "x fluid is 1.164: ".
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ docs/estimate.md: most points are within 0.1 %, and 93 of 100 random ones within
 ENOUGH = 1 / 2
 """A cause explains at least so much of what a run is off,"""
 ENOUGH_WITHIN_MARGIN = 1 / 3
-"""or so much where what is left is within MARGIN. Without this, whatever moves an estimate by a hair would explain a run that is off by
-little more than MARGIN."""
+"""or so much where what is left is within MARGIN. Without this, whatever moves an estimate by a hair would explain a
+run that is off by little more than MARGIN."""
 
 
 class Cause(StrEnum):
@@ -90,7 +91,8 @@ class Deviation:
         return self._left_s(with_effect_s) <= MARGIN * with_effect_s
 
     def is_within(self, bound_s: float) -> bool:
-        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can do."""
+        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can
+        do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
         return least_s <= self._punctual_s <= most_s
 
@@ -99,8 +101,8 @@ class Deviation:
 
     @property
     def _punctual_s(self) -> float:
-        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid a part of it, unless
-        that were more than half."""
+        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid
+        a part of it, unless that were more than half."""
         slow_s = self.measured_s - self.ideal_s
         return self.ideal_s if ENOUGH * self.late_s <= slow_s < self.late_s else self.measured_s - self.late_s
 
@@ -118,8 +120,8 @@ class Trial:
 
 
 def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
-    """The first trial that brings the estimate within MARGIN, or whose bound is wide enough; or else the one that explains most, if that is
-    enough, and None if it is not.
+    """The first trial that brings the estimate within MARGIN, or whose bound is wide enough; or else the one that
+    explains most, if that is enough, and None if it is not.
 
     So trials come in the order in which they should be believed, and those after a good one are not made.
     """
@@ -160,15 +162,15 @@ def unexplained(deviation: Deviation) -> str:
     )
 
 
-def explained(deviation: Deviation, found: Trial) -> str:
+def explained(deviation: Deviation, trial: Trial) -> str:
     """What to say of a cause: how much it explains, what it is, and the times that show it."""
-    measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, found.with_effect_s))
-    begin, effect = SUBJECTS[found.cause], found.effect
-    if found.is_bound:
+    measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, trial.with_effect_s))
+    begin, effect = SUBJECTS[trial.cause], trial.effect
+    if trial.is_bound:
         bound = f"At most, that makes {shown} of the {ideal} that an ideal network takes, and {measured} were measured"
         return f"{begin} it as far as can be told. {effect}. {bound}"
-    if found.cause in (Cause.AGENTS, Cause.START, Cause.END):
+    if trial.cause in (Cause.AGENTS, Cause.START, Cause.END):
         times = f"{measured} were measured, and an ideal network takes {ideal}"
     else:
         times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"
-    return f"{begin} {deviation.explained(found.with_effect_s):.0%} of the difference. {effect}. {times}"
+    return f"{begin} {deviation.explained(trial.with_effect_s):.0%} of the difference. {effect}. {times}"

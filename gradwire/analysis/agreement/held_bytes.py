@@ -1,4 +1,5 @@
-"""What a log shows of the network: how much of each connection it held, and how far apart copies of a multicast message arrived.
+"""What a log shows of the network: how much of each connection it held, and how far apart copies of a multicast
+message arrived.
 
 A connection's held bytes are those whose SEND had ended, so that their queue went on, but which had not arrived.
 """
@@ -21,7 +22,8 @@ TYPICAL, MOST = 0.5, 0.95
 
 @dataclass(frozen=True)
 class Held:
-    """Payload of one connection that had not arrived when a SEND ended: what waited unsent in a socket, in the host's port, in switches."""
+    """Payload of one connection that had not arrived when a SEND ended: what waited unsent in a socket, in the host's
+    port, in switches."""
 
     #: Half of the payload was sent with no more than this, and MOST of it with no more than that.
     typical_bytes: int = 0
@@ -55,7 +57,8 @@ def quantiles(values: Float64 | Int64, weights: Int64) -> list[int]:
 
 
 def _of_connection(ended: Int64, header: Int64, arrived: Int64, size: Int64) -> Float64:
-    """What a connection held when each SEND ended, for its messages in their order. A message is taken to arrive evenly."""
+    """What a connection held when each SEND ended, for its messages in their order. A message is taken to arrive
+    evenly."""
     # TCP delivers in order, so what arrives proves that all before it has; a RECV that waited may have told later.
     arrived = np.minimum.accumulate(arrived[::-1])[::-1]
     begun = np.minimum(np.maximum(header, np.concatenate([[0], arrived[:-1]])), arrived)

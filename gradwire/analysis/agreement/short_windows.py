@@ -1,7 +1,9 @@
-"""Whether windows of a run's connections hold what their paths do, and what that cost: only where links have a delay, for else all do.
+"""Whether windows of a run's connections hold what their paths do, and what that cost: only where links have a delay,
+for else all do.
 
-TCP keeps no more under way than its window. A connection whose window is less than the line's rate times its round trip cannot fill its
-path, however idle that is. Queues do not count to the round trip here, for they are there because a link is busy.
+TCP keeps no more under way than its window. A connection whose window is less than the line's rate times its round
+trip cannot fill its path, however idle that is. Queues do not count to the round trip here, for they are there because
+a link is busy.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault, PointRecord, WindowState
 
 FILLED_SHARE = 2 / 3
-"""Of a socket's buffer, what waits or is under way when its sender writes again (sk_stream_min_wspace of include/net/sock.h). Two hosts at
-25 Gbit/s with a round trip of 4 ms moved 0.70 of a buffer of 4 MiB in each, and 0.66 of one of 16 MiB."""
+"""Of a socket's buffer, what waits or is under way when its sender writes again (sk_stream_min_wspace of
+include/net/sock.h). Two hosts at 25 Gbit/s with a round trip of 4 ms moved 0.70 of a buffer of 4 MiB in each, and 0.66
+of one of 16 MiB."""
 TELLING_SHARE = 0.1
-"""Of the time that connections were busy, what windows held them back for at least if they mattered, where no estimate tells how much."""
+"""Of the time that connections were busy, what windows held them back for at least if they mattered, where no estimate
+tells how much."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +56,20 @@ class WindowUse:
     connections: int
     #: Those that sent data and whose windows hold less than their paths.
     short: tuple[ShortWindow, ...]
-    #: Iteration time with these windows over that without, both on an ideal network with these links; None if that was not estimated.
+    #: Iteration time with these windows over that without, both on an ideal network with these links; None if that was
+    #: not estimated.
     slower: float | None = None
 
     @property
     def held_back(self) -> float:
-        """For how much of the time that they were busy the sockets of short windows were the limit, as the kernel counts it."""
-        busy_us = sum(each.state.busy_us for each in self.short)
-        return sum(each.state.limited_us for each in self.short) / busy_us if busy_us else 0.0
+        """For how much of the time that they were busy the sockets of short windows were the limit, as the kernel
+        counts it."""
+        busy_us = sum(window.state.busy_us for window in self.short)
+        return sum(window.state.limited_us for window in self.short) / busy_us if busy_us else 0.0
 
     def decided(self, tolerance: float) -> bool:
-        """Whether windows made iterations longer by more than this share; without an estimate, whether they held connections back."""
+        """Whether windows made iterations longer by more than this share; without an estimate, whether they held
+        connections back."""
         if not self.short:
             return False
         if self.slower is None:
@@ -86,7 +93,7 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
         return ()
     port_s = delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])).port_s
     rates_bps = port_rates_bps(fabric)
-    names, found = fabric.endpoint_names(), []
+    names, short = fabric.endpoint_names(), []
     for state in states:
         there = ports_between(fabric, state.src_host, state.dst_host, spine_of)
         back = ports_between(fabric, state.dst_host, state.src_host, spine_of)
@@ -96,8 +103,8 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
         window_bytes = kept_bytes(state)
         if window_bytes < min(path_bytes, state.acknowledged_bytes):
             ends = f"{names[state.src_host]} to {names[state.dst_host]}"
-            found.append(ShortWindow(state, ends, window_bytes, path_bytes, round_trip_s, rate_bps))
-    return tuple(found)
+            short.append(ShortWindow(state, ends, window_bytes, path_bytes, round_trip_s, rate_bps))
+    return tuple(short)
 
 
 def window_use(run: IdealRun, record: PointRecord) -> WindowUse | None:
@@ -116,7 +123,7 @@ def window_use(run: IdealRun, record: PointRecord) -> WindowUse | None:
 
 def with_windows(run: IdealRun, far: Delays, short: Sequence[ShortWindow]) -> IdealRun:
     """The run on long links with the smallest of these windows."""
-    return run.with_delays(replace(far, window_bytes=min(each.window_bytes for each in short)))
+    return run.with_delays(replace(far, window_bytes=min(window.window_bytes for window in short)))
 
 
 def all_along(faults: Sequence[PlannedFault]) -> bool:

@@ -1,7 +1,7 @@
 """The effects that an ideal network does not have and an emulated one has, each included in an estimate.
 
-Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held, how large bursts are.
-None is chosen to fit.
+Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held,
+how large bursts are. None is chosen to fit.
 
 One of them is that a plan amplifies jitter: delays of messages cost it more time than they last.
 """
@@ -25,13 +25,15 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 
 SEEDS = 3
-"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ most, single ones are within a fifth of their mean."""
+"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ most, single ones are within a fifth of
+their mean."""
 LEAST_INCREASE = 1e-3
-"""Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided by them."""
+"""Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided
+by them."""
 AMPLIFIES = 2.0
-"""From this factor on a plan is said to amplify jitter. Whoever waits for the slowest of many loses the longest delay and not the mean one,
-which is half of it, so 2 is what a barrier costs. Rings and parameter servers have 0.7 to 1.3, a butterfly of 8 hosts has 1.7, and
-halving-doubling has 1.1 on 4 hosts, 1.7 on 8 and 2.7 on 16."""
+"""From this factor on a plan is said to amplify jitter. Whoever waits for the slowest of many loses the longest delay
+and not the mean one, which is half of it, so 2 is what a barrier costs. Rings and parameter servers have 0.7 to 1.3, a
+butterfly of 8 hosts has 1.7, and halving-doubling has 1.1 on 4 hosts, 1.7 on 8 and 2.7 on 16."""
 LEAST_ACK_SHARE = 0.01
 """Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
 2.9 %."""
@@ -55,11 +57,12 @@ class Amplification:
 
     @property
     def factor(self) -> float | None:
-        """What random delays add over what equal ones of the same mean add; None where the equal ones add next to nothing.
+        """What random delays add over what equal ones of the same mean add; None where the equal ones add next to
+        nothing.
 
-        Equal delays add up along the longest chain of messages, and keep all ranks in step. So 1 says that jitter costs what one chain of
-        messages loses, 2 what each step loses where all wait for the slowest, and 3 more than that: ranks get out of step, and what is
-        early takes ports from what is late.
+        Equal delays add up along the longest chain of messages, and keep all ranks in step. So 1 says that jitter
+        costs what one chain of messages loses, 2 what each step loses where all wait for the slowest, and 3 more than
+        that: ranks get out of step, and what is early takes ports from what is late.
         """
         added_s = self.equal_s - self.undelayed_s
         return (self.random_s - self.undelayed_s) / added_s if added_s > LEAST_INCREASE * self.undelayed_s else None
@@ -75,8 +78,8 @@ def amplification(
 ) -> Amplification:
     """Estimates a run without delays, with equal ones, and with random ones of SEEDS draws.
 
-    whole_bytes: messages with less payload are delayed by as much less. undelayed_s: the first of these, if it is known. Raises
-    InternalFault for a plan that gets stuck.
+    whole_bytes: messages with less payload are delayed by as much less. undelayed_s: the first of these, if it is
+    known. Raises InternalFault for a plan that gets stuck.
     """
     random_s = [run.time_s(jitter=Jitter(most_delay_s, seed), whole_bytes=whole_bytes) for seed in range(SEEDS)]
     return Amplification(
@@ -146,7 +149,8 @@ class _Estimates:
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
+    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly
+    first, bounds last.
 
     The bound of a division comes first, for it was stated before the run.
 
@@ -173,7 +177,8 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
 
 
 def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in each round trip.
+    """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in
+    each round trip.
 
     Nothing else is tried, for all other effects would have to be estimated on long links as well.
     """
@@ -181,10 +186,11 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
     late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
     yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
     if seen.short_windows:
-        worst = min(seen.short_windows, key=lambda each: each.window_bytes / each.path_bytes)
+        worst = min(seen.short_windows, key=lambda window: window.window_bytes / window.path_bytes)
         window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
         effect = (
-            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where {path} would fill the "
+            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where "
+            f"{path} would fill the "
             f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
         )
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
@@ -201,7 +207,8 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _
 
 
 def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes any more."""
+    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes
+    any more."""
     if len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
@@ -220,7 +227,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
-    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it did."""
+    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it
+    did."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -230,7 +238,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
             effect = (
-                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and what TCP has under way "
+                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and "
+                "what TCP has under way "
                 "comes on top"
             )
             yield Trial(Cause.SOCKETS, with_held_s, effect)
@@ -242,7 +251,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
 
 
 def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the slowest."""
+    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the
+    slowest."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         effect = (
@@ -255,8 +265,8 @@ def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
 
-    Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is shorter. That may happen
-    at one port of its way, or at each.
+    Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is
+    shorter. That may happen at one port of its way, or at each.
     """
     largest_bytes = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
     turn_bytes = min(max(seen.turn_bytes, run.fabric.gso_bytes), largest_bytes)
@@ -291,7 +301,8 @@ def _with_workers_apart(seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
     words = (
-        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal "
+        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on "
+        "an ideal "
         f"network{times}"
     )
     if not held_bytes:
@@ -307,7 +318,8 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
         effect = (
-            f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so that messages arrive "
+            f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so "
+            "that messages arrive "
             f"up to {rough(late_s, 's')} late"
         )
         yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
@@ -316,7 +328,8 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
 def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
     """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
 
-    What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are idle for that long.
+    What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are
+    idle for that long.
     """
     gso = quantity(run.fabric.gso_bytes, "bytes")
     early_s, forgiven_s = (

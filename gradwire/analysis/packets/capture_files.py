@@ -1,8 +1,9 @@
 """Reads captured packets: how much of the line each one took, and when each message was under way.
 
 Files are streamed with scapy's raw readers, so any pcap or pcapng file can be read, however large. Headers are read by
-datatypes/wire/headers.py and messages followed by datatypes/wire/trail.py, because scapy needs 0.2 ms per packet. A packet may be
-a burst (GSO) of many frames: the bytes of the frames are computed from the sizes of headers and payload, as tc and the line count them.
+datatypes/wire/headers.py and messages followed by datatypes/wire/trail.py, because scapy needs 0.2 ms per packet. A
+packet may be a burst (GSO) of many frames: the bytes of the frames are computed from the sizes of headers and payload,
+as tc and the line count them.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Packets:
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages in columns, one row per message in the order of their headers. Names are those of datatypes/wire/framing.py."""
+    """Messages in columns, one row per message in the order of their headers. Names are those of
+    datatypes/wire/framing.py."""
 
     iteration: Int64
     message: Int64
@@ -183,7 +185,8 @@ class _Blocks:
 
 
 def is_noted(path: Path) -> bool:
-    """Whether gradwire wrote the file, with notes of the headers that were cut off; the first block names the writer."""
+    """Whether gradwire wrote the file, with notes of the headers that were cut off; the first block names the
+    writer."""
     try:
         with opened(path, CAPTURE_BYTES) as file:
             return APPLICATION.encode() in file.read(64)
@@ -194,11 +197,12 @@ def is_noted(path: Path) -> bool:
 def read_capture(path: Path, mtu_bytes: int, *, start_ns: int | None = None, address: str | None = None) -> Capture:
     """Reads a capture of one port.
 
-    `start_ns` is the origin of times in nanoseconds since 1970, by default the first packet's time. `address` is the IPv4 address of the
-    port's host, for files that do not tell the direction of packets (tcpdump's). Raises InputFault if it is needed and missing.
+    `start_ns` is the origin of times in nanoseconds since 1970, by default the first packet's time. `address` is the
+    IPv4 address of the port's host, for files that do not tell the direction of packets (tcpdump's). Raises InputFault
+    if it is needed and missing.
     """
-    own = None if address is None else bytes(int(part) for part in address.split("."))
-    reading = _Reading(mtu_bytes, own, path, has_notes=is_noted(path))
+    address_bytes = None if address is None else bytes(int(part) for part in address.split("."))
+    reading = _Reading(mtu_bytes, address_bytes, path, has_notes=is_noted(path))
     for packet in raw_packets(path):
         reading.take(packet)
     return reading.result(start_ns)
@@ -280,7 +284,8 @@ def _messages(seen: list[tuple[Seen, bool]], start_ns: int) -> Messages:
 
 
 class _Datagrams:
-    """Follows multicast messages: a datagram's header has its flow and its number there, and marks the first of a message."""
+    """Follows multicast messages: a datagram's header has its flow and its number there, and marks the first of a
+    message."""
 
     def __init__(self, mtu_bytes: int) -> None:
         self._datagram_bytes = datagram_bytes(mtu_bytes)

@@ -1,9 +1,10 @@
-"""Captures of a point, and where their ports are in the network. Each is read once and kept as columns in the user's cache.
+"""Captures of a point, and where their ports are in the network. Each is read once and kept as columns in the user's
+cache.
 
 The folder gets a dissector that knows the plan.
 
-Nothing in a run folder stands for a capture but the capture: whoever made the folder could have written the columns as well. The cache is
-the user's, and its files are named after the content of the capture.
+Nothing in a run folder stands for a capture but the capture: whoever made the folder could have written the columns as
+well. The cache is the user's, and its files are named after the content of the capture.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ READERS = (
 CACHED_CAPTURES = "captures"
 """Their folder in the cache."""
 MOST_CACHED_BYTES = 2 << 30
-"""Of all captures in the cache, beyond which those are removed that were not used for longest. A row of 41 bytes per packet: 50 million."""
+"""Of all captures in the cache, beyond which those are removed that were not used for longest. A row of 41 bytes per
+packet: 50 million."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord, cached: Pat
     for about in record.captures:
         if about.file in ("", "..") or Path(about.file).name != about.file:
             raise InputFault(
-                f"{folder}: its record names the capture '{about.file}', which is not a name of a file in {CAPTURE_FOLDER}/"
+                f"{folder}: its record names the capture '{about.file}', which is not a name of a file in "
+                f"{CAPTURE_FOLDER}/"
             )
         path = folder / CAPTURE_FOLDER / about.file
         if not path.exists() and not path.is_symlink():
@@ -89,7 +92,8 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord, cached: Pat
 
 
 def _read_once(path: Path, mtu_bytes: int, start_ns: int, cached: Path) -> Capture:
-    """The capture from the cache if a file of the same content was read before; otherwise from its file, and into the cache."""
+    """The capture from the cache if a file of the same content was read before; otherwise from its file, and into the
+    cache."""
     digest = _content_digest(path)
     columns = cached / f"{_key(digest, mtu_bytes, start_ns)}.npz"
     with suppress(*NOT_SUCH_AN_ARCHIVE):
@@ -138,10 +142,10 @@ def _make_room(cached: Path, most_bytes: int) -> None:
 def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecord) -> None:
     """Writes gradwire.lua, the Wireshark dissector with the plan's names, beside the captures."""
     places = [place_of(fabric, about.port) for about in record.captures]
-    between_switches = any(place.endpoint is None for place in places)
+    between_switches = any(location.endpoint is None for location in places)
     named = (
         range(fabric.endpoints)
         if between_switches
-        else {place.endpoint for place in places if place.endpoint is not None}
+        else {location.endpoint for location in places if location.endpoint is not None}
     )
     replace_text(folder / CAPTURE_FOLDER / "gradwire.lua", dissector_text(plan, fabric, named))

@@ -50,7 +50,8 @@ class Use:
     mean: float
     #: Share of the bins that are idle (IDLE_SHARE).
     idle: float
-    #: Share of the line rate in the busiest bin. May be a little above 1: a port may exceed its rate after a pause (HTB's burst).
+    #: Share of the line rate in the busiest bin. May be a little above 1: a port may exceed its rate after a pause
+    #: (HTB's burst).
     busiest: float
 
 
@@ -64,16 +65,16 @@ class Summary:
     outbound: Use
     #: Share of the bins in which neither direction is used.
     both_idle: float
-    #: Share of the less used direction's traffic that the other's traffic covers bin by bin: 1 if both always go together, 0 if they
-    #: take turns.
+    #: Share of the less used direction's traffic that the other's traffic covers bin by bin: 1 if both always go
+    #: together, 0 if they take turns.
     overlap: float
 
 
 def utilisation(packets: Packets, rate_bps: float, start_s: float, end_s: float, bin_s: float = BIN_S) -> Utilisation:
     """The use of a port's line in whole bins between two times of the run's clock.
 
-    A packet is a burst that occupies its line for its bytes over the rate, from the moment when it left its queue, and is counted in the
-    bins that it occupies. Raises InputFault if no bin fits between the times.
+    A packet is a burst that occupies its line for its bytes over the rate, from the moment when it left its queue, and
+    is counted in the bins that it occupies. Raises InputFault if no bin fits between the times.
     """
     bins = int((end_s - start_s) / bin_s + 1e-9)
     if bins < 1:
@@ -138,20 +139,23 @@ def compute_share(plan: Plan, log: OpLog, ranks: Collection[int], edges_s: Float
 
 
 def _elapsed(since_s: Float64, at_s: Float64) -> Float64:
-    """At each time of `at_s`, the sum of the durations since all earlier times of `since_s`; in the shape of `at_s`."""
+    """At each time of `at_s`, the sum of the durations since all earlier times of `since_s`; in the shape of
+    `at_s`."""
     past = np.searchsorted(since_s, at_s, side="right")
     elapsed: Float64 = past * at_s - np.concatenate([[0.0], np.cumsum(since_s)])[past]
     return elapsed
 
 
 def received_while_idle(used: Utilisation, compute: Float64) -> float:
-    """Share of the inbound traffic that arrives while the GPU idles, by the bins' shares of computation (Geryon, Fig. 2)."""
+    """Share of the inbound traffic that arrives while the GPU idles, by the bins' shares of computation (Geryon, Fig.
+    2)."""
     total = float(used.inbound_bps.sum())
     return float((used.inbound_bps * (1 - compute)).sum()) / total if total > 0 else 0.0
 
 
 def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[Summary]:
-    """A summary of each iteration between its boundaries (analysis/iterations.py), with bins that begin at its start."""
+    """A summary of each iteration between its boundaries (analysis/iterations.py), with bins that begin at its
+    start."""
     edges_s = edges_ns / 1e9
     return [
         summary(utilisation(packets, rate_bps, start, end, bin_s))

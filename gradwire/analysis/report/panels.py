@@ -1,4 +1,5 @@
-"""Charts in axes that are given: one metric of a run as lines over a number or as bars by word, and the bars of a ranking."""
+"""Charts in axes that are given: one metric of a run as lines over a number or as bars by word, and the bars of a
+ranking."""
 
 from __future__ import annotations
 
@@ -36,10 +37,12 @@ HEIGHT = 0.68
 def draw_metric(
     axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, series_key: str, write: Labels
 ) -> None:
-    """Draws a metric over the parameter `x_key`, a series for each value of `series_key`, with 95 % intervals and a legend.
+    """Draws a metric over the parameter `x_key`, a series for each value of `series_key`, with 95 % intervals and a
+    legend.
 
-    rows: pooled over seeds. Invalid points are not drawn: they break a line, and have the word in place of a bar. Raises InputFault for a
-    metric or parameter that there is not, and for points that differ in anything else, which one panel cannot tell apart.
+    rows: pooled over seeds. Invalid points are not drawn: they break a line, and have the word in place of a bar.
+    Raises InputFault for a metric or parameter that there is not, and for points that differ in anything else, which
+    one panel cannot tell apart.
     """
     _check(rows, x_key, metric, series_key)
     names = list(dict.fromkeys(row.parameters.get(series_key, "") for row in rows))
@@ -70,7 +73,8 @@ def _check(rows: Sequence[PointResult], x_key: str, metric: str, series_key: str
         others = [key for key in parameter_names(rows) if key not in (x_key, series_key)]
         example = f"{others[0]}={next(row.parameters.get(others[0], '') for row in rows)!r}" if others else ""
         raise InputFault(
-            f"points also differ in {', '.join(others)}: one panel shows one value of each, so choose one, as with {example}, and draw "
+            f"points also differ in {', '.join(others)}: one panel shows one value of each, so choose one, as with "
+            f"{example}, and draw "
             "the others into axes of their own"
         )
 
@@ -110,11 +114,11 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         figure = Figure(figsize=(7.6, 1.3 + BAR_INCHES * count), layout="constrained")
         axes = figure.add_subplot()
         families = list(dict.fromkeys(entry.family for entry in ranking.valid))
-        for place, entry in enumerate(ranking.valid):
-            _bar(axes, place, entry, PALETTE[families.index(entry.family)])
+        for row, entry in enumerate(ranking.valid):
+            _bar(axes, row, entry, PALETTE[families.index(entry.family)])
         longest = max((entry.time_s + entry.ci_s for entry in ranking.valid), default=1.0)
-        for place, entry in enumerate(ranking.valid):
-            _value(axes, place, entry, ranking, longest)
+        for row, entry in enumerate(ranking.valid):
+            _value(axes, row, entry, ranking, longest)
         if ranking.valid:
             axes.axvline(ranking.compute_s, color="black", linestyle="--", linewidth=0.9)
         axes.set_yticks(range(len(ranking.valid)), [f"{e.name}*" if e.partial else e.name for e in ranking.valid])
@@ -130,22 +134,22 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
     return figure
 
 
-def _bar(axes: Axes, place: int, entry: Entry, color: str) -> None:
+def _bar(axes: Axes, row: int, entry: Entry, color: str) -> None:
     hatch = "////" if entry.partial else None
     face = "white" if entry.partial else color
-    axes.barh(place, entry.time_s, HEIGHT, facecolor=face, edgecolor=color, hatch=hatch, linewidth=0.8)
+    axes.barh(row, entry.time_s, HEIGHT, facecolor=face, edgecolor=color, hatch=hatch, linewidth=0.8)
     if entry.ci_s:
-        axes.errorbar(entry.time_s, place, xerr=entry.ci_s, color="black", capsize=2.2, linewidth=0.9)
+        axes.errorbar(entry.time_s, row, xerr=entry.ci_s, color="black", capsize=2.2, linewidth=0.9)
     bound = [entry.row.lower_bound_s] * 2
-    axes.plot(bound, [place - HEIGHT / 2, place + HEIGHT / 2], color="white", linewidth=3.0, solid_capstyle="butt")
-    axes.plot(bound, [place - HEIGHT / 2, place + HEIGHT / 2], color="black", linewidth=1.4, solid_capstyle="butt")
+    axes.plot(bound, [row - HEIGHT / 2, row + HEIGHT / 2], color="white", linewidth=3.0, solid_capstyle="butt")
+    axes.plot(bound, [row - HEIGHT / 2, row + HEIGHT / 2], color="black", linewidth=1.4, solid_capstyle="butt")
 
 
-def _value(axes: Axes, place: int, entry: Entry, ranking: Ranking, longest: float) -> None:
+def _value(axes: Axes, row: int, entry: Entry, ranking: Ranking, longest: float) -> None:
     text = f"{entry.time_s:.3g} s"
     if ranking.baseline is not None and entry is not ranking.baseline:
         text += f", {ranking.speedup(entry):.2f}x"
-    axes.text(entry.time_s + entry.ci_s + longest * 0.012, place, text, va="center", fontsize=7.5)
+    axes.text(entry.time_s + entry.ci_s + longest * 0.012, row, text, va="center", fontsize=7.5)
 
 
 def _legend(figure: Figure, families: list[str], ranking: Ranking) -> None:

@@ -1,4 +1,5 @@
-"""Tables and the chart of a scenario of programs: a row per point, the medians of what programs reported, and one figure over another.
+"""Tables and the chart of a scenario of programs: a row per point, the medians of what programs reported, and one
+figure over another.
 
 The chart has a series for each program and setting, over a swept parameter or another figure.
 """
@@ -57,7 +58,8 @@ def _everywhere(results: Sequence[ProgramResult], keys: Sequence[str]) -> str:
 
 
 def figures_table(results: Sequence[ProgramResult], over: str, labels: Mapping[str, str]) -> TextTable | None:
-    """Medians of all numbers that the programs of valid points reported, for each point, program, and value of the figure `over`.
+    """Medians of all numbers that the programs of valid points reported, for each point, program, and value of the
+    figure `over`.
 
     None where there are no numbers. figures.csv has every row.
     """
@@ -173,25 +175,25 @@ def _grouped(frame: pd.DataFrame, keys: Sequence[str], write: Labels) -> list[tu
 
 def _spread(values: Sequence[pd.Series[Any]]) -> tuple[list[float], list[list[float]]]:
     """Medians, and how far below and above them values lie."""
-    middles = [median_of(each) for each in values]
-    below = [middle - float(each.min()) for middle, each in zip(middles, values, strict=True)]
-    above = [float(each.max()) - middle for middle, each in zip(middles, values, strict=True)]
+    middles = [median_of(measured) for measured in values]
+    below = [middle - float(measured.min()) for middle, measured in zip(middles, values, strict=True)]
+    above = [float(measured.max()) - middle for middle, measured in zip(middles, values, strict=True)]
     return middles, [below, above]
 
 
 def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
     named = _grouped(frame, keys, write)
     divisor = _unit(chosen.metric)[2]
-    place = _Places(frame[chosen.over].dropna().tolist(), chosen.over)
+    position_of = _Places(frame[chosen.over].dropna().tolist(), chosen.over)
     for index, (name, rows) in enumerate(named):
         known = rows.dropna(subset=[chosen.over, chosen.metric])
-        at = [place(value) for value in known[chosen.over]]
+        at = [position_of(value) for value in known[chosen.over]]
         by_x = {x: known[chosen.metric][[other == x for other in at]] / divisor for x in sorted(set(at))}
         middles, spread = _spread(list(by_x.values()))
         style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5, "linewidth": 1.4, "capsize": 2}
         axes.errorbar(list(by_x), middles, yerr=spread, color=series_color(index), label=name or None, **style)
-    place.draw(axes)
-    axes.set_xlabel(f"{write(chosen.over)} (Gbit/s)" if place.is_rate else _in_units(chosen.over, write))
+    position_of.draw(axes)
+    axes.set_xlabel(f"{write(chosen.over)} (Gbit/s)" if position_of.is_rate else _in_units(chosen.over, write))
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_ylim(bottom=0)
     if any(name for name, _ in named):
@@ -199,7 +201,8 @@ def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str],
 
 
 class _Places:
-    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", one beside the other."""
+    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", one beside the
+    other."""
 
     def __init__(self, values: Sequence[object], name: str) -> None:
         texts = list(dict.fromkeys(str(value) for value in values))
@@ -208,8 +211,8 @@ class _Places:
         self._are_words = any(number is None for number in numbers.values())
         divisor = 1e9 if self.is_rate else _unit(name)[2]
         self._places = {
-            text: float(place) if self._are_words else (numbers[text] or 0.0) / divisor
-            for place, text in enumerate(texts)
+            text: float(position) if self._are_words else (numbers[text] or 0.0) / divisor
+            for position, text in enumerate(texts)
         }
 
     def __call__(self, value: object) -> float:
@@ -219,11 +222,11 @@ class _Places:
         """The axis's scale and ticks."""
         places = sorted(self._places.items(), key=lambda item: item[1])
         if self._are_words:
-            axes.set_xticks([place for _, place in places], [text for text, _ in places])
+            axes.set_xticks([position for _, position in places], [text for text, _ in places])
         elif places and places[0][1] > 0 and places[-1][1] / places[0][1] > WIDE_SPAN:
             axes.set_xscale("log")
             axes.minorticks_off()
-            axes.set_xticks([place for _, place in places], [f"{place:g}" for _, place in places])
+            axes.set_xticks([position for _, position in places], [f"{position:g}" for _, position in places])
 
 
 def _bars(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:

@@ -1,4 +1,5 @@
-"""The report of a captured port: charts of its use over time, its bins, and a table by iteration, checked against the port's counters.
+"""The report of a captured port: charts of its use over time, its bins, and a table by iteration, checked against the
+port's counters.
 
 The charts are in the style of P3's Figs. 8 and 9 and, with computation, of Geryon's Fig. 2.
 """
@@ -59,7 +60,8 @@ HEADERS = (
 
 
 def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int64, title: str) -> Figure:
-    """Chart of each direction over time, with thin lines between iterations, above the share of time that GPUs compute, if given."""
+    """Chart of each direction over time, with thin lines between iterations, above the share of time that GPUs
+    compute, if given."""
     with mpl.rc_context(STYLE):
         rows = 2 if compute is None else 3
         figure = Figure(figsize=(8.0, 1.0 + 1.35 * rows), layout="constrained")
@@ -143,23 +145,24 @@ class PortUse:
 def port_use(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], port: str, bin_s: float
 ) -> PortUse:
-    """How a captured port was used. Raises InputFault if it was not captured, has no line rate, or no bin fits into an iteration."""
+    """How a captured port was used. Raises InputFault if it was not captured, has no line rate, or no bin fits into an
+    iteration."""
     ports = [about.port for about in record.captures]
     if not ports:
         raise InputFault("no port of this point was captured: run it with --set run.capture=h1 or another host")
     if port not in ports:
         raise InputFault(f"port {port!r} was not captured in this run; captured were {', '.join(ports)}")
     packets = captures[ports.index(port)].packets
-    place = place_of(fabric, port)
+    location = place_of(fabric, port)
     rate_bps = next(rate for end, rate in fabric.ports() if end.interface == port)
     if np.isinf(rate_bps):
         raise InputFault(f"port {port} has no line rate, so no part of it is used: it is an aggregator's")
     edges_ns = iteration_ends_ns(plan, log, record.iterations)[record.warmup :]
     used = utilisation(packets, rate_bps, edges_ns[0] / 1e9, edges_ns[-1] / 1e9, bin_s)
-    workers = np.flatnonzero((plan.rank_role == Role.WORKER) & (plan.rank_host == place.endpoint)).tolist()
+    workers = np.flatnonzero((plan.rank_role == Role.WORKER) & (plan.rank_host == location.endpoint)).tolist()
     compute = compute_share(plan, log, workers, used.edges_s) if workers else None
     iterations = by_iteration(packets, rate_bps, edges_ns, bin_s)
-    counted = (_counted(record, place.port), _counted(record, place.far_port))
+    counted = (_counted(record, location.port), _counted(record, location.far_port))
     captured = (int(packets.line_bytes[packets.outbound].sum()), int(packets.line_bytes[~packets.outbound].sum()))
     shares = tuple(mine / max(1, theirs) for mine, theirs in zip(captured, counted, strict=True))
     return PortUse(port, used, compute, tuple(iterations), (shares[0], shares[1]))
@@ -174,8 +177,8 @@ def _counted(record: PointRecord, port: str) -> int:
 def use_table(use: PortUse, plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, capture: Capture) -> TextTable:
     """One row per measured iteration, and one for all of them.
 
-    Each row has three times: from barrier to barrier of all workers, of the port's own workers by their agents' logs, and of the same
-    workers by packets alone.
+    Each row has three times: from barrier to barrier of all workers, of the port's own workers by their agents' logs,
+    and of the same workers by packets alone.
     """
     times_s = iteration_times_s(plan, log, record.iterations)
     ranks = timed_workers(plan, place_of(fabric, use.port).endpoint or 0, capture.messages)

@@ -1,8 +1,9 @@
 """The critical path of one iteration, and how the iteration's time divides along it.
 
-`critical_path` walks back from the slowest worker's end to the end of the previous iteration (analysis/timeline/walk.py), splits network
-time into line and waiting, and sums up in one sentence where the iteration's time went. The pieces are whole nanoseconds without gaps or
-overlaps, so they sum to the iteration time that analysis/iterations.py measures.
+`critical_path` walks back from the slowest worker's end to the end of the previous iteration
+(analysis/timeline/walk.py), splits network time into line and waiting, and sums up in one sentence where the
+iteration's time went. The pieces are whole nanoseconds without gaps or overlaps, so they sum to the iteration time
+that analysis/iterations.py measures.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Contention:
     place: str
     #: Number of connections with data under way there, its own included.
     flows: int
-    #: Names of the other messages that moved the most bytes there, largest first, each with its share of all bytes there.
+    #: Names of the other messages that moved the most bytes there, largest first, each with its share of all bytes
+    #: there.
     others: tuple[tuple[str, float], ...]
 
 
@@ -108,10 +110,11 @@ class Traffic:
         return messages.where(data_of(self._logged, messages))
 
     def contention(self, segment: Segment, most: int = 3) -> Contention | None:
-        """What shared the path of a network segment's message; None for a message without data or a path without a rate limit.
+        """What shared the path of a network segment's message; None for a message without data or a path without a
+        rate limit.
 
-        A message's bytes are assumed to move evenly between the first byte sent and the last byte received. This is an estimate: a
-        message that waits in a socket counts as sharing the port that it waits for.
+        A message's bytes are assumed to move evenly between the first byte sent and the last byte received. This is an
+        estimate: a message that waits in a socket counts as sharing the port that it waits for.
         """
         messages, ops = self._messages, self._logged.plan.ops
         send = int(ops.message[segment.op])
@@ -124,7 +127,7 @@ class Traffic:
         places = self._places(mine)
         if not places:
             return None
-        busiest = max(places, key=lambda place: moved[place.passing].sum() / place.rate_bps)
+        busiest = max(places, key=lambda line: moved[line.passing].sum() / line.rate_bps)
         active = busiest.passing & (moved > 0)
         flows = len(np.unique(messages.connection[active | mine & busiest.passing]))
         return Contention(busiest.name, flows, self._largest(moved, active & ~mine, most))
@@ -140,7 +143,7 @@ class Traffic:
         for target in set(messages.dst[mine].tolist()) - self._aggregators:
             places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
         if fabric is not None:
-            places += [place for tier in fabric.tree.tiers for place in self._uplinks(fabric, tier, mine)]
+            places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
         return places
 
     def _uplinks(self, fabric: Fabric, tier: Tier, mine: Bool) -> list[_Place]:
@@ -202,7 +205,7 @@ class CriticalPath:
         self.plan = logged.plan
         self.faults = faults
         self._logged, self._fabric = logged, fabric
-        self._short = {(each.state.src_host, each.state.dst_host): each for each in windows}
+        self._short = {(window.state.src_host, window.state.dst_host): window for window in windows}
 
     @property
     def duration_ns(self) -> int:
@@ -243,7 +246,8 @@ class CriticalPath:
         return [Contribution(kind, what, tuple(pieces)) for kind, what, pieces in groups]
 
     def contributions(self) -> list[Contribution]:
-        """The contributions to the time, largest first, each with all segments of one kind and about the same thing on the whole path."""
+        """The contributions to the time, largest first, each with all segments of one kind and about the same thing on
+        the whole path."""
         groups: dict[tuple[Kind, str], list[Segment]] = {}
         for segment in self.segments:
             groups.setdefault((segment.kind, self.what(segment)), []).append(segment)
@@ -257,7 +261,9 @@ class CriticalPath:
 
     def faults_during(self, segments: Sequence[Segment]) -> list[FaultRecord]:
         """The faults that were in the network, or at a worker, during any of these segments."""
-        return [each for each in self.faults if any(each.overlaps(piece.begin_ns, piece.end_ns) for piece in segments)]
+        return [
+            fault for fault in self.faults if any(fault.overlaps(piece.begin_ns, piece.end_ns) for piece in segments)
+        ]
 
     def sentence(self) -> str:
         """One sentence on how the iteration's time divides, and on the largest cause other than computation."""
@@ -273,7 +279,7 @@ class CriticalPath:
 
     def _faults_told(self) -> str:
         during = self.faults_during(self.segments)
-        told = [f"{each.fault.what} (fault.{each.fault.name})" for each in during]
+        told = [f"{fault.fault.what} (fault.{fault.fault.name})" for fault in during]
         return f"; during it, {' and '.join(told)}" if told else ""
 
     def _cause(self, part: str) -> str:
@@ -340,9 +346,9 @@ def critical_path(
 ) -> CriticalPath:
     """The critical path of an iteration (0 is the first, warm-up included).
 
-    With `fabric`, network time is split into line and waiting for others; without it, a message's way is a single TRANSFER.
-    `faults` are what became of the run's faults, `windows` those of connections that hold less than their paths.
-    Raises InputFault for an iteration that the log does not have, InternalFault if the log is incomplete.
+    With `fabric`, network time is split into line and waiting for others; without it, a message's way is a single
+    TRANSFER. `faults` are what became of the run's faults, `windows` those of connections that hold less than their
+    paths. Raises InputFault for an iteration that the log does not have, InternalFault if the log is incomplete.
     """
     logged = LoggedOps.of(plan, log, faults)
     if not 0 <= iteration < logged.iterations:

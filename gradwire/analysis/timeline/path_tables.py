@@ -53,8 +53,8 @@ def contributions_table(path: CriticalPath, most: int = MOST_CONTRIBUTIONS) -> T
 def path_table(path: CriticalPath, most: int | None = MOST_LINES) -> TextTable:
     """The path in order; consecutive segments of the same kind and about the same thing share a line.
 
-    `most` limits the lines: if there are more segments, only the longest have their own line, and those between them are summed up.
-    None shows all.
+    `most` limits the lines: if there are more segments, only the longest have their own line, and those between them
+    are summed up. None shows all.
     """
     merged = path.merged()
     kept = _longest(merged, len(merged) if most is None else most)
@@ -79,7 +79,8 @@ def _times(path: CriticalPath, pieces: Sequence[Contribution], begin_ns: int) ->
 
 
 def _longest(merged: Sequence[Contribution], most: int) -> set[int]:
-    """Which segments get a line of their own. A gap between two of them takes a line too, so as many are kept as fit with their gaps."""
+    """Which segments get a line of their own. A gap between two of them takes a line too, so as many are kept as fit
+    with their gaps."""
     if len(merged) <= most:
         return set(range(len(merged)))
     by_length = sorted(range(len(merged)), key=lambda index: -merged[index].duration_ns)
@@ -106,12 +107,12 @@ def _row(path: CriticalPath, contribution: Contribution) -> tuple[str, str, str,
 
 def _kind(path: CriticalPath, contribution: Contribution) -> str:
     """The kind of a piece, with the faults that were there meanwhile."""
-    names = [f"fault.{each.fault.name}" for each in path.faults_during(contribution.segments)]
+    names = [f"fault.{fault.fault.name}" for fault in path.faults_during(contribution.segments)]
     return ", ".join([str(contribution.kind), *names])
 
 
 def _in_the_way(path: CriticalPath, contribution: Contribution) -> str:
-    faults = [each.fault.what for each in path.faults_during(contribution.segments)]
+    faults = [fault.fault.what for fault in path.faults_during(contribution.segments)]
     return "; ".join(filter(None, (*faults, _others_in_the_way(path, contribution))))
 
 

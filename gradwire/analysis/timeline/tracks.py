@@ -1,4 +1,5 @@
-"""The timeline of one iteration as named tracks of slices: streams, send queues, messages waiting in them, and receives.
+"""The timeline of one iteration as named tracks of slices: streams, send queues, messages waiting in them, and
+receives.
 
 It can be drawn in axes that are given: what each rank computes, adds, sends and receives, and when.
 """
@@ -24,7 +25,8 @@ from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
 
 MOST_WAITING_ROWS = 8
-"""How many messages of a send queue are drawn waiting at the same time; its counter shows how many there are in all."""
+"""How many messages of a send queue are drawn waiting at the same time; its counter shows how many there are in
+all."""
 DOES = {"compute": "computes", "reduce": "adds", "send": "sends", "receive": "receives"}
 """Categories of tracks that are drawn, and what their ranks do."""
 FORWARD, BACKWARD = "#7FCFB5", PALETTE[2]
@@ -89,7 +91,8 @@ class Track:
 
 
 class Tracks:
-    """The tracks of everything that overlaps begin_ns to end_ns of the run's clock, and of later parts of `iteration`."""
+    """The tracks of everything that overlaps begin_ns to end_ns of the run's clock, and of later parts of
+    `iteration`."""
 
     def __init__(self, logged: LoggedOps, iteration: int, begin_ns: int, end_ns: int) -> None:
         self._logged, self._plan, self._names = logged, logged.plan, Names(logged.plan)
@@ -166,7 +169,8 @@ class Tracks:
         return [tracks[queue] for queue in sorted(tracks)]
 
     def receives(self) -> list[Track]:
-        """Messages from the reading of the header to the end of the RECV, one track per send queue that they come from."""
+        """Messages from the reading of the header to the end of the RECV, one track per send queue that they come
+        from."""
         ops, tracks = self._plan.ops, dict[tuple[int, int], Track]()
         for iteration, op in self._each(OpKind.RECV):
             send = int(ops.message[op])
@@ -209,10 +213,12 @@ class Tracks:
 
 
 def draw_timeline(axes: Axes, plan: Plan, log: OpLog, iteration: int) -> None:
-    """Draws an iteration: a row for what each rank computes, adds, sends and receives, the first on top, over milliseconds since its begin.
+    """Draws an iteration: a row for what each rank computes, adds, sends and receives, the first on top, over
+    milliseconds since its begin.
 
-    A message is sent from its first to its last byte handed to the kernel, and received from its header to its last byte. The vertical line
-    is the iteration's end; what belongs to it and comes later is drawn as well. Raises InputFault for an iteration that the log lacks.
+    A message is sent from its first to its last byte handed to the kernel, and received from its header to its last
+    byte. The vertical line is the iteration's end; what belongs to it and comes later is drawn as well. Raises
+    InputFault for an iteration that the log lacks.
     """
     logged = LoggedOps.of(plan, log)
     if not 0 <= iteration < logged.iterations:
@@ -220,10 +226,10 @@ def draw_timeline(axes: Axes, plan: Plan, log: OpLog, iteration: int) -> None:
     begin_ns, end_ns = iteration_ends_ns(plan, log, iteration + 1)[iteration:].tolist()
     tracks = Tracks(logged, iteration, begin_ns, end_ns)
     rows = list(_rows([*tracks.streams(), *tracks.sends(), *tracks.receives()], Names(plan), len(plan.rank_role)))
-    for place, (_, category, slices) in enumerate(rows):
+    for row, (_, category, slices) in enumerate(rows):
         spans_ms = [_span_ms(piece, begin_ns) for piece in slices]
         colors = [FORWARD if piece.name.startswith("forward ") else COLORS[category] for piece in slices]
-        below = place - HEIGHT / 2
+        below = row - HEIGHT / 2
         axes.broken_barh(spans_ms, (below, HEIGHT), facecolors=colors, edgecolors=colors, linewidth=HAIRLINE_PT)
     axes.axvline((end_ns - begin_ns) / 1e6, color="#777777", linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows])

@@ -1,9 +1,10 @@
 """Walks back from the end of an iteration along what ended last, and attributes every nanosecond to a kind of time.
 
-The walk goes from an op to whatever ended last of the things that it waited for: a dependency, the message of a RECV, or the op before it
-on its stream or send queue. In between lies the op's own time. The log makes this exact (agents/replay/interpreter.py): timed ops start at
-the nominal end of what they waited for; a SEND starts in the turn in which its last dependency was acted on or its queue's last message was
-handed over, plus its latency; a RECV ends in the turn in which its message is complete or its last dependency is acted on.
+The walk goes from an op to whatever ended last of the things that it waited for: a dependency, the message of a RECV,
+or the op before it on its stream or send queue. In between lies the op's own time. The log makes this exact
+(agents/replay/interpreter.py): timed ops start at the nominal end of what they waited for; a SEND starts in the turn
+in which its last dependency was acted on or its queue's last message was handed over, plus its latency; a RECV ends in
+the turn in which its message is complete or its last dependency is acted on.
 
 `_Straggler` explains how waiting for a straggler is recognised.
 """
@@ -37,7 +38,8 @@ class Kind(StrEnum):
     QUEUEING = "send queue"
     """Other messages of its send queue went before it."""
     LATENCY = "software latency"
-    """The latency that the plan gives a message, and what a rank does besides GPU work and additions: copies, waiting for a cycle."""
+    """The latency that the plan gives a message, and what a rank does besides GPU work and additions: copies, waiting
+    for a cycle."""
     LOCAL = "inside a machine"
     """Between ranks of one host: its own link and latency."""
     LATENESS = "emulator late"
@@ -167,7 +169,8 @@ class _Walk:
         self._in_queue = False
         dependencies = self._dependencies(iteration, op)
         gate = max(dependencies, key=lambda other: self._logged.end[other], default=None)
-        # An agent acts on a dependency and on the RECV that waited for it in the same turn, so both have the same time.
+        # An agent acts on a dependency and on the RECV that waited for it in the same turn, so both have the same
+        # time.
         if gate is not None and self._logged.end[gate] == self._logged.end[iteration, op]:
             self._straggler.leaves(op, None)
             self._joined = None
@@ -186,15 +189,17 @@ class _Walk:
 class _Straggler:
     """Finds the part of a worker's computation that others wait for.
 
-    Where contributions of all workers come together and the path comes from worker w, w is a straggler from the moment when at least
-    half of the other workers had come as far until w had too. For a message with gradients, a worker has come as far when it has its
-    own gradient of the same chunk (the op that `Plan.produces` names); for a control message, when its own message to the same op is
-    ready. What w computes on the path in that time counts as the others' waiting for a straggler. Its waiting for the network still
-    counts as network, and its computation before that moment as ordinary computation.
+    Where contributions of all workers come together and the path comes from worker w, w is a straggler from the moment
+    when at least half of the other workers had come as far until w had too. For a message with gradients, a worker has
+    come as far when it has its own gradient of the same chunk (the op that `Plan.produces` names); for a control
+    message, when its own message to the same op is ready. What w computes on the path in that time counts as the
+    others' waiting for a straggler. Its waiting for the network still counts as network, and its computation before
+    that moment as ordinary computation.
 
-    Limits: this shows that workers waited, not why the straggler was late. If messages delayed it, their time on the path is in the
-    network's share. With equal computation times, all of a late worker's computation may count, although it would be needed without
-    straggling too. A worker that is late at the boundary of the previous iteration is not recognised.
+    Limits: this shows that workers waited, not why the straggler was late. If messages delayed it, their time on the
+    path is in the network's share. With equal computation times, all of a late worker's computation may count,
+    although it would be needed without straggling too. A worker that is late at the boundary of the previous iteration
+    is not recognised.
     """
 
     def __init__(self, logged: LoggedOps) -> None:
@@ -222,16 +227,18 @@ class _Straggler:
         if chunk >= 0:
             self._chunk = chunk
         elif joined is not None:
-            own, others = self._at_join(*joined, self._rank)
-            self._note(own, others)
+            ready_ns, others_ns = self._at_join(*joined, self._rank)
+            self._note(ready_ns, others_ns)
 
     def late_since_ns(self, iteration: int, op: int) -> int | None:
-        """The time since which the rank's computation (`op` or what it did before) keeps others waiting; None if it does not."""
+        """The time since which the rank's computation (`op` or what it did before) keeps others waiting; None if it
+        does not."""
         if self._chunk in self._produced.get(op, ()):
             producers = self._plan.produces[self._plan.produces[:, 1] == self._chunk, 0]
             workers = producers[self._plan.rank_role[self._plan.ops.rank[producers]] == Role.WORKER]
             ready = {
-                int(self._plan.ops.rank[own]): int(self._logged.finish[iteration, own]) for own in workers.tolist()
+                int(self._plan.ops.rank[producer]): int(self._logged.finish[iteration, producer])
+                for producer in workers.tolist()
             }
             own_ns = ready.pop(self._rank, None)
             self._chunk = -1
@@ -240,17 +247,17 @@ class _Straggler:
 
     def _at_join(self, iteration: int, op: int, rank: int) -> tuple[int | None, list[int]]:
         """When `rank`, and when each of the other workers, had its part of what released `op` ready."""
-        ops, own, others = self._plan.ops, None, []
+        ops, ready_ns, others_ns = self._plan.ops, None, []
         for at, on in self._logged.dependencies(iteration, op):
             source, ready = int(ops.rank[on]), int(self._logged.finish[at, on])
             if ops.kind[on] == OpKind.RECV:
                 send = int(ops.message[on])
                 source, ready = int(ops.rank[send]), int(self._logged.nominal[at, send])
             if source == rank:
-                own = ready
+                ready_ns = ready
             elif self._plan.rank_role[source] == Role.WORKER:
-                others.append(ready)
-        return own, others
+                others_ns.append(ready)
+        return ready_ns, others_ns
 
     def _note(self, own_ns: int | None, others_ns: list[int]) -> None:
         ready = np.sort(np.array([other for other in others_ns if other != MISSING], np.int64))

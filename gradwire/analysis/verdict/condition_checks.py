@@ -1,7 +1,9 @@
-"""Checks of the conditions of a run: its faults, the programs in its network, divided bytes and rates, and a steady state.
+"""Checks of the conditions of a run: its faults, the programs in its network, divided bytes and rates, and a steady
+state.
 
-Faults must have happened when they should have, and have been undone. Division, for the virtual clock or for run.fidelity, must leave an
-iteration what it is. The measured iterations must be like those that would follow for ever.
+Faults must have happened when they should have, and have been undone. Division, for the virtual clock or for
+run.fidelity, must leave an iteration what it is. The measured iterations must be like those that would follow for
+ever.
 """
 
 from __future__ import annotations
@@ -20,39 +22,44 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 TOLERANCE_NS = 1_000_000
-"""How late a fault may begin or end. benchmarks/faults.py saw 0.07 ms for links and for tenants, and 0.09 ms where tc changes queues in the
-namespaces of a host and of the switch. Faults at the same moment are carried out one after the other: this allows a dozen."""
+"""How late a fault may begin or end. benchmarks/faults.py saw 0.07 ms for links and for tenants, and 0.09 ms where tc
+changes queues in the namespaces of a host and of the switch. Faults at the same moment are carried out one after the
+other: this allows a dozen."""
 RESTART_TOLERANCE_NS = 10_000_000
-"""The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch with four links, each
-of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred links."""
+"""The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch
+with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred
+links."""
 FAULTS_MEANING = "Another fault happened than the scenario asks for, or at another time."
 PROGRAMS_MEANING = (
     "A program failed or could not be read, so the strategy ran beside something else than the scenario says."
 )
 NO_PLAN = "port counters, bytes by class, bytes by uplink, upcalls: no plan for what programs send"
 OF_ALL_CAPTURED = ("captured bytes", "captured payload")
-"""Checks of captures that only hold if the agents alone send. Programs send before the first and after the last iteration as well."""
+"""Checks of captures that only hold if the agents alone send. Programs send before the first and after the last
+iteration as well."""
 DIVISION_TOLERANCE = 0.05
-"""As much as a network that is divided for the wall clock may be off (WALL_TOLERANCE): half of what makes a strategy a tenth faster than
-another. Where what is stated was measured, it was met within a percentage point (docs/trust.md)."""
+"""As much as a network that is divided for the wall clock may be off (WALL_TOLERANCE): half of what makes a strategy a
+tenth faster than another. Where what is stated was measured, it was met within a percentage point (docs/trust.md)."""
 BIAS_TOLERANCE = 0.02
-"""Twice what `run.warmup = "steady"` leaves (analysis/fluid/steady.py). Of the 1,183 points of the papers' scenarios, measured after one
-iteration, 16 are farther away, all of P3's paper, and up to 15.6 %."""
+"""Twice what `run.warmup = "steady"` leaves (analysis/fluid/steady.py). Of the 1,183 points of the papers' scenarios,
+measured after one iteration, 16 are farther away, all of P3's paper, and up to 15.6 %."""
 DRIFT_TOLERANCE = 0.03
-"""How much the line through the measured times may rise or fall from the first to the last. Their mean is then off from the middle by
-half of it, which is less than BIAS_TOLERANCE."""
+"""How much the line through the measured times may rise or fall from the first to the last. Their mean is then off
+from the middle by half of it, which is less than BIAS_TOLERANCE."""
 DRIFT_CHANCE = 0.01
 """A rise or fall counts as a trend if times without one would show it in less than this share of cases."""
 LEAST_FOR_DRIFT = 5
 """Fewer iterations leave too few degrees of freedom for a trend to be told from chance."""
 STEADY_MEANING = (
-    "The iterations that follow would take another time than the measured ones: measure more iterations after a longer warm-up. "
+    "The iterations that follow would take another time than the measured ones: measure more iterations after a "
+    "longer warm-up. "
     'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, set run.warmup and run.iterations.'
 )
 
 
 def fault_check(faults: Sequence[PlannedFault], records: Sequence[FaultRecord], replay_ns: int, left_out: str) -> Check:
-    """Every fault began and ended when it should have. replay_ns: when the replay ended, with which faults end that last longer.
+    """Every fault began and ended when it should have. replay_ns: when the replay ended, with which faults end that
+    last longer.
 
     left_out: checks that were not made because of the faults, for the check's value.
     """
@@ -135,15 +142,16 @@ def division_check(divided: Divided) -> Check:
         f"by {divided.number}: up to {divided.error:.1%}",
         f"{divided.limit:.1%} {by}",
         not divided.is_too_coarse,
-        "Bursts, which are not divided, may take too much of an iteration: use fewer hosts, a lower rate or larger messages.",
+        "Bursts, which are not divided, may take too much of an iteration: use fewer hosts, a lower rate or larger "
+        "messages.",
     )
 
 
 def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Check:
     """The measured iterations are those of the steady state on the ideal network, and their own times have no trend.
 
-    times_s: of all iterations, the warm-up included. ideal: the same plan on the ideal network; None leaves out what needs it. A run
-    without warm-up measures the cold start, which may differ.
+    times_s: of all iterations, the warm-up included. ideal: the same plan on the ideal network; None leaves out what
+    needs it. A run without warm-up measures the cold start, which may differ.
     """
     measured_s = times_s[warmup:]
     words, ok = [], True
@@ -163,7 +171,8 @@ def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Che
 
 
 def drift(times_s: Float64) -> tuple[float, float]:
-    """By what share a line through these times rises from the first to the last, and how likely that is without a trend.
+    """By what share a line through these times rises from the first to the last, and how likely that is without a
+    trend.
 
     The chance is 1 for fewer than LEAST_FOR_DRIFT times, and for times that are all alike.
     """

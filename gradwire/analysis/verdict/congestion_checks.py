@@ -1,4 +1,5 @@
-"""Checks of losses, congestion control, marks and windows: a setting that changes nothing must not pass for one that does not matter.
+"""Checks of losses, congestion control, marks and windows: a setting that changes nothing must not pass for one that
+does not matter.
 
 A lossless fabric loses nothing, and others as much as was asked for. Where links have a delay, they are the limit,
 and not sockets' windows.
@@ -19,8 +20,8 @@ from gradwire.datatypes.records import BandCount, PointRecord
 from gradwire.datatypes.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
-"""Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
-(the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
+"""Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in
+4,206 (the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
 AT_LINE_RATE = frozenset({"", "cubic", "reno"})
 """Congestion controls that fill a line of which nothing is lost or marked."""
 QUEUES_MEANING = (
@@ -33,14 +34,15 @@ MARKS_MEANING = (
 UNBOUNDED = (0, 0, 0)
 """Of a queue that neither drops nor marks, as records have it."""
 WINDOW_TOLERANCE = 0.02
-"""By how much windows that hold less than their paths may make an iteration longer: as much as a run may be off an ideal network before a
-cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made iterations 3.87 times as long, 16 MiB 1.06
-times, and the default not longer at all."""
+"""By how much windows that hold less than their paths may make an iteration longer: as much as a run may be off an
+ideal network before a cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made
+iterations 3.87 times as long, 16 MiB 1.06 times, and the default not longer at all."""
 WINDOWS_MEANING = "Sockets' windows, which are a setting, decided how fast data went, and not the links: set a larger transport.buffer."
 
 
 def drops_check(fabric: Fabric, record: PointRecord) -> Check:
-    """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard deviations and ten.
+    """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard
+    deviations and ten.
 
     Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing.
     """
@@ -65,8 +67,9 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
 def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
     """TCP sent nothing again; on a lossy fabric, at most every segment of each dropped burst twice.
 
-    With finite buffers, at least what they dropped of the data: of a segment that was sent n times, n - 1 times again, one has arrived. At
-    most twice what was dropped, and the last segment of each message, which TCP sends again for a probe if its answer is late (RFC 8985).
+    With finite buffers, at least what they dropped of the data: of a segment that was sent n times, n - 1 times again,
+    one has arrived. At most twice what was dropped, and the last segment of each message, which TCP sends again for a
+    probe if its answer is late (RFC 8985).
     """
     sent, counts = record.counts.tcp_retransmits, record.counts.bands
     drops = sum(band.drops for band in counts)
@@ -112,7 +115,8 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
 
 
 def _queues(fabric: Fabric, record: PointRecord) -> Check:
-    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as the kernel tells it."""
+    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as the
+    kernel tells it."""
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
@@ -158,8 +162,8 @@ def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:
 def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """Where queues passed the threshold, packets were marked, and hosts saw marks, no more than were made.
 
-    Datagrams cannot be marked. A marked packet that still does not fit is dropped, and past several switches one may be marked at each.
-    With one switch, all others arrive.
+    Datagrams cannot be marked. A marked packet that still does not fit is dropped, and past several switches one may
+    be marked at each. With one switch, all others arrive.
     """
     above = sum(band.above_threshold for band in record.counts.bands)
     marks = sum(band.marks for band in record.counts.bands)
@@ -171,7 +175,8 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",
-        f"{marks} of the {above} packets that found more than {fabric.ecn_bytes} bytes waiting; {arrived} arrived at hosts",
+        f"{marks} of the {above} packets that found more than {fabric.ecn_bytes} bytes waiting; {arrived} arrived at "
+        "hosts",
         f"some where queues passed the threshold, and {max(0, least)} to {marks * frames} at hosts",
         ok,
         MARKS_MEANING,
@@ -188,19 +193,22 @@ def window_check(use: WindowUse, asked: bool) -> Check:
         _short_told(use, asked)
         if use.short
         else f"{use.connections} connections' windows hold what their round trips do",
-        f"iterations at most {1 + WINDOW_TOLERANCE:g} times as long for windows, or transport.buffer chosen by the scenario",
+        f"iterations at most {1 + WINDOW_TOLERANCE:g} times as long for windows, or transport.buffer chosen by the "
+        "scenario",
         asked or not use.decided(WINDOW_TOLERANCE),
         WINDOWS_MEANING,
     )
 
 
 def _short_told(use: WindowUse, asked: bool) -> str:
-    worst = min(use.short, key=lambda each: each.window_bytes / each.path_bytes)
+    worst = min(use.short, key=lambda window: window.window_bytes / window.path_bytes)
     window, path = quantity(round(worst.window_bytes), "bytes"), quantity(round(worst.path_bytes), "bytes")
     cost = "" if use.slower is None else f", and an iteration takes {use.slower:.3f} times as long for it by estimate"
     chosen = "; transport.buffer was chosen by the scenario" if asked else ""
     return (
-        f"{len(use.short)} of {use.connections} connections' windows hold less than their round trips, such as {window} of {path} "
-        f"({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for {use.held_back:.0%} of the time that these "
+        f"{len(use.short)} of {use.connections} connections' windows hold less than their round trips, such as "
+        f"{window} of {path} "
+        f"({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for {use.held_back:.0%} of the "
+        "time that these "
         f"were busy{cost}{chosen}"
     )
