@@ -1,4 +1,5 @@
-"""Runs what the papers' scenarios need: every point once, whichever scenarios share it, and no point that the store has.
+"""Runs what the papers' scenarios need: every point once, whichever scenarios share it, and no point that the store
+has.
 
 What was measured, what was only compiled, and facts of the models go to reproduction/scoring as evidence.
 """
@@ -19,7 +20,7 @@ from typing import NoReturn, Protocol
 from rich.console import RenderableType
 
 from gradwire import PACKAGE
-from gradwire.analysis.frames.points import write_points_csv
+from gradwire.analysis.point_frames import write_points_csv
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
@@ -36,11 +37,10 @@ from gradwire.scenario.resolution.compilation import compile_resolved
 from gradwire.vm.code_digest import plan_digest, run_digest
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from reproduction.measuring.causes import from_critical_path
-from reproduction.pages.facts import Facts
+from reproduction.measuring import from_critical_path
 from reproduction.pages.files import write_pages
 from reproduction.pages.report import terminal, write_report
-from reproduction.pages.reproduced import Reproduced, reproduced
+from reproduction.pages.reproduced import Facts, Reproduced, reproduced
 from reproduction.pages.rows import row_of, write_rows
 from reproduction.scoring.evidence import ModelFacts, NoEvidence, PointEvidence, Points
 from reproduction.scoring.reference import Paper, ScenarioReference, chosen, load_papers
@@ -77,7 +77,8 @@ class Gathered:
 class Reproduction:
     """The runs that scenarios need; `files` has every scenario file by name.
 
-    quick: of scenarios with `quick_only`, take only the points with these parameters. Raises InputFault for a wrong scenario file.
+    quick: of scenarios with `quick_only`, take only the points with these parameters. Raises InputFault for a wrong
+    scenario file.
     """
 
     def __init__(
@@ -187,7 +188,8 @@ class Reproduction:
         return gathered
 
     def write_run_folders(self, gathered: Gathered, out: Path) -> None:
-        """Makes a run folder for each scenario file, with links into the store, for `gradwire report` and others that read runs."""
+        """Makes a run folder for each scenario file, with links into the store, for `gradwire report` and others that
+        read runs."""
         for name, points in self._run.items():
             folder = out / name
             refuse_links(folder, self._root)
@@ -252,7 +254,8 @@ def model_facts(point: Point) -> ModelFacts:
 
 
 def wanted_scenarios(names: Sequence[str], *, quick: bool) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that names of papers and scenarios mean, with `quick` only the quick ones. Raises InputFault if none is left."""
+    """The scenarios that names of papers and scenarios mean, with `quick` only the quick ones. Raises InputFault if
+    none is left."""
     wanted = [(paper, scenario) for paper, scenario in chosen(load_papers(), names) if scenario.quick or not quick]
     if not wanted:
         raise InputFault(f"{', '.join(names) or 'no paper'}: has no scenario for --quick")
@@ -298,7 +301,7 @@ def _facts(evaluated: Sequence[Evaluated], gathered: Gathered) -> Facts:
         for point in gathered.by_run[name]
         if point.result is not None and point.folder is not None
     }
-    own = {name for judged in evaluated for name in judged.scenario.runs}
+    runs = {name for judged in evaluated for name in judged.scenario.runs}
     kernel = cached_kernel()
     packages = ("gradwire", "numpy", "mininet", "os-ken")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
@@ -309,5 +312,5 @@ def _facts(evaluated: Sequence[Evaluated], gathered: Gathered) -> Facts:
         code=f"{plan_digest()[:8]}-{run_digest()[:8]}",
         points=len(measured),
         points_s=round(sum(measured.values()), 1),
-        failed={label: reason for label, reason in gathered.failed if label.split()[0] in own},
+        failed={label: reason for label, reason in gathered.failed if label.split()[0] in runs},
     )

@@ -26,7 +26,7 @@ from gradwire.faults import InputFault, InternalFault
 INSTRUMENTED: Mapping[str, tuple[str, ...]] = {
     "header": ("gradwire.datatypes.wire.framing", "gradwire.datatypes.wire.datagrams"),
     "packets": ("gradwire.datatypes.wire.headers", "gradwire.datatypes.wire.trail", "gradwire.datatypes.wire.framing"),
-    "pcapng": ("gradwire.analysis.packets.reading",),
+    "pcapng": ("gradwire.analysis.packets.capture_files",),
     "chakra": ("gradwire.workloads.traces.formats.chakra", "gradwire.workloads.traces.formats.chakra_messages"),
 }
 """The modules whose code the fuzzer looks at, by what reads with them."""
@@ -64,7 +64,7 @@ def packets(data: bytes) -> object:
 
 def pcapng(data: bytes) -> object:
     """A capture."""
-    from gradwire.analysis.packets.reading import read_capture
+    from gradwire.analysis.packets.capture_files import read_capture
 
     return read_capture(_file(data, "hostile.pcapng"), 1500, address="10.0.0.1")
 

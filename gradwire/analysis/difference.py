@@ -104,7 +104,8 @@ class Gate:
         return cls(match[1], match[2] == ">", float(match[3]) / 100)
 
     def fails(self, point: PointDifference) -> str:
-        """Why a point does not pass, or "". A point that became invalid never passes; one that was invalid before has nothing to lose."""
+        """Why a point does not pass, or "". A point that became invalid never passes; one that was invalid before has
+        nothing to lose."""
         if not point.first.valid:
             return ""
         if not point.second.valid:
@@ -165,16 +166,19 @@ def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claim_differences(first: Sequence[Mapping[str, str]], second: Sequence[Mapping[str, str]]) -> list[ClaimDifference]:
-    """The claims, rows of claims.csv, whose outcome or measured value differs, in the first one's order; also those of one alone."""
+    """The claims, rows of claims.csv, whose outcome or measured value differs, in the first one's order; also those of
+    one alone."""
     others = {(row["scenario"], row["claim"]): row for row in second}
     nothing: Mapping[str, str] = {}
     pairs = [(row, others.pop((row["scenario"], row["claim"]), nothing)) for row in first]
     pairs += [(nothing, row) for row in others.values()]
-    found = []
+    differences = []
     for before, after in pairs:
         row = before or after
         values = [side.get("measured", "") for side in (before, after)]
         outcomes = [side.get("verdict", "absent") for side in (before, after)]
         if values[0] != values[1] or outcomes[0] != outcomes[1]:
-            found.append(ClaimDifference(row["scenario"], row["claim"], values[0], values[1], outcomes[0], outcomes[1]))
-    return found
+            differences.append(
+                ClaimDifference(row["scenario"], row["claim"], values[0], values[1], outcomes[0], outcomes[1])
+            )
+    return differences

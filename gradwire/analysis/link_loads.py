@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.bounds import message_ns, once, switches_of
-from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.wire import Bool, Float64, WireMessages, wire_messages
+from gradwire.analysis.iterations import Float64
+from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64

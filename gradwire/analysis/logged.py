@@ -1,19 +1,68 @@
-"""A run's op log as tables: times of every op by iteration, and the op before it on its stream or send queue."""
+"""A run's op log as tables: times of every op by iteration, the op before it on its stream or queue, and the messages
+on the wire.
+
+A log has four times for each message: when its first byte was handed to the kernel, when its last byte was, when its
+header was read, and when its RECV ended. A message arrives when its RECV ends, unless the RECV waited for something
+else. Then the arrival is taken to be its earliest possible time: when the last byte was handed over or the header was
+read, whichever is later.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from gradwire.analysis.faults.slow_workers import slow_times, slowed_end_ns
-from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.analysis.iterations import Float64
+from gradwire.datatypes.plan import CONTROL_CLASS, OpKind, Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog
 from gradwire.faults import InternalFault
 
 MISSING = -1
+Bool = npt.NDArray[np.bool_]
+
+
+class Slow(NamedTuple):
+    """A time in which each nanosecond of work takes `factor` nanoseconds."""
+
+    begin_ns: int
+    #: Infinite if it has no end.
+    end_ns: float
+    factor: float
+
+
+def slow_times(plan: Plan, faults: Sequence[FaultRecord]) -> dict[int, list[Slow]]:
+    """The slow times of each rank that had any."""
+    slow_of: dict[int, list[Slow]] = {}
+    for record in faults:
+        fault = record.fault
+        if fault.kind == "slow-worker" and record.begun_ns >= 0:
+            end_ns = record.begun_ns + fault.duration_ns if fault.duration_ns >= 0 else np.inf
+            slow_of.setdefault(int(plan.workers[fault.worker]), []).append(Slow(record.begun_ns, end_ns, fault.value))
+    return slow_of
+
+
+def slowed_end_ns(begin_ns: Int64, work_ns: Int64, slow: Sequence[Slow]) -> Int64:
+    """When work ends that begins at these times, and would take `work_ns` alone; arrays of one shape."""
+    edges = sorted({edge for span in slow for edge in (span.begin_ns, span.end_ns) if np.isfinite(edge)})
+    now, left = begin_ns.astype(np.float64), work_ns.astype(np.float64)
+    for edge in edges:
+        factor = _factor(now, slow)
+        goes_on = (now < edge) & (now + left * factor > edge)
+        left = np.where(goes_on, left - (edge - now) / factor, left)
+        now = np.where(goes_on, edge, now)
+    return np.rint(now + left * _factor(now, slow)).astype(np.int64)
+
+
+def _factor(now: Float64, slow: Sequence[Slow]) -> Float64:
+    factor = np.ones(now.shape)
+    for span in slow:
+        factor[(span.begin_ns <= now) & (now < span.end_ns)] *= span.factor
+    return factor
 
 
 @dataclass(frozen=True)
@@ -28,8 +77,8 @@ class LoggedOps:
     start: Int64
     #: End, as logged.
     end: Int64
-    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on nominal times so
-    #: that waking up late never adds up (agents/interpreter.py).
+    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on
+    #: nominal times so that waking up late never adds up (agents/interpreter.py).
     finish: Int64
     #: Flat indices (iteration * ops + op) in the order of the log.
     in_turn: Int64
@@ -71,12 +120,12 @@ class LoggedOps:
         ops = self.plan.ops
         streams = int(ops.lane.max(initial=0)) + 1
         stream = len(self.plan.queue_rank) + ops.rank.astype(np.int64) * streams + ops.lane
-        place = np.where(ops.kind == OpKind.SEND, ops.lane.astype(np.int64), stream)
+        stream_of = np.where(ops.kind == OpKind.SEND, ops.lane.astype(np.int64), stream)
         serial = self.in_turn[(ops.kind != OpKind.RECV)[self.in_turn % len(ops)]]
-        key = place[serial % len(ops)]
+        key = stream_of[serial % len(ops)]
         # A rank's rows are logged in the order in which they ended, and a lane does one thing at a time.
         by_lane = serial[np.argsort(key, kind="stable")]
-        lane = place[by_lane % len(ops)]
+        lane = stream_of[by_lane % len(ops)]
         before = np.full(self.end.size, MISSING, np.int64)
         same = lane[1:] == lane[:-1]
         before[by_lane[1:][same]] = by_lane[:-1][same]
@@ -106,3 +155,72 @@ class LoggedOps:
             if iteration - lag >= 0:
                 np.maximum.at(latest, waiting[chosen], self.end[iteration - lag][plan.dep_op[chosen]])
         return latest
+
+
+@dataclass(frozen=True)
+class WireMessages:
+    """Messages in columns with one row per message and receiving host, without messages inside a host."""
+
+    #: Iteration of the message.
+    iteration: Int64
+    #: Op of its SEND.
+    send: Int64
+    #: Op of its RECV.
+    recv: Int64
+    #: Sending host (an endpoint of the fabric).
+    src: Int64
+    #: Receiving host (an endpoint of the fabric).
+    dst: Int64
+    #: Equal for messages of the same send queue, class and receiver.
+    connection: Int64
+    #: When the first byte was handed to the kernel.
+    sent_ns: Int64
+    #: When the header was read.
+    header_ns: Int64
+    #: When the last byte was taken from the kernel.
+    arrived_ns: Int64
+    #: Whether this is the message's first row: a multicast message leaves its sender once.
+    first: Bool
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.send)
+
+    def where(self, chosen: Bool) -> WireMessages:
+        """The chosen rows."""
+        return WireMessages(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+
+def wire_messages(logged: LoggedOps) -> WireMessages:
+    """All messages that crossed the network and whose both ends were logged."""
+    plan, ops = logged.plan, logged.plan.ops
+    host = plan.rank_host.astype(np.int64)
+    recvs = np.flatnonzero(ops.kind == OpKind.RECV).astype(np.int64)
+    sends = ops.message[recvs]
+    src, dst = host[ops.rank[sends]], host[ops.rank[recvs]]
+    # The ranks of a group on the same host share one copy.
+    _, copies = np.unique(np.stack([sends, dst]), axis=1, return_index=True)
+    kept = np.sort(copies[src[copies] != dst[copies]])
+    recvs, sends, src, dst = recvs[kept], sends[kept], src[kept], dst[kept]
+    _, connection = np.unique(np.stack([ops.lane[sends], dst, ops.traffic_class[sends]]), axis=1, return_inverse=True)
+    first = np.zeros(len(sends), np.bool_)
+    first[np.unique(sends, return_index=True)[1]] = True
+    parts = []
+    for iteration in range(logged.iterations):
+        end = logged.end[iteration]
+        logged_both = (end[recvs] != MISSING) & (end[sends] != MISSING)
+        header = logged.start[iteration][recvs]
+        recv_waited = logged.latest_dependency_ns(iteration)[recvs] == end[recvs]
+        arrived = np.where(recv_waited, np.maximum(end[sends], header), end[recvs])
+        columns = (
+            np.full(len(recvs), iteration), sends, recvs, src, dst, connection.ravel(),
+            logged.start[iteration][sends], header, arrived, first,
+        )  # fmt: skip
+        parts.append([column[logged_both] for column in columns])
+    return WireMessages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def data_of(logged: LoggedOps, messages: WireMessages) -> Bool:
+    """Which rows carry data. Requests and tokens weigh nothing and do not count as flows."""
+    data: Bool = logged.plan.ops.traffic_class[messages.send] != CONTROL_CLASS
+    return data

@@ -38,8 +38,8 @@ class Names:
         role = Role(int(self._plan.rank_role[rank]))
         if role is Role.AGGREGATOR:
             return f"rank {rank}: {self._ranks[rank]}, on a switch"
-        own = "" if role is Role.WORKER else f"rank {rank}: "
-        return f"{own}{self._ranks[rank]} on {host_name(int(self._plan.rank_host[rank]))}"
+        prefix = "" if role is Role.WORKER else f"rank {rank}: "
+        return f"{prefix}{self._ranks[rank]} on {host_name(int(self._plan.rank_host[rank]))}"
 
     def chunk(self, chunk: int) -> str:
         """Name of a chunk: its tensor, with a number if the tensor has several chunks; for no chunk, see `tensor`."""
@@ -50,7 +50,8 @@ class Names:
         return f"{name}/{self._chunk_number[chunk]}" if self._chunks_of[tensor] > 1 else name
 
     def tensor(self, op: int) -> str:
-        """Name of the tensor that a message carries a part of, or "control"; "message" in plans whose messages carry no tensors at all."""
+        """Name of the tensor that a message carries a part of, or "control"; "message" in plans whose messages carry
+        no tensors at all."""
         chunk = int(self._plan.ops.chunk[op])
         return self._without_chunk if chunk < 0 else self._plan.tensors[int(self._plan.chunk_tensor[chunk])]
 

@@ -1,4 +1,5 @@
-"""One row per point: its parameters, its measurements and its verdict. analysis/frames/points.py writes them to points.csv."""
+"""One row per point: its parameters, its measurements and its verdict. analysis/point_frames.py writes them to
+points.csv."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ class PointResult:
     def state(self) -> str:
         """What tables and conclusions call the point, in one word.
 
-        INVALID: its numbers are not results. "unexplained": all checks passed, and its time is off an ideal network's without a known
-        cause, so that the report warns of it. VALID: neither.
+        INVALID: its numbers are not results. "unexplained": all checks passed, and its time is off an ideal network's
+        without a known cause, so that the report warns of it. VALID: neither.
         """
         if not self.valid:
             return INVALID
@@ -70,7 +71,8 @@ class PointResult:
 
     @property
     def fluid_ratio(self) -> float | None:
-        """Measured iteration time over that on an ideal network; None for an invalid point, and where there is no estimate."""
+        """Measured iteration time over that on an ideal network; None for an invalid point, and where there is no
+        estimate."""
         return self.iteration_time_s / self.fluid_time_s if self.valid and self.fluid_time_s else None
 
 
@@ -129,8 +131,8 @@ def failed_point(
 def pool_seeds(rows: Sequence[PointResult], seed_key: str = "seed") -> list[PointResult]:
     """Pools rows that differ only in their seed: means over seeds, with spread and interval over the seeds' means.
 
-    A row without a sibling loses its seed but keeps its spread over iterations. One invalid seed makes the pooled row invalid: the
-    remaining seeds would be a selection.
+    A row without a sibling loses its seed but keeps its spread over iterations. One invalid seed makes the pooled row
+    invalid: the remaining seeds would be a selection.
     """
     groups: dict[tuple[tuple[str, str], ...], list[PointResult]] = {}
     for row in rows:
@@ -162,9 +164,11 @@ def _pooled(group: list[PointResult]) -> PointResult:
 
 
 def interval(row: PointResult, metric: str) -> tuple[float, float]:
-    """Ends of the 95 % interval of a metric, derived from that of the mean iteration time; both are the value itself if that is unknown.
+    """Ends of the 95 % interval of a metric, derived from that of the mean iteration time; both are the value itself
+    if that is unknown.
 
-    Throughput and efficiency are a constant divided by the time, so their ends are that constant divided by the ends of the time.
+    Throughput and efficiency are a constant divided by the time, so their ends are that constant divided by the ends
+    of the time.
     """
     value = float(getattr(row, metric))
     if not row.ci95_s or row.ci95_s >= row.iteration_time_s:

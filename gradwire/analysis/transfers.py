@@ -11,7 +11,8 @@ from gradwire.datatypes.records import OpLog
 
 
 def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
-    """Seconds from the first byte sent to the last byte received of an iteration's transfers, without control messages."""
+    """Seconds from the first byte sent to the last byte received of an iteration's transfers, without control
+    messages."""
     now = (log.iteration == iteration) & (plan.ops.traffic_class[log.op] >= 0)
     kinds = plan.ops.kind[log.op]
     first = log.start_ns[now & (kinds == OpKind.SEND)].min()
@@ -22,8 +23,9 @@ def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
 def steady_flow_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
     """The longest, over flows, from the arrival of a flow's first message to that of its last, in seconds.
 
-    Flows that end at the same time are noticed one after the other, 16 flows 14 us apart, because each clock read of an agent or of
-    the kernel takes some time. A flow's first message is late by as much, so the lateness cancels out here. Every flow needs two messages.
+    Flows that end at the same time are noticed one after the other, 16 flows 14 us apart, because each clock read of
+    an agent or of the kernel takes some time. A flow's first message is late by as much, so the lateness cancels out
+    here. Every flow needs two messages.
     """
     ops = plan.ops
     arrived = (log.iteration == iteration) & (ops.kind[log.op] == OpKind.RECV) & (ops.traffic_class[log.op] >= 0)
@@ -36,7 +38,8 @@ def steady_flow_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
 
 
 def ideal_s(plan: Plan, fabric: Fabric) -> float:
-    """Time that the busiest host port takes at line rate for an iteration's transfers, with the overhead of full frames."""
+    """Time that the busiest host port takes at line rate for an iteration's transfers, with the overhead of full
+    frames."""
     moved = transfers(plan)
     data = plan.ops.traffic_class[moved.op] >= 0
     multicast = plan.ops.group[moved.op] == 1

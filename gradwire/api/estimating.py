@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from gradwire.analysis.frames.points import parameters_frame
+from gradwire.analysis.point_frames import parameters_frame
 from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
 from gradwire.runs.estimation import (

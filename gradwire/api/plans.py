@@ -8,9 +8,9 @@ from functools import cached_property
 import pandas as pd
 
 from gradwire.analysis.bounds import bounds
-from gradwire.analysis.frames.ops import plan_frame
-from gradwire.analysis.frames.points import INDEX, parameters_frame
 from gradwire.analysis.parameters import Value, describe, fits
+from gradwire.analysis.point_frames import INDEX, parameters_frame
+from gradwire.analysis.run_frames import plan_frame
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.runs.expected_cost import expected_s

@@ -10,10 +10,9 @@ from typing import Never
 
 import pandas as pd
 
-from gradwire.analysis.frames.points import INDEX
-from gradwire.analysis.programs import results as tables
-from gradwire.analysis.programs.report import conclusion
-from gradwire.analysis.programs.results import ProgramResult
+from gradwire.analysis.point_frames import INDEX
+from gradwire.analysis.program_results import ProgramResult, figures_frame, points_frame
+from gradwire.analysis.report.program_report import conclusion
 from gradwire.api.run import Run
 from gradwire.faults import InputFault
 from gradwire.runs.launch.out_paths import writing
@@ -56,14 +55,14 @@ class ProgramRun(Run):
 
     @cached_property
     def _points(self) -> pd.DataFrame:
-        frame = tables.points_frame(self._results)
+        frame = points_frame(self._results)
         return frame.assign(valid=[result.valid for result in self._results]).set_index(
             pd.Index(self._names, name=INDEX)
         )
 
     @cached_property
     def _figures(self) -> pd.DataFrame:
-        return tables.figures_frame(self._results)
+        return figures_frame(self._results)
 
     @property
     def points(self) -> pd.DataFrame:

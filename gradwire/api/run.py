@@ -12,23 +12,20 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from gradwire.analysis.frames.critical_path import parts_frame, segments_frame
-from gradwire.analysis.frames.ops import logged_frame
-from gradwire.analysis.frames.points import INDEX, points_frame
-from gradwire.analysis.frames.ports import ports_frame
-from gradwire.analysis.frames.ranking import ranking_frame
 from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.parameters import Value, fits
-from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.point_frames import INDEX, points_frame
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.printed.comparison import compare as compare_printed
+from gradwire.analysis.printed import compare as compare_printed
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion, ranked_by_setting
 from gradwire.analysis.report.panels import draw_metric
 from gradwire.analysis.report.tables import points_table
-from gradwire.analysis.timeline.drawing import draw_timeline
-from gradwire.analysis.utilisation.chart import draw_utilisation
-from gradwire.analysis.utilisation.line_use import BIN_S
+from gradwire.analysis.report.utilisation import draw_utilisation
+from gradwire.analysis.run_frames import logged_frame, parts_frame, ports_frame, ranking_frame, segments_frame
+from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.tracks import draw_timeline
 from gradwire.api.drawing import drawing_on
 from gradwire.api.why import Why
 from gradwire.faults import InputFault

@@ -21,8 +21,8 @@ from gradwire.analysis.difference import (
     claim_differences,
     differences,
 )
-from gradwire.analysis.frames.csv_files import read_texts
 from gradwire.analysis.parameters import describe
+from gradwire.analysis.point_frames import read_texts
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.judged import judge_stored

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gradwire.analysis.programs.readers import READERS
-from gradwire.analysis.programs.results import FigureRow
+from gradwire.analysis.program_results import READERS, FigureRow
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.programs.figures import figures_file

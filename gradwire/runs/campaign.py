@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.analysis.frames.points import write_points_csv
+from gradwire.analysis.point_frames import write_points_csv
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.files import refuse_full_disk

@@ -13,7 +13,7 @@ import pandas as pd
 
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
-from gradwire.analysis.frames.csv_files import write_csv
+from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of

@@ -12,18 +12,17 @@ import numpy as np
 import pandas as pd
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.congestion.windows import WindowUse, window_use
+from gradwire.analysis.agreement.short_windows import WindowUse, window_use
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
-from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.captures import write_dissector
+from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.points import PointResult, failed_point, point_result
-from gradwire.analysis.programs.results import FigureRow
-from gradwire.analysis.verdict.beside_check import Beside
-from gradwire.analysis.verdict.division_check import Divided
+from gradwire.analysis.program_results import FigureRow
+from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan

@@ -21,7 +21,7 @@ import numpy as np
 
 from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import Window, steady_window
-from gradwire.analysis.verdict.division_check import Divided
+from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault

@@ -11,19 +11,17 @@ from typing import Any
 import tomli_w
 from rich.console import RenderableType
 
-from gradwire.analysis.congestion.told import congestion_lines
-from gradwire.analysis.faults.times import fault_lines
+from gradwire.analysis.cells import PrintedCell, cells_of_claims
+from gradwire.analysis.congestion import congestion_lines
 from gradwire.analysis.fluid.steady import Window
-from gradwire.analysis.frames.csv_files import write_csv
-from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
-from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.parameters import fits
-from gradwire.analysis.printed.cells import PrintedCell, cells_of_claims
-from gradwire.analysis.programs.report import FIGURES_FILE
-from gradwire.analysis.programs.results import frame_of_figures
+from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
+from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.quantities import quantity
+from gradwire.analysis.report.pages import BY_DEFAULT, Setting
+from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, report
-from gradwire.analysis.report.settings import BY_DEFAULT, Setting
 from gradwire.analysis.report.tables import Constant
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.datatypes.fabric import Fabric

@@ -329,7 +329,7 @@ class FileSection(AboutSection):
     printed: list[PrintedSection] = Field(default_factory=list)
     """Values that a paper prints, to stand beside the measured ones."""
     printed_claims: list[str] = Field(default_factory=list)
-    """Printed values by their names in gradwire/analysis/printed: a whole table ("geryon-table2"), or one of its values after a slash."""
+    """Printed values by their names in gradwire/analysis/printed_values: a table ("geryon-table2"), or one of its values after a slash."""
     chart: Literal["auto", "ranking"] = "auto"
     """"ranking" draws one bar per strategy, the fastest first."""
     left_out: dict[str, str] = Field(default_factory=dict)

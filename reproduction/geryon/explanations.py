@@ -1,6 +1,7 @@
 """Why some of Geryon's claims differ, from plans and logs.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py).
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from reproduction.geryon.points import (
     share_of_kind,
     wait_ms,
 )
-from reproduction.measuring.causes import sentence
-from reproduction.measuring.timelines import begin_ns, received
+from reproduction.measuring import begin_ns, received, sentence
 from reproduction.scoring.evidence import PointEvidence, Points
 from reproduction.scoring.explanations import Explanation, explains, premise
 from reproduction.scoring.reference import Claim, printed_number
@@ -60,8 +60,10 @@ def slices_gain_little(exposed_s: float, iteration_s: float, orders: int, fc_sha
         f"fully connected layers hold {fc_share:.0%}",
     )
     return (
-        f"Without slices, aggregation outlasts the last push by {exposed_s * 1e3:.0f} ms of an iteration of {iteration_s:.2f} s (op "
-        f"logs, mean over {orders} orders): the large shards come first in the backward pass, and the rest of it hides them."
+        f"Without slices, aggregation outlasts the last push by {exposed_s * 1e3:.0f} ms of an iteration of "
+        f"{iteration_s:.2f} s (op "
+        f"logs, mean over {orders} orders): the large shards come first in the backward pass, and the rest of it "
+        "hides them."
     )
 
 
@@ -111,8 +113,10 @@ def slices_of_two_kinds(tensors: int, small: int, large: int, halvings: int, pri
         f"{small} and {large}",
     )
     return (
-        f"The plan cuts {tensors} tensors along their first axis, into shards of those that become {SERVERS} at most and "
-        f"slices of the larger ones. The paper's three counts fit {constant:g} + {doubling:g} x (1024K / threshold); it does not list them."
+        f"The plan cuts {tensors} tensors along their first axis, into shards of those that become {SERVERS} at most "
+        "and "
+        f"slices of the larger ones. The paper's three counts fit {constant:g} + {doubling:g} x (1024K / threshold); "
+        "it does not list them."
     )
 
 
@@ -140,7 +144,8 @@ def table_4_rests_on_slower_gpus(single_gpu_s: float, compute_s: float, over_pri
         f"{single_gpu_s:.3f} s against {compute_s:.3f} s, with {over_printed:.2f} times the printed throughput",
     )
     return (
-        f"Table IV rests on {single_gpu_s:.3f} s of computation (its throughput at Table II's efficiency), and the emulation on the "
+        f"Table IV rests on {single_gpu_s:.3f} s of computation (its throughput at Table II's efficiency), and the "
+        "emulation on the "
         f"{compute_s:.3f} s that Table II's vanilla cell implies: {single_gpu_s / compute_s - 1:.0%} of every cell."
     )
 
@@ -203,9 +208,12 @@ def end_hosts_do_well(
         shown,
     )
     return (
-        f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes {turn} a slice. "
-        "Every server holds about as much of every part of the model, so servers that each keep the layers' order stay in step: the "
-        "order at the end hosts alone hides the pull, while Geryon's two classes leave the order among convolutions to chance. So only "
+        f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes {turn} a "
+        "slice. "
+        "Every server holds about as much of every part of the model, so servers that each keep the layers' order "
+        "stay in step: the "
+        "order at the end hosts alone hides the pull, while Geryon's two classes leave the order among convolutions "
+        "to chance. So only "
         "its scheduler puts TicTac behind, and its turns run beside the forward pass."
     )
 
@@ -253,9 +261,12 @@ def forward_pass_hides_turns(
         f"{increase_ms:.0f} ms for {scheduled_ms:.0f} - {pull_ms:.0f} ms",
     )
     return (
-        f"In the log the slices' turns come beside the forward pass, which takes {forward_ms:.0f} ms and hides that much of the "
-        f"{scheduled_ms:.0f} ms of scheduling: the pass waits {waited_ms:.0f} ms. The printed increase is what {scheduled_ms:.0f} ms "
-        f"exceed the pull's {pull_ms:.0f} ms by, as if scheduling ran beside the pull alone; the paper does not say why it would."
+        f"In the log the slices' turns come beside the forward pass, which takes {forward_ms:.0f} ms and hides that "
+        "much of the "
+        f"{scheduled_ms:.0f} ms of scheduling: the pass waits {waited_ms:.0f} ms. The printed increase is what "
+        f"{scheduled_ms:.0f} ms "
+        f"exceed the pull's {pull_ms:.0f} ms by, as if scheduling ran beside the pull alone; the paper does not say "
+        "why it would."
     )
 
 
@@ -286,8 +297,10 @@ def small_difference_sets_the_rate(pull_s: float, forward_s: float, model_gbit: 
         f"a pull of {pull_s:.3f} s ({payload_s:.3f} s without headers) and a forward pass of {forward_s:.3f} s",
     )
     return (
-        f"The rate follows from a small difference: at {rate_gbps:g} Gbit/s the pull in the best order ({pull_s:.3f} s in the log) "
-        f"outlasts the forward pass ({forward_s:.3f} s) by {spare_s:.3f} s, and so long may a pull in the worst order take. Eq. 6 "
+        f"The rate follows from a small difference: at {rate_gbps:g} Gbit/s the pull in the best order ({pull_s:.3f} "
+        "s in the log) "
+        f"outlasts the forward pass ({forward_s:.3f} s) by {spare_s:.3f} s, and so long may a pull in the worst order "
+        "take. Eq. 6 "
         f"counts no frame headers: then the pull takes {payload_s:.3f} s, which leaves {bare_spare_s:.3f} s, or "
         f"{model_gbit / bare_spare_s:.0f} Gbit/s."
     )

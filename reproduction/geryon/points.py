@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwire.datatypes.plan import OpKind, Plan
-from reproduction.measuring.timelines import forward_wait_s
+from reproduction.measuring import forward_wait_s
 from reproduction.scoring.evidence import ModelFacts, PointEvidence
 
 MODELS = ("alexnet", "vgg19", "resnet50", "yolo-v1")

@@ -1,16 +1,17 @@
 """GradientFlow's claims: how each is measured. Why some differ: explanations.py, mpi.py.
 
-A claim whose `where` names a strategy without options means the paper's "proper" threshold: the best of those that were tried.
+A claim whose `where` names a strategy without options means the paper's "proper" threshold: the best of those that
+were tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from gradwire.analysis.points import PointResult
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from reproduction.gradientflow.points import (
     FP32_BYTES,
@@ -27,13 +28,26 @@ from reproduction.gradientflow.points import (
     top_share,
     workers_of,
 )
+from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, NoEvidence, PointEvidence, Points, measures, ranked
-from reproduction.scoring.reference import Claim, Where, printed_fact, printed_number
-from reproduction.scoring.shapes import SLACK, close, increasing
+from reproduction.scoring.reference import Claim, Where, load_paper, printed_fact, printed_number
+from reproduction.scoring.shapes import SLACK, Series, close, increasing
 
 FP16_BYTES = 2
 OTHERS = {"vs-jia": ("gradientflow-table3", "jia-1024"), "vs-akiba": ("gradientflow-table4", "akiba")}
 """Claims with the minutes that others took."""
+_CELLS = [
+    f"{cluster}-{step}-{what}" for cluster in "pv" for step in STEPS for what in ("throughput", "iter", "speedup")
+]
+HARDLY = 1.15
+"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come
+to."""
+ALMOST_NOTHING = 1.02
+"""Gain up to which it is almost nothing: a little above the larger one of the two that the paper prints."""
+LIBRARIES = {"nccl": "NCCL", "nccl-h": "NCCL-H", "openmpi": "OpenMPI"}
+COLUMNS = ", ".join(
+    f"{number} {name}" for number, name in enumerate(("MPI", "NCCL", "MP", "overlap", "LA", "CSC"), start=1)
+)
 
 
 def _speedup_ratio(points: Points, claim: Claim) -> float:
@@ -59,10 +73,6 @@ METRICS: dict[str, Callable[[Points, Claim], float]] = {
     "speedup": _speedup,
     "time_min": _time_min,
 }
-
-_CELLS = [
-    f"{cluster}-{step}-{what}" for cluster in "pv" for step in STEPS for what in ("throughput", "iter", "speedup")
-]
 
 
 @measures(
@@ -254,15 +264,12 @@ def _fusion(points: Points, _: Claim) -> Measured:
     right &= all(gains[cluster, "resnet50-gf"] > gains[cluster, "alexnet-bn"] for cluster in "pv")
     right &= all(efficiencies[cluster, "resnet50-gf"] > efficiencies[cluster, "alexnet-bn"] for cluster in "pv")
     text = "; ".join(
-        f"{'ResNet-50' if model == 'resnet50-gf' else 'AlexNet'} on {'128 Pascal' if cluster == 'p' else '512 Volta'}: {gain:.2f}x, "
+        f"{'ResNet-50' if model == 'resnet50-gf' else 'AlexNet'} on "
+        f"{'128 Pascal' if cluster == 'p' else '512 Volta'}: {gain:.2f}x, "
         f"then {efficiencies[cluster, model]:.0%} efficient"
         for (cluster, model), gain in gains.items()
     )
     return Measured(text, holds=right)
-
-
-HARDLY = 1.15
-"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come to."""
 
 
 @measures("gradientflow-fig16", "horovod-copy")
@@ -274,10 +281,6 @@ def _horovod(points: Points, claim: Claim) -> Measured:
     }
     text = f"Horovod over NCCL: {gains['alexnet-bn']:.2f}x for AlexNet, {gains['resnet50-gf']:.2f}x for ResNet-50"
     return Measured(text, holds=max(gains.values()) <= HARDLY * (1 + SLACK))
-
-
-ALMOST_NOTHING = 1.02
-"""Gain up to which it is almost nothing: a little above the larger one of the two that the paper prints."""
 
 
 @measures("gradientflow-fig19", "resnet50-no-gain")
@@ -335,3 +338,39 @@ def _one(points: Points, **where: str | int) -> PointEvidence:
     if len(matching) != 1:
         raise NoEvidence(f"{len(matching)} points fit {where}")
     return matching[0]
+
+
+@draws("gradientflow-fig8", "Rate of one allreduce on 32 GPUs", "tensor size (MiB)", "GB/s", log_x=True)
+def _rates(points: Points) -> Mapping[str, Series]:
+    curves: dict[str, list[tuple[float, float]]] = {}
+    sizes = {**by_size(points, SMALL, OPENMPI), **by_size(points, "gradientflow-fig8", OPENMPI)}
+    for size_mib, rows in sorted(sizes.items()):
+        for name, row in rows.items():
+            curves.setdefault(LIBRARIES[name], []).append((size_mib, size_mib * 2**20 / row.iteration_time_s / 1e9))
+    return curves
+
+
+@draws("gradientflow-table1", "AlexNet: throughput with one optimisation after the other", COLUMNS, "1000 images/s")
+def _alexnet(points: Points) -> Mapping[str, Series]:
+    return _table(points, "gradientflow-table1", "alexnet-bn")
+
+
+@draws("gradientflow-table2", "ResNet-50: throughput with one optimisation after the other", COLUMNS, "1000 images/s")
+def _resnet(points: Points) -> Mapping[str, Series]:
+    return _table(points, "gradientflow-table2", "resnet50-gf")
+
+
+def _table(points: Points, table: str, model: str) -> Mapping[str, Series]:
+    claims = next(scenario.claim for scenario in load_paper("gradientflow").scenario if scenario.id == table)
+    printed = {claim.id: claim.printed for claim in claims}
+    curves: dict[str, Series] = {}
+    for cluster, name in (("p", "Cluster-P"), ("v", "Cluster-V")):
+        rows = columns(points, cluster, model)
+        curves[f"{name}, measured"] = [
+            (at, row.throughput_per_s / 1e3) for at, row in enumerate(rows.values(), start=1)
+        ]
+        throughputs = [printed[f"{cluster}-{step}-throughput"] for step in STEPS]
+        curves[f"{name}, printed"] = [
+            (at, value / 1e3) for at, value in enumerate(throughputs, start=1) if isinstance(value, float)
+        ]
+    return curves

@@ -1,7 +1,8 @@
 """Why some of GradientFlow's claims differ: what plans and logs say, beside what the paper prints for other cells.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
-OpenMPI and Gloo: mpi.py. Printed milliseconds are what printed throughputs mean for an iteration.
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py). OpenMPI and Gloo: mpi.py. Printed milliseconds are what printed throughputs
+mean for an iteration.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def pascal_hides_less(
     )
     return (
         f"AlexNet, tensor by tensor: overlap hides {hidden_ms:.1f} ms here, nearly the whole backward pass, and "
-        f"{printed_hidden_ms['p']:.1f} ms in the paper; without overlap the two agree ({single_ms:.1f} and {printed_single_ms:.1f} ms), so "
+        f"{printed_hidden_ms['p']:.1f} ms in the paper; without overlap the two agree ({single_ms:.1f} and "
+        f"{printed_single_ms:.1f} ms), so "
         "the network is not the reason. "
         f"Volta GPUs come near the full speed ({printed_hidden_ms['v']:.1f} of {backward_ms['v']:.0f} "
         "ms printed), Pascal GPUs evidently do not."
@@ -136,7 +138,8 @@ def fusion_hides_less(
         f"{hidden_ms:.1f} and {printed_hidden_ms:.1f} ms",
     )
     return (
-        f"AlexNet, fused: overlap hides {hidden_ms:.1f} ms here and {printed_hidden_ms:.1f} ms in the paper; without it the two take "
+        f"AlexNet, fused: overlap hides {hidden_ms:.1f} ms here and {printed_hidden_ms:.1f} ms in the paper; without "
+        "it the two take "
         f"{fused_ms:.1f} and {printed_fused_ms:.1f} ms."
     )
 
@@ -144,28 +147,30 @@ def fusion_hides_less(
 @explains("gradientflow-table2", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
 @explains("gradientflow-fig14", "resnet50-p128-ratio")
 def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
-    own = account(points, chosen(points, claim.where))
+    measured = account(points, chosen(points, claim.where))
     argument = allreduces_fit_under_the_pass(
-        own, _printed("gradientflow-table2", "p-nccl+mp+overlap-iter") - own.compute_s
+        measured, _printed("gradientflow-table2", "p-nccl+mp+overlap-iter") - measured.compute_s
     )
-    return Explanation(FULL_SPEED, argument, str(own))
+    return Explanation(FULL_SPEED, argument, str(measured))
 
 
-def allreduces_fit_under_the_pass(own: Account, printed_beyond_s: float) -> str:
-    """Here nothing is left of the allreduces, and in the paper something is: `printed_beyond_s`, beyond computation."""
+def allreduces_fit_under_the_pass(measured: Account, printed_beyond_s: float) -> str:
+    """Here nothing is left of the allreduces, and in the paper something is: `printed_beyond_s`, beyond
+    computation."""
     premise(
-        own.tail_s <= 0.01 * own.iteration_s,
+        measured.tail_s <= 0.01 * measured.iteration_s,
         "next to nothing of the allreduces after the backward pass",
-        f"{own.tail_s * 1e3:.1f} of {own.iteration_s * 1e3:.1f} ms",
+        f"{measured.tail_s * 1e3:.1f} of {measured.iteration_s * 1e3:.1f} ms",
     )
     premise(
-        printed_beyond_s > own.tail_s,
+        printed_beyond_s > measured.tail_s,
         "more beyond computation in the printed iteration",
         f"{printed_beyond_s * 1e3:.1f} ms",
     )
     return (
         "ResNet-50, tensor by tensor: the allreduces fit under the backward pass and cost nothing here; printed are "
-        f"{(own.compute_s + printed_beyond_s) * 1e3:.1f} ms, {printed_beyond_s * 1e3:.0f} ms more than the computation."
+        f"{(measured.compute_s + printed_beyond_s) * 1e3:.1f} ms, {printed_beyond_s * 1e3:.0f} ms more than the "
+        "computation."
     )
 
 
@@ -192,7 +197,8 @@ def _resnet_on_volta(points: Points, claim: Claim) -> Explanation:
 def not_the_networks(
     fused_ms: Mapping[str, float], printed_fused_ms: Mapping[str, float], bytes_ratio: float, tensors: int
 ) -> str:
-    """One allreduce after the backward pass, by model: AlexNet's is right though it moves more bytes, and ResNet-50's is too fast."""
+    """One allreduce after the backward pass, by model: AlexNet's is right though it moves more bytes, and ResNet-50's
+    is too fast."""
     missing_ms = {model: printed_fused_ms[model] - fused_ms[model] for model in fused_ms}
     seen = ", ".join(f"{printed_fused_ms[m]:.1f} and {fused_ms[m]:.1f} ms for {m}" for m in fused_ms)
     premise(
@@ -206,10 +212,14 @@ def not_the_networks(
         seen,
     )
     return (
-        f"With one allreduce of everything after the backward pass, printed and measured are {printed_fused_ms[RESNET]:.1f} and "
-        f"{fused_ms[RESNET]:.1f} ms for ResNet-50, but {printed_fused_ms[ALEXNET]:.1f} and {fused_ms[ALEXNET]:.1f} ms for AlexNet, whose "
-        f"allreduce moves {bytes_ratio:.1f} times the bytes. So what is missing is not the network's: {missing_ms[RESNET]:.0f} ms of an "
-        f"iteration of ResNet-50 on 512 GPUs that one GPU alone does not show, such as waiting for the slowest GPU or updating {tensors} "
+        "With one allreduce of everything after the backward pass, printed and measured are "
+        f"{printed_fused_ms[RESNET]:.1f} and "
+        f"{fused_ms[RESNET]:.1f} ms for ResNet-50, but {printed_fused_ms[ALEXNET]:.1f} and {fused_ms[ALEXNET]:.1f} ms "
+        "for AlexNet, whose "
+        f"allreduce moves {bytes_ratio:.1f} times the bytes. So what is missing is not the network's: "
+        f"{missing_ms[RESNET]:.0f} ms of an "
+        "iteration of ResNet-50 on 512 GPUs that one GPU alone does not show, such as waiting for the slowest GPU or "
+        f"updating {tensors} "
         "tensors."
     )
 
@@ -239,8 +249,10 @@ def fusion_waits_for_reports(nccl: Account, horovod: Account) -> str:
         f"{horovod.tail_s * 1e3:.1f} and {horovod.latency_s * 1e3:.1f} ms",
     )
     return (
-        f"ResNet-50 with NCCL: {nccl} With Horovod: {horovod} Fusion leaves {horovod.messages} messages of {nccl.messages}, which ask for "
-        f"{asked_s * 1e3:.1f} ms in all. The rest after the backward pass is the first rank, which reads from every rank that each tensor "
+        f"ResNet-50 with NCCL: {nccl} With Horovod: {horovod} Fusion leaves {horovod.messages} messages of "
+        f"{nccl.messages}, which ask for "
+        f"{asked_s * 1e3:.1f} ms in all. The rest after the backward pass is the first rank, which reads from every "
+        "rank that each tensor "
         "is ready; what a report takes is fitted on AlexNet."
     )
 
@@ -274,10 +286,10 @@ def top_layers_are_overestimated(share: float, printed: float) -> str:
 @explains("gradientflow-table2", "p-nccl-throughput", "p-nccl-iter")
 def _resnet_on_pascal(points: Points, claim: Claim) -> Explanation:
     row = chosen(points, claim.where)
-    own = account(points, row)
+    measured = account(points, row)
     steps = len(points.model(**claim.where).tensor_names) * ring_steps(workers_of(row))
-    argument = one_cell_has_cheap_steps(own.latency_s / steps * 1e6, printed_step_us(steps, own.local_s))
-    return Explanation("One printed cell has far cheaper steps of the ring than the others", argument, str(own))
+    argument = one_cell_has_cheap_steps(measured.latency_s / steps * 1e6, printed_step_us(steps, measured.local_s))
+    return Explanation("One printed cell has far cheaper steps of the ring than the others", argument, str(measured))
 
 
 def printed_step_us(steps: int, local_s: float) -> dict[str, float]:
@@ -308,8 +320,10 @@ def one_cell_has_cheap_steps(step_us: float, printed_us: Mapping[str, float]) ->
         seen,
     )
     return (
-        f"A step of the ring costs {step_us:.2f} us, fitted on AlexNet. The printed time leaves {cell:.1f} us per step, in mixed precision "
-        f"{others[0]:.1f} us, and on 512 GPUs {others[1]:.1f} us: Cluster-P's ResNet-50 with single precision is the one cell whose steps "
+        f"A step of the ring costs {step_us:.2f} us, fitted on AlexNet. The printed time leaves {cell:.1f} us per "
+        "step, in mixed precision "
+        f"{others[0]:.1f} us, and on 512 GPUs {others[1]:.1f} us: Cluster-P's ResNet-50 with single precision is the "
+        "one cell whose steps "
         "are so much cheaper."
     )
 
@@ -344,8 +358,10 @@ def training_is_more_than_iterations(
         f"{images_per_s / 1e3:.0f}K and {printed_per_s / 1e3:.1f}K images/s",
     )
     return (
-        f"{epochs:g} epochs at {images_per_s / 1e3:.0f}K images/s. The paper's own {printed_per_s / 1e3:.1f}K images/s mean "
-        f"{implied_min:.2f} minutes, not the {printed_min:g} that it prints: the whole training has dense warm-up iterations, start-up and "
+        f"{epochs:g} epochs at {images_per_s / 1e3:.0f}K images/s. The paper's own {printed_per_s / 1e3:.1f}K "
+        "images/s mean "
+        f"{implied_min:.2f} minutes, not the {printed_min:g} that it prints: the whole training has dense warm-up "
+        "iterations, start-up and "
         "validation beside the steady iterations that are measured here."
     )
 
@@ -375,7 +391,8 @@ def masters_send_by_number_of_groups(rings: list[tuple[int, int, float]]) -> str
     same = [workers for workers, groups, _ in rings if groups * groups == workers]
     premise(same, "a plan in which the number and the size of groups are the same, as in Fig. 7", seen)
     return (
-        f"In the {len(rings)} compiled plans a ring over M masters sends K/M. The printed K M / N is that only if M is the size of a "
+        f"In the {len(rings)} compiled plans a ring over M masters sends K/M. The printed K M / N is that only if M "
+        "is the size of a "
         f"group; the paper defines M as the number of groups. In Fig. 7, with N = {same[0]}, they are the same."
     )
 
@@ -411,8 +428,11 @@ def overlap_leaves_nothing_to_fuse(alone: Account, fused: Account, backward_s: f
     )
     beyond_ms = [(seconds - alone.compute_s) * 1e3 for seconds in printed_s]
     return (
-        f"Overlap alone hides all but {alone.tail_s * 1e3:.1f} ms of the allreduces here, and {fused.tail_s * 1e3:.1f} ms are left with "
-        f"fusion, which waits until its threshold is met: of {alone.compute_s * 1e3:.0f} ms of computation, the backward pass outlasts "
-        f"the {asked_s * 1e3:.0f} ms that they ask for. The printed iterations leave {beyond_ms[0]:.0f} and {beyond_ms[1]:.0f} ms beyond "
+        f"Overlap alone hides all but {alone.tail_s * 1e3:.1f} ms of the allreduces here, and "
+        f"{fused.tail_s * 1e3:.1f} ms are left with "
+        f"fusion, which waits until its threshold is met: of {alone.compute_s * 1e3:.0f} ms of computation, the "
+        "backward pass outlasts "
+        f"the {asked_s * 1e3:.0f} ms that they ask for. The printed iterations leave {beyond_ms[0]:.0f} and "
+        f"{beyond_ms[1]:.0f} ms beyond "
         "computation; the paper does not say what overlap costs."
     )

@@ -1,6 +1,8 @@
-"""Why GradientFlow's cells with OpenMPI and Gloo differ, and the speed-ups over them: what is printed against what the links allow.
+"""Why GradientFlow's cells with OpenMPI and Gloo differ, and the speed-ups over them: what is printed against what the
+links allow.
 
-Neither has a fitted constant here. Both reduce by halving and doubling, at the full rate of the link, and add on the processor.
+Neither has a fitted constant here. Both reduce by halving and doubling, at the full rate of the link, and add on the
+processor.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _fact = partial(printed_fact, "gradientflow")
 
 @dataclass(frozen=True)
 class Asked:
-    """What two printed iterations, AlexNet's and ResNet-50's, leave beyond computation, as a cost of each allreduce and of each MB."""
+    """What two printed iterations, AlexNet's and ResNet-50's, leave beyond computation, as a cost of each allreduce
+    and of each MB."""
 
     call_ms: float
     mb_ms: float
@@ -114,9 +117,12 @@ def no_cost_of_messages_and_bytes(asks: Mapping[str, Asked]) -> str:
         f"{asks['p'].call_ms:.1f} and {asks['v'].call_ms:.1f} ms",
     )
     return (
-        f"No constant of it is printed, and none is fitted. The printed times of AlexNet and ResNet-50 on {NAMES['v']} ask for "
-        f"{asks['v']}; on {NAMES['p']} for {asks['p']}. A call that costs {asks['v'].call_ms:.0f} ms among {GPUS['v']} processes "
-        f"and nothing among {GPUS['p']} is explained by no cost of messages and bytes; the paper does not say what held OpenMPI up."
+        "No constant of it is printed, and none is fitted. The printed times of AlexNet and ResNet-50 on "
+        f"{NAMES['v']} ask for "
+        f"{asks['v']}; on {NAMES['p']} for {asks['p']}. A call that costs {asks['v'].call_ms:.0f} ms among "
+        f"{GPUS['v']} processes "
+        f"and nothing among {GPUS['p']} is explained by no cost of messages and bytes; the paper does not say what "
+        "held OpenMPI up."
     )
 
 
@@ -139,7 +145,8 @@ def only_openmpi_is_out_of_place(throughputs: Mapping[str, float], workers: int,
     )
     halvings = 2 * int(np.log2(workers))
     return (
-        f"Only OpenMPI is out of place. Halving and doubling among {workers} takes {halvings} messages one after the other, NCCL's ring "
+        f"Only OpenMPI is out of place. Halving and doubling among {workers} takes {halvings} messages one after the "
+        "other, NCCL's ring "
         f"{ring_steps(workers)}: tensor by tensor, ResNet-50's {tensors} small ones should favour OpenMPI."
     )
 
@@ -177,7 +184,8 @@ def baseline_makes_the_difference(
         f"{over_printed:.2f}x over the printed one, {over_measured:.2f}x over the measured one",
     )
     return (
-        f"{ahead_per_s / 1e3:.1f}K images/s are {over_printed:.2f} times the {printed_mpi_per_s / 1e3:.1f}K that are printed for OpenMPI, "
+        f"{ahead_per_s / 1e3:.1f}K images/s are {over_printed:.2f} times the {printed_mpi_per_s / 1e3:.1f}K that are "
+        "printed for OpenMPI, "
         f"which reaches {mpi_per_s / 1e3:.1f}K here."
     )
 
@@ -194,7 +202,8 @@ def _gloo(points: Points, claim: Claim) -> Explanation:
 
 
 def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, link_gbps: float) -> str:
-    """Communication as measured and as printed, and the rate through a machine's port that the printed times ask for."""
+    """Communication as measured and as printed, and the rate through a machine's port that the printed times ask
+    for."""
     gpus = _fact("machine-gpus")
     port_share = gpus * 2 * (1 - 1 / gpus)  # bytes through a machine's port, in sizes of the model
     asked_gbps = port_share * 8 / asks.mb_ms
@@ -211,7 +220,8 @@ def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, 
     return (
         "Nothing is fitted: messages go by RDMA at the link's full rate, and one core adds. "
         f"The printed times of AlexNet and ResNet-50 ask for {asks}, which is {asked_gbps:.0f} Gbit/s through a "
-        f"machine's port, {asked_gbps / link_gbps:.0%} of the link. A likely reason is TCP, which Gloo uses unless PyTorch is built for "
+        f"machine's port, {asked_gbps / link_gbps:.0%} of the link. A likely reason is TCP, which Gloo uses unless "
+        "PyTorch is built for "
         "InfiniBand; the paper does not say how it was."
     )
 
@@ -246,7 +256,9 @@ def few_messages_win_where_tensors_are_small(times_ms: Mapping[float, tuple[floa
     )
     halvings = 2 * int(np.log2(workers))
     return (
-        f"{shown}. Among {workers}, halving and doubling sends {halvings} messages one after the other and a ring {ring_steps(workers)}, "
-        "and each is assumed to cost the same in both libraries. The paper prints no time of a small tensor, nor what a message of "
+        f"{shown}. Among {workers}, halving and doubling sends {halvings} messages one after the other and a ring "
+        f"{ring_steps(workers)}, "
+        "and each is assumed to cost the same in both libraries. The paper prints no time of a small tensor, nor what "
+        "a message of "
         "OpenMPI costs, which passes through the processor's memory."
     )

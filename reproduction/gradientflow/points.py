@@ -22,7 +22,8 @@ FUSED = "wire=fp16, overlap=False, threshold_bytes=1073741824"
 
 
 def chosen(points: Points, where: Where) -> PointResult:
-    """The claim's point; where it leaves the options open, the fastest of those that overlap, or of all if none does."""
+    """The claim's point; where it leaves the options open, the fastest of those that overlap, or of all if none
+    does."""
     rows = points.rows(**where)
     if "options" not in where:
         rows = [row for row in rows if WITHOUT_OVERLAP not in row.parameters.get("options", "")] or rows
@@ -42,9 +43,9 @@ def comm_s(row: PointResult) -> float:
 def top_layers(facts: ModelFacts) -> list[int]:
     """The last layers that Fig. 13 speaks of.
 
-    AlexNet's top 8 of 27 are its 3 fully connected layers, their activations and dropouts, and the loss. ResNet-50's top 20 of 188 are the
-    convolutions, normalisations, shortcuts and the fully connected layer, counted without activations: only then do they hold the
-    printed share of the gradients.
+    AlexNet's top 8 of 27 are its 3 fully connected layers, their activations and dropouts, and the loss. ResNet-50's
+    top 20 of 188 are the convolutions, normalisations, shortcuts and the fully connected layer, counted without
+    activations: only then do they hold the printed share of the gradients.
     """
     layers = range(len(facts.layer_kinds))
     if facts.layer_kinds.count("fc") > 1:
@@ -62,7 +63,8 @@ STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "ncc
 
 
 def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
-    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three of Cluster-P have another batch, as printed."""
+    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three of Cluster-P have another batch, as
+    printed."""
     fp32, mixed = f"gradientflow-tables-{cluster}-fp32", f"gradientflow-tables-{cluster}-mixed"
     half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
     wheres: tuple[Where, ...] = (
@@ -127,8 +129,10 @@ class Account:
         adding = f", {self.adding_s * 1e3:.1f} ms of additions" if self.adding_s else ""
         return (
             f"Of {self.iteration_s * 1e3:.1f} ms, {self.compute_s * 1e3:.1f} ms are computation, and the log shows "
-            f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for {self.latency_s * 1e3:.1f} ms of "
-            f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} ms on the busiest "
+            f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for "
+            f"{self.latency_s * 1e3:.1f} ms of "
+            f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} "
+            "ms on the busiest "
             f"port{inside}{adding}."
         )
 

@@ -5,30 +5,44 @@ Mechanisms and their sweeps: mechanisms.py. Why claims differ: explanations.py.
 
 from __future__ import annotations
 
-from gradwire.analysis.printed.tolerances import Order
+from collections.abc import Mapping
+
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog
 from reproduction.netops.points import (
     AGGREGATION,
+    BANDWIDTH,
     BASELINE,
     BITS,
+    BOTH,
+    BUTTERFLY,
+    INCEPTION,
     MECHANISMS,
     MODELS,
+    MULTICAST,
     NAMES,
     PRINTED_AS,
+    RESNET_200,
     RING,
     RING_MULTICAST,
     VGG,
+    WORKERS,
     arrivals_ns,
     begin_ns,
+    faster,
     layer_count,
     phases,
+    ratios,
     shares,
     time_s,
+    times,
+    with_modules,
 )
+from reproduction.pages.curves import Curves, draws
 from reproduction.scoring.evidence import Measured, ModelFacts, Points, measures, ranked
 from reproduction.scoring.reference import Claim, printed_number
-from reproduction.scoring.shapes import close, non_increasing
+from reproduction.scoring.shapes import Series, close, non_increasing
 
 TABLE_3_BPS = 25e9
 TABLE_1 = "netops-table1"
@@ -38,6 +52,21 @@ SIMILAR = 0.10
 """"Roughly the same": with the tolerance of a printed number as far apart as Table 10's own two cells are."""
 ABOUT_ONE = 1.5
 """"About one worker at a time": rounded, the mean number is not two."""
+_TWO_ITERATIONS = [
+    f"{m}-{c}"
+    for m in ("vgg-16", "inception-v3", "resnet-101", "resnet-200")
+    for c in ("barrier", "ring", "no-barrier")
+]
+SHORT = {
+    AGGREGATION: "Aggregation",
+    MULTICAST: "Multicast",
+    BOTH: "Multicast + aggregation",
+    RING: "Ring",
+    RING_MULTICAST: "Ring + multicast",
+    BUTTERFLY: "Butterfly",
+}
+GBIT = 1e9
+SPEEDUP = "speed-up over one server"
 
 
 @measures("netops-table2", *[f"{m}-layers" for m in ("inception-v3", "vgg-16", "resnet-101", "resnet-200")])
@@ -104,7 +133,8 @@ def _ideal(points: Points, claim: Claim) -> Measured:
 
 @measures("netops-table1", "plateau")
 def _plateau(points: Points, _: Claim) -> Measured:
-    """More servers never cost time, the most give less than half of their number, and VGG-16 gains less than a quarter."""
+    """More servers never cost time, the most give less than half of their number, and VGG-16 gains less than a
+    quarter."""
     shown, falls, short = [], [], []
     for model in MODELS:
         series = [
@@ -158,7 +188,8 @@ def _second_turn(points: Points, _: Claim) -> Measured:
     workers = len(plan.workers)
     share = received[RING] / received[RING_MULTICAST]
     text = (
-        f"a worker receives {received[RING]:.4f} of the model in the ring's second turn and {received[RING_MULTICAST]:.4f} by multicast, "
+        f"a worker receives {received[RING]:.4f} of the model in the ring's second turn and "
+        f"{received[RING_MULTICAST]:.4f} by multicast, "
         "where it needs no part of its own either"
     )
     holds = close(received[RING], 1 - 1 / workers, 0.01) and close(share, 1 - 1 / workers, 0.05)
@@ -193,13 +224,6 @@ def _ring_messaging(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=min(gains.values()) > 1 + VISIBLE > servers and gains[VGG] > 2)
 
 
-_TWO_ITERATIONS = [
-    f"{m}-{c}"
-    for m in ("vgg-16", "inception-v3", "resnet-101", "resnet-200")
-    for c in ("barrier", "ring", "no-barrier")
-]
-
-
 @measures("netops-table9", *_TWO_ITERATIONS)
 def _two_iterations(points: Points, claim: Claim) -> Measured:
     return Measured(2 * points.row(**claim.where).iteration_time_s, detail="twice the iteration time")
@@ -219,7 +243,8 @@ def _block_order(points: Points, _: Claim) -> Measured:
 
 @measures("netops-table10", "rr-ingress-idle")
 def _ingress(points: Points, _: Claim) -> Measured:
-    """The server's ingress is idle while it distributes round robin, and not with blocks, in which few workers go back at a time."""
+    """The server's ingress is idle while it distributes round robin, and not with blocks, in which few workers go back
+    at a time."""
     shown, holds = [], []
     for model in MODELS:
         idle, at_once = {}, {}
@@ -275,3 +300,54 @@ def _block_like_aggregation(points: Points, _: Claim) -> Measured:
             note = "N > BN" if bound_by_network else f"printed {printed:.2f}"
             shown.append(f"{NAMES[model]} {rate_gbps}G {ratio:.2f} ({note})")
     return Measured(f"time with block distribution over aggregation: {', '.join(shown)}", holds=all(holds))
+
+
+def _drawn(by_strategy: Mapping[str, Series]) -> Mapping[str, Series]:
+    return {SHORT[strategy]: series for strategy, series in by_strategy.items() if series}
+
+
+def _over_bandwidth(model: str) -> Curves:
+    def curves(points: Points) -> Mapping[str, Series]:
+        by_strategy = {s: times(points, BANDWIDTH, "rate", model, s) for s in (RING, BOTH, BUTTERFLY)}
+        return _drawn({s: [(rate / GBIT, seconds) for rate, seconds in series] for s, series in by_strategy.items()})
+
+    return curves
+
+
+def _over_workers(model: str) -> Curves:
+    def curves(points: Points) -> Mapping[str, Series]:
+        baseline = times(points, WORKERS, "workers", model, BASELINE)
+        mechanisms = (RING, BOTH, RING_MULTICAST) if model == INCEPTION else (RING, BOTH)
+        return _drawn({s: ratios(baseline, times(points, WORKERS, "workers", model, s)) for s in mechanisms})
+
+    return curves
+
+
+def _with_modules(kind: str) -> Curves:
+    def curves(points: Points) -> Mapping[str, Series]:
+        return _drawn({s: with_modules(points, kind, s) for s in (RING, BOTH, BUTTERFLY, MULTICAST, AGGREGATION)})
+
+    return curves
+
+
+def _faster(model: str) -> Curves:
+    def curves(points: Points) -> Mapping[str, Series]:
+        return _drawn({s: faster(points, model, s) for s in (RING, BOTH, BUTTERFLY)})
+
+    return curves
+
+
+for number, model in ((3, INCEPTION), (4, RESNET_200), (5, VGG)):
+    draws(
+        f"netops-fig{number}", f"Fig. {number}: {NAMES[model]}, 32 workers", "Gbit/s", "iteration time (s)", log_x=True
+    )(_over_bandwidth(model))
+for number, model in ((6, INCEPTION), (7, RESNET_200), (8, VGG)):
+    draws(f"netops-fig{number}", f"Fig. {number}: {NAMES[model]}, 25 Gbit/s", "workers", SPEEDUP)(_over_workers(model))
+for number, kind in ((9, "network"), (10, "compute")):
+    draws(f"netops-fig{number}", f"Fig. {number}: Inception-v3 and {kind}-intensive modules", "modules added", SPEEDUP)(
+        _with_modules(kind)
+    )
+for number, model in ((11, INCEPTION), (12, RESNET_200)):
+    draws(f"netops-fig{number}", f"Fig. {number}: {NAMES[model]}, faster convolutions", "times the speed", SPEEDUP)(
+        _faster(model)
+    )

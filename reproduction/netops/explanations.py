@@ -56,7 +56,8 @@ def one_layer_more(counted: Mapping[str, float], printed: Mapping[str, float]) -
         ", ".join(f"{name}: {counted[name]:g} of {printed[name]:g}" for name in printed),
     )
     return (
-        "Weight and pooling layers, an Inception module as one: this gives the printed number for both ResNets, and one less for "
+        "Weight and pooling layers, an Inception module as one: this gives the printed number for both ResNets, and "
+        "one less for "
         "Inception-v3 and VGG-16. The paper does not list its layers; a softmax that counts as one would explain it."
     )
 
@@ -78,7 +79,8 @@ def paper_filters_its_traces(size_gbit: float, printed_gbit: float) -> str:
         f"{size_gbit:.4g} and {printed_gbit:.4g} Gbit",
     )
     return (
-        f"No variant of Inception-v3 that is known here has {printed_gbit:g} Gbit; the paper filters its traces model by model (section 5) "
+        f"No variant of Inception-v3 that is known here has {printed_gbit:g} Gbit; the paper filters its traces model "
+        "by model (section 5) "
         "and does not say what is left."
     )
 
@@ -130,8 +132,10 @@ def same_count_fits_the_others(flops: float, convolution_flops: float, over_prin
         ", ".join(f"{name} {ratio:.3f} of it" for name, ratio in over_printed.items()),
     )
     return (
-        f"Convolutions alone take {convolution_flops:.3g} operations of {flops:.3g} a picture, a multiplication and an addition as two, by "
-        f"the same count that gives the printed numbers of the other three models within {COUNTS_AGREE:.0%}. The paper does not say how it "
+        f"Convolutions alone take {convolution_flops:.3g} operations of {flops:.3g} a picture, a multiplication and "
+        "an addition as two, by "
+        f"the same count that gives the printed numbers of the other three models within {COUNTS_AGREE:.0%}. The "
+        "paper does not say how it "
         "counts."
     )
 
@@ -235,7 +239,8 @@ def largest_is_last(facts: ModelFacts, servers: int) -> bool:
 def one_worker_after_another(
     first_s: float, last_s: float, turn_s: float, printed_s: float, largest_is_last: Mapping[int, bool]
 ) -> str:
-    """When the first and the last worker go back. turn_s: W FC6 / B. largest_is_last: FC6 on its server, by servers."""
+    """When the first and the last worker go back. turn_s: W FC6 / B. largest_is_last: FC6 on its server, by
+    servers."""
     premise(
         last_s - first_s > turn_s / 2,
         "workers to begin their backward passes one after another, over most of FC6's turn",
@@ -252,10 +257,14 @@ def one_worker_after_another(
         f"{largest_is_last}",
     )
     return (
-        f"With 8 servers, FC6 is the last parameter of its server, which sends it to one worker after another: the first worker goes back "
-        f"{first_s:.1f} s after the start and the last one after {last_s:.1f} s, so that gradients arrive while parameters still "
-        f"leave. The printed time is that of both turns one after the other (W FC6 / B = {turn_s:.1f} s each), as if no worker went back "
-        "before all had their parameters; section 9.4 says that with this order 'workers progress at roughly the same pace'. With fewer "
+        "With 8 servers, FC6 is the last parameter of its server, which sends it to one worker after another: the "
+        "first worker goes back "
+        f"{first_s:.1f} s after the start and the last one after {last_s:.1f} s, so that gradients arrive while "
+        "parameters still "
+        f"leave. The printed time is that of both turns one after the other (W FC6 / B = {turn_s:.1f} s each), as if "
+        "no worker went back "
+        "before all had their parameters; section 9.4 says that with this order 'workers progress at roughly the same "
+        "pace'. With fewer "
         "servers FC8 follows FC6 on the same one."
     )
 
@@ -280,8 +289,10 @@ def passes_overlap(distance_s: Mapping[str, float], backward_s: Mapping[str, flo
     alone = [model for model in distance_s if backward_s[model] < distance_s[model]]
     premise(alone == [VGG], "a backward pass that is over before the next worker's begins in VGG-16 alone", shown)
     return (
-        "A worker has its parameters S / B after the one before it, and a backward pass outlasts that wherever it is longer. S / B at 10 "
-        f"Gbit/s and the backward pass: {shown}. One at a time is what VGG-16's pass of Table 3 leads to, and no other."
+        "A worker has its parameters S / B after the one before it, and a backward pass outlasts that wherever it is "
+        "longer. S / B at 10 "
+        f"Gbit/s and the backward pass: {shown}. One at a time is what VGG-16's pass of Table 3 leads to, and no "
+        "other."
     )
 
 
@@ -313,7 +324,10 @@ def last_worker_passes_alone(
         f"{shown}, where aggregation takes {', '.join(f'{time_s:.2f} s' for time_s in aggregated_s.values())}",
     )
     return (
-        "In blocks, the last worker begins when everything has been sent, and both its passes follow; with aggregation, all workers' "
-        f"forward passes run beside the distribution. At 100 Gbit/s the last worker's passes are {shown}. All workers take the slowest "
-        "one's time here, as fitted on Table 6; in the paper each replays a trace of its own, and the last one need not be the slowest."
+        "In blocks, the last worker begins when everything has been sent, and both its passes follow; with "
+        "aggregation, all workers' "
+        f"forward passes run beside the distribution. At 100 Gbit/s the last worker's passes are {shown}. All workers "
+        "take the slowest "
+        "one's time here, as fitted on Table 6; in the paper each replays a trace of its own, and the last one need "
+        "not be the slowest."
     )

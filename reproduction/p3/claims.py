@@ -139,7 +139,8 @@ def _bytes_during(point: PointEvidence, start_s: float, end_s: float) -> float:
 
 @measures("p3-fig4", "idle-forward")
 def _overlap_of_passes(points: Points, _: Claim) -> Measured:
-    """Idle: below 2 % of an iteration's bytes travel during the forward pass, which is one in two slices of the toy."""
+    """Idle: below 2 % of an iteration's bytes travel during the forward pass, which is one in two slices of the
+    toy."""
     shares = {}
     for strategy in ("p3-slicing", "p3"):
         point = points.point(strategy=strategy)
@@ -231,10 +232,10 @@ def _skew(points: Points, _: Claim) -> Measured:
         model = points.model(model=name)
         counts = model.layer_parameters()
         last = max(index for index, kind in enumerate(model.layer_kinds) if kind == "fc")
-        place = sorted(counts, reverse=True).index(counts[last]) + 1
+        rank = sorted(counts, reverse=True).index(counts[last]) + 1
         largest = max(_shares(model))
-        parts.append(f"{name}: largest layer {largest:.1%}, the last one is number {place}")
-        holds &= place <= HEAVIEST and (largest < SMALL) == (name in SMALL_LAYERS)
+        parts.append(f"{name}: largest layer {largest:.1%}, the last one is number {rank}")
+        holds &= rank <= HEAVIEST and (largest < SMALL) == (name in SMALL_LAYERS)
     return Measured("; ".join(parts), holds=holds, detail="counted from the profiles")
 
 
@@ -271,7 +272,8 @@ def _best_slice(points: Points, _: Claim) -> Measured:
 
 @measures("p3-fig12", "unimodal")
 def _unimodal(points: Points, _: Claim) -> Measured:
-    """Rises, peaks and drops, each step within what a printed figure shows, drops visibly at both ends, and is at its best at 50,000."""
+    """Rises, peaks and drops, each step within what a printed figure shows, drops visibly at both ends, and is at its
+    best at 50,000."""
     parts, holds = [], True
     for model in SLICED_MODELS:
         series = by_slice(points, model)

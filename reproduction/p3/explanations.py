@@ -1,6 +1,7 @@
 """Why some of P3's claims differ, from plans, logs and captured packets.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py).
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gradwire.analysis.link_loads import binned_bytes
-from gradwire.analysis.packets.reading import Bool, Capture
-from gradwire.analysis.utilisation.line_use import BIN_S, Float64, compute_share
+from gradwire.analysis.packets.capture_files import Bool, Capture
+from gradwire.analysis.packets.line_use import BIN_S, Float64, compute_share
 from gradwire.datatypes.plan import Plan, Role
-from reproduction.measuring.captured import capture_of, carries_data, use_of_port
-from reproduction.measuring.causes import path_of_slowest
+from reproduction.measuring import capture_of, carries_data, path_of_slowest, use_of_port
 from reproduction.p3.claims import (
     FIG_7,
     PLATEAU,
@@ -48,7 +48,8 @@ def shown_gains(gains: Series) -> str:
 
 
 def printed_gain_is_on_the_curve(gains: Series, printed: float) -> str:
-    """The abstract's gain is the largest of those that the paper tried: the measured curve takes that value somewhere else."""
+    """The abstract's gain is the largest of those that the paper tried: the measured curve takes that value somewhere
+    else."""
     values = [y for _, y in gains]
     premise(
         min(values) <= printed <= max(values),
@@ -82,11 +83,13 @@ def servers_are_the_limit(model: str, rate: str, kept: float, shares: Mapping[st
     others = {part: share for part, share in shares.items() if part != "compute"}
     premise(
         max(others, key=others.__getitem__) == "aggregation" and others["aggregation"] > 2 * others["network"],
-        "aggregation to be the largest part of the baseline's critical path beside computation, far ahead of the network",
+        "aggregation to be the largest part of the baseline's critical path beside computation, far ahead of the "
+        "network",
         sentence,
     )
     return (
-        f"{model} keeps {kept:.0%} of its largest gain at {rate}, where the network no longer decides. The baseline there: {sentence} "
+        f"{model} keeps {kept:.0%} of its largest gain at {rate}, where the network no longer decides. The baseline "
+        f"there: {sentence} "
         "MXNet's servers add and copy in one thread, at a rate that is assumed and that no bandwidth raises."
     )
 
@@ -106,7 +109,8 @@ def flat_top(curves: Mapping[str, Series]) -> str:
         behind = 1 - at[PRINTED_SLICE] / max(at.values())
         flat &= PRINTED_SLICE in level and max(level) >= 2 * min(level)
         parts.append(
-            f"{model} is within {PLATEAU:.0%} of its best from {min(level):,.0f} to {max(level):,.0f} parameters, and with "
+            f"{model} is within {PLATEAU:.0%} of its best from {min(level):,.0f} to {max(level):,.0f} parameters, and "
+            "with "
             f"{PRINTED_SLICE:,.0f} {behind:.1%} behind it"
         )
     premise(flat, "a flat top that has the printed slice size on it, in every model", "; ".join(parts))
@@ -143,21 +147,24 @@ def longest_run(chosen: Bool) -> int:
 def nothing_to_send(left: float, gap_ms: float, in_gaps: float, compute: float) -> str:
     """The idle time that is left is one gap per iteration, in which the worker computes.
 
-    left: share of the baseline's idle time; in_gaps: share of what is left that lies in each iteration's longest gap, of gap_ms; compute:
-    share of what is left in which the worker computes.
+    left: share of the baseline's idle time; in_gaps: share of what is left that lies in each iteration's longest gap,
+    of gap_ms; compute: share of what is left in which the worker computes.
     """
     premise(in_gaps > 0.8, "one gap per iteration", f"{in_gaps:.0%} of the idle time is in each iteration's longest")
     premise(compute > 0.9, "a worker that computes in the gap", f"it computes in {compute:.0%} of it")
     return (
-        f"Of VGG-19's idle time {left:.0%} is left, and the claim is taken to ask for half at most. {in_gaps:.0%} of what is left is "
-        f"one gap of {gap_ms:.0f} ms per iteration, in which the worker computes ({compute:.0%} of the time) and has no gradient to "
+        f"Of VGG-19's idle time {left:.0%} is left, and the claim is taken to ask for half at most. {in_gaps:.0%} of "
+        "what is left is "
+        f"one gap of {gap_ms:.0f} ms per iteration, in which the worker computes ({compute:.0%} of the time) and has "
+        "no gradient to "
         "send yet, so that no order of transfers could fill it. Times are counted in intervals of 10 ms."
     )
 
 
 @explains("p3-fig8", "sockeye-no-bidir")
 def _both_directions(points: Points, claim: Claim) -> Explanation:
-    """What comes in while the machine's own worker pushes its gradients, and what is left of it where workers differ."""
+    """What comes in while the machine's own worker pushes its gradients, and what is left of it where workers
+    differ."""
     where: Where = {**claim.where, "run": UTILISED_MODELS["sockeye"]}
     point = points.point(**where)
     apart = points.only(run=LENGTHS, rate=point.parameters["rate"])
@@ -182,7 +189,8 @@ def _both_directions(points: Points, claim: Claim) -> Explanation:
 def workers_run_in_step(
     others_share: float, overlap: float, overlap_apart: Mapping[str, float], gains: Sequence[float]
 ) -> str:
-    """Machines send and receive gradients at the same time, less so where workers differ. gains: of P3, in step and apart."""
+    """Machines send and receive gradients at the same time, less so where workers differ. gains: of P3, in step and
+    apart."""
     premise(
         others_share > 0.5,
         "mostly the others' gradients to come in while a machine sends its own",
@@ -194,16 +202,21 @@ def workers_run_in_step(
         f"{overlap_apart['kvstore']:.0%}, and {overlap:.0%} where they do not",
     )
     return (
-        f"All four workers run in step here, and each machine is a server as well: {others_share:.0%} of the bytes that come in while a "
-        "machine sends its own gradients are gradients of the other three. The paper's workers differ in iteration time, for their "
-        "sentences do (Sec. 5.4). With times that vary as the lengths of IWSLT'15's sentences (p3-sockeye-lengths.toml) both directions "
-        f"are busy in {overlap_apart['kvstore']:.0%} of the busy intervals, with P3 in {overlap_apart['p3']:.0%}, and P3 gains "
+        f"All four workers run in step here, and each machine is a server as well: {others_share:.0%} of the bytes "
+        "that come in while a "
+        "machine sends its own gradients are gradients of the other three. The paper's workers differ in iteration "
+        "time, for their "
+        "sentences do (Sec. 5.4). With times that vary as the lengths of IWSLT'15's sentences "
+        "(p3-sockeye-lengths.toml) both directions "
+        f"are busy in {overlap_apart['kvstore']:.0%} of the busy intervals, with P3 in {overlap_apart['p3']:.0%}, and "
+        "P3 gains "
         f"{gains[1]:.2f}x instead of {gains[0]:.2f}x. The claim asks for less than half."
     )
 
 
 def others_gradients_share(plan: Plan, capture: Capture, rate_bps: float) -> float:
-    """Of the data that comes in, in the intervals in which the machine sends gradients: the part that is gradients itself."""
+    """Of the data that comes in, in the intervals in which the machine sends gradients: the part that is gradients
+    itself."""
     messages = capture.messages
     data = carries_data(plan, capture) & (messages.last_ns >= 0)
     gradients = data & (plan.rank_role[messages.src_rank] == Role.WORKER)

@@ -1,4 +1,5 @@
-"""Printed beside measured numbers of a scenario that no figure of its own shows: a pair of bars per claim, one panel per metric."""
+"""Printed beside measured numbers of a scenario that no figure of its own shows: a pair of bars per claim, one panel
+per metric."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from gradwire.analysis.printed.cells import EFFICIENCY
+from gradwire.analysis.cells import EFFICIENCY
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
-from reproduction.pages.values import value_text
+from reproduction.pages.tables import value_text
 from reproduction.scoring.score import Result, Status
 
 FEWEST = 3
@@ -66,7 +67,8 @@ def comparison_svg(results: Sequence[Result]) -> str | None:
 
 
 def _pairs(axes: Axes, shown: Sequence[Result]) -> None:
-    """A measured bar above a printed one for each claim, the first claim at the top, with both numbers at their ends."""
+    """A measured bar above a printed one for each claim, the first claim at the top, with both numbers at their
+    ends."""
     longest = 0.0
     for row, result in enumerate(shown):
         assert result.measured is not None
@@ -76,9 +78,9 @@ def _pairs(axes: Axes, shown: Sequence[Result]) -> None:
         longest = max(longest, abs(measured), abs(printed))
         axes.barh(row - 0.2, measured, 0.36, color=color, edgecolor=color, linewidth=0.8)
         axes.barh(row + 0.2, printed, 0.36, facecolor="white", edgecolor=color, hatch="////", linewidth=0.8)
-        for place, value in ((row - 0.2, measured), (row + 0.2, printed)):
+        for y, value in ((row - 0.2, measured), (row + 0.2, printed)):
             text = value_text(value, result.claim)
-            axes.annotate(text, (max(value, 0.0), place), (3, 0), textcoords="offset points", va="center", fontsize=6.5)
+            axes.annotate(text, (max(value, 0.0), y), (3, 0), textcoords="offset points", va="center", fontsize=6.5)
     low = min(0.0, axes.get_xlim()[0])
     axes.set_xlim(low, 1.16 * longest)
     axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))

@@ -1,4 +1,5 @@
-"""Curves that a sweep over points does not give, such as a CDF, a timeline or a closed form. Each is bound to a scenario's report."""
+"""Curves that a sweep over points does not give, such as a CDF, a timeline or a closed form. Each is bound to a
+scenario's report."""
 
 from __future__ import annotations
 

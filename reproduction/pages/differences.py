@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reproduction.pages.values import error_text
+from reproduction.pages.tables import error_text
 from reproduction.scoring.score import Result, Status
 
 
@@ -53,14 +53,15 @@ def differing(results: Iterable[Result]) -> list[Result]:
 
 
 def differences(results: Iterable[Result]) -> list[Difference]:
-    """The causes of what differs, those that explain most claims first. Claims without an explanation: `unexplained`."""
+    """The causes of what differs, those that explain most claims first. Claims without an explanation:
+    `unexplained`."""
     by_cause: dict[str, dict[str, dict[str, list[Result]]]] = {}
     for result in differing(results):
         if result.explanation and not result.broken_premise:
             why = result.explanation
             by_cause.setdefault(why.cause, {}).setdefault(why.argument, {}).setdefault(why.seen, []).append(result)
-    found = [Difference(cause, _arguments(arguments)) for cause, arguments in by_cause.items()]
-    return sorted(found, key=lambda difference: -difference.claims)
+    differences = [Difference(cause, _arguments(arguments)) for cause, arguments in by_cause.items()]
+    return sorted(differences, key=lambda difference: -difference.claims)
 
 
 def _arguments(arguments: dict[str, dict[str, list[Result]]]) -> tuple[Argument, ...]:
@@ -71,6 +72,7 @@ def _arguments(arguments: dict[str, dict[str, list[Result]]]) -> tuple[Argument,
 
 
 def unexplained(results: Sequence[Result]) -> list[tuple[Result, str]]:
-    """What differs without an explanation, each with what is known: the premise that does not hold, or the missing evidence."""
+    """What differs without an explanation, each with what is known: the premise that does not hold, or the missing
+    evidence."""
     left = [r for r in differing(results) if not r.explanation or r.broken_premise]
     return [(result, result.broken_premise or result.reason or "nothing in the logs explains it") for result in left]

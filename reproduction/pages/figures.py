@@ -1,4 +1,5 @@
-"""Draws a scenario's figures like the paper's, printed values beside measured ones: from a short description, or from bound curves."""
+"""Draws a scenario's figures like the paper's, printed values beside measured ones: from a short description, or from
+bound curves."""
 
 from __future__ import annotations
 
@@ -13,13 +14,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.parameters import fits, parameter_number
 from gradwire.analysis.points import PointResult, interval
-from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, svg_text
 from reproduction.pages.curves import Drawing, drawings_of
-from reproduction.scoring.evidence import NoEvidence, Points
-from reproduction.scoring.lookup import speedup
+from reproduction.scoring.evidence import NoEvidence, Points, speedup
 from reproduction.scoring.reference import Claim, FigureReference, ScenarioReference, Where
 from reproduction.scoring.shapes import Series
 
@@ -93,14 +93,14 @@ OPTIONS = "options"
 def _with_short_options(panels: list[Panel]) -> list[Panel]:
     """Options as places on an axis: only the values of those that vary, and a multiple of 1024 as so many K."""
     places = {mark.x for panel in panels for marks in panel.series.values() for mark in marks}
-    options = {place: dict(part.split("=", 1) for part in place.split(", ") if part) for place in places}
+    options = {text: dict(part.split("=", 1) for part in text.split(", ") if part) for text in places}
     values: dict[str, set[str]] = {}
     for given in options.values():
         for key, value in given.items():
             values.setdefault(key, set()).add(value)
     short = {
-        place: " ".join(_in_k(value) for key, value in given.items() if len(values[key]) > 1) or "none"
-        for place, given in options.items()
+        text: " ".join(_in_k(value) for key, value in given.items() if len(values[key]) > 1) or "none"
+        for text, given in options.items()
     }
     return [
         Panel(panel.title, {name: [replace(m, x=short[m.x]) for m in marks] for name, marks in panel.series.items()})

@@ -1,22 +1,95 @@
-"""The files of the pages: `reproduction.md` over all papers, and for each paper a page, its claims, its facts and its figures."""
+"""The files of the pages: `reproduction.md` over all papers, and for each paper a page, its claims, its facts and its
+figures.
+
+The overview is made from what the pages keep as data, so reproducing one paper changes only that paper's part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire.analysis.printed import APPROX_SHARE, EFFICIENCY_POINTS, EXACT_SHARE, NUMBER_SHARE
+from gradwire.analysis.report.tables import Link, TextTable, markdown_table
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from reproduction.pages.facts import Facts, read_facts, write_facts
-from reproduction.pages.moved import moved
-from reproduction.pages.overview import Record, overview_page
 from reproduction.pages.paper import Moved, name_of, paper_page
-from reproduction.pages.reproduced import Reproduced
-from reproduction.pages.rows import ClaimRow, read_rows, row_of, write_rows
+from reproduction.pages.reproduced import Facts, Reproduced, read_facts, write_facts
+from reproduction.pages.rows import ClaimRow, moved, read_rows, row_of, write_rows
+from reproduction.pages.tables import scoreboard, summary_lines
 from reproduction.scoring.reference import PAPERS, load_paper
 
+INTRODUCTION = f"""\
+# Reproduction of the papers
+
+Written by `gradwire reproduce --pages docs`, which runs every scenario of the papers' evaluations on an emulated network and judges each
+claim. A claim is one thing that a paper says: a number of a table, a figure or a sentence; a bound; an order ("A is faster than B"); how a
+curve runs; or a formula. It holds if
+
+- a number is within {NUMBER_SHARE:.0%} of the printed one, {APPROX_SHARE:.0%} for "about", {EXACT_SHARE:.0%} for what follows from
+  definitions, and {EFFICIENCY_POINTS * 100:.0f} percentage points for efficiencies,
+- a bound is kept, an order is the printed one, ties told apart from differences,
+- a curve runs as its predicate says, or a formula gives what the plan or the run does.
+
+`gradwire/analysis/printed.py` gives each tolerance with its reason. A cell that a constant was fitted on never counts. A claim
+is direct if its scenario runs as large as printed, and scaled if it runs on fewer machines, as its page says. Numbers that are off by more
+than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains."""
 OVERVIEW = "reproduction.md"
 PAPERS_FOLDER = "reproduction"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of a paper."""
+
+    paper: str
+    #: What it calls its system.
+    name: str
+    facts: Facts
+    rows: Sequence[ClaimRow]
+
+
+def overview_page(records: Sequence[Record]) -> str:
+    """The page as Markdown."""
+    rows = [row for record in records for row in record.rows]
+    points = sum(record.facts.points for record in records)
+    parts = [
+        INTRODUCTION,
+        "## Score",
+        "\n".join(f"- {line}" for line in [*summary_lines(rows), f"points: {points} measured", _origin(records)]),
+        markdown_table(scoreboard({record.paper: record.rows for record in records})),
+        "## Papers",
+        markdown_table(_papers(records)),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _origin(records: Sequence[Record]) -> str:
+    """Whether one code and one kernel made all of it."""
+    codes, kernels, versions = (
+        {getattr(record.facts, field) for record in records} for field in ("code", "kernel", "versions")
+    )
+    if len(codes) == len(kernels) == len(versions) == 1:
+        return f"all papers with the same code of the runs ({codes.pop()}) and the same versions: {kernels.pop()}, {versions.pop()}"
+    return (
+        f"not all papers with the same code and versions: {len(codes)} codes of the runs, {len(kernels)} kernels and "
+        f"{len(versions)} sets of versions, as each page says"
+    )
+
+
+def _papers(records: Sequence[Record]) -> TextTable:
+    headers = ("paper", "claims", "date", "kernel", "code", "points", "core time (s)")
+    rows = []
+    for record in records:
+        page, table, facts = f"reproduction/{record.paper}.md", f"reproduction/{record.paper}.csv", record.facts
+        links = (Link(f"[{record.name}]({page})"), Link(f"[CSV]({table})"))
+        origin = (facts.date, facts.kernel, facts.code)
+        rows.append((*links, *origin, str(facts.points), f"{facts.points_s:.0f}"))
+    foot = (
+        "Code: a hash of what compiles and carries out plans. Core time: how long the points took, one after the other."
+    )
+    return TextTable("Papers", headers, tuple(rows), 5, ("",) * len(rows), foot)
 
 
 def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None = None) -> None:
@@ -39,7 +112,8 @@ def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None 
 
 
 def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
-    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is damaged."""
+    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is
+    damaged."""
     kept = _kept(folder / PAPERS_FOLDER, paper)
     if kept is None:
         path = _claims_of(folder / PAPERS_FOLDER, paper)
@@ -66,7 +140,7 @@ def _facts_of(inside: Path, paper: str) -> Path:
 
 def _write_paper(inside: Path, one: Reproduced, earlier: tuple[Facts, list[ClaimRow]] | None) -> None:
     paper, rows = one.paper.paper, [row_of(result) for result in one.results]
-    drawn = {each.name: each.svg for scenario in one.scenarios for each in scenario.drawn}
+    drawn = {figure.name: figure.svg for scenario in one.scenarios for figure in scenario.drawn}
     figures = inside / paper
     figures.mkdir(exist_ok=True)
     for old in figures.glob("*.svg"):

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from gradwire.analysis.difference import ClaimDifference
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
 from reproduction.pages.differences import Difference, Seen, differences, unexplained
-from reproduction.pages.facts import Facts
-from reproduction.pages.moved import VISIBLY, change
 from reproduction.pages.report import background
-from reproduction.pages.reproduced import Reproduced, ReproducedScenario
+from reproduction.pages.reproduced import Facts, Reproduced, ReproducedScenario
+from reproduction.pages.rows import VISIBLY, change
 from reproduction.pages.tables import (
+    error_text,
     headline_table,
     listed_by_reason,
     predictions_table,
     scoreboard,
     short_claims,
+    shortened,
     summary_lines,
 )
-from reproduction.pages.values import error_text, shortened
 from reproduction.scoring.reference import Paper
 
 
@@ -44,7 +44,8 @@ def paper_page(one: Reproduced, moved: Moved | None) -> str:
     parts = [
         f"# {name_of(one.paper)}, reproduced",
         escaped(one.paper.title),
-        f"Written by `gradwire reproduce {paper} --pages docs`. [All papers](../reproduction.md) says what a claim is and when it "
+        f"Written by `gradwire reproduce {paper} --pages docs`. [All papers](../reproduction.md) says what a claim is "
+        "and when it "
         f"holds, and [{paper}.csv]({paper}.csv) has every claim with its explanation.",
         _items([*summary_lines(results), *one.facts.lines()]),
         markdown_table(replace(scoreboard({paper: results}), foot="")),
@@ -88,11 +89,11 @@ def _scenario(one: ReproducedScenario) -> str:
     return "\n\n".join(parts)
 
 
-def _causes(found: Sequence[Difference]) -> list[str]:
-    if not found:
+def _causes(differences: Sequence[Difference]) -> list[str]:
+    if not differences:
         return []
     parts = ["## Where it differs, and why"]
-    for difference in found:
+    for difference in differences:
         parts.append(f"### {escaped(difference.cause)}")
         for argument in difference.arguments:
             parts += [escaped(argument.text), "\n".join(map(_seen, argument.seen))]
@@ -133,7 +134,7 @@ def _moved(moved: Moved) -> str:
     what = f"{since.date} (kernel {since.kernel}, code {since.code})"
     if not moved.claims:
         return f"## What moved\n\nNothing since {what}: every outcome is the same, and no number moved by more than {VISIBLY:.0%}."
-    rows = tuple(_moved_row(each) for each in moved.claims)
+    rows = tuple(_moved_row(claim) for claim in moved.claims)
     foot = (
         f"Since {what}: outcomes that changed, and numbers that moved by more than {VISIBLY:.0%}, in the claims' units."
     )
@@ -141,13 +142,13 @@ def _moved(moved: Moved) -> str:
     return _section(table)
 
 
-def _moved_row(each: ClaimDifference) -> tuple[str, ...]:
-    share = change(each)
-    outcomes = dict.fromkeys((each.first_outcome, each.second_outcome))
+def _moved_row(claim: ClaimDifference) -> tuple[str, ...]:
+    share = change(claim)
+    outcomes = dict.fromkeys((claim.first_outcome, claim.second_outcome))
     return (
-        f"{each.scenario}/{each.claim}",
-        shortened(each.first),
-        shortened(each.second),
+        f"{claim.scenario}/{claim.claim}",
+        shortened(claim.first),
+        shortened(claim.second),
         "" if math.isnan(share) else f"{share:+.1%}",
         " → ".join(outcomes),
     )

@@ -19,11 +19,12 @@ from reproduction.pages.tables import (
     claims_table,
     headline_table,
     listed_by_reason,
+    measured_text,
     predictions_table,
+    printed_text,
     scoreboard,
     summary_lines,
 )
-from reproduction.pages.values import measured_text, printed_text
 from reproduction.scoring.reference import ScenarioReference
 from reproduction.scoring.score import Result, Status
 

@@ -1,15 +1,68 @@
-"""A paper as it was reproduced: its scenarios with their figures, and when and with what they ran."""
+"""A paper as it was reproduced: its scenarios with their figures, and when and with what they ran.
+
+The facts are kept in a file with its claims, so that the overview can show them for each paper.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
+from gradwire.faults import InputFault
+from gradwire.files import replace_text
 from reproduction.pages.comparison import comparison_svg
-from reproduction.pages.facts import Facts
 from reproduction.pages.figures import figures, panels_of
 from reproduction.scoring.reference import FigureReference, Paper
 from reproduction.scoring.score import Evaluated, Result
+
+
+@dataclass(frozen=True)
+class Facts:
+    """When and with what a paper was reproduced."""
+
+    #: As YYYY-MM-DD.
+    date: str
+    #: Of gradwire, Python and what counts beside them, in one line.
+    versions: str
+    kernel: str
+    #: Hash of the code that plans are compiled and carried out with.
+    code: str
+    #: Number of points that were measured.
+    points: int
+    #: Wall time of all of them together, each on one core.
+    points_s: float
+    #: Reasons by the labels of the points whose run is not a result.
+    failed: Mapping[str, str]
+
+    def lines(self) -> list[str]:
+        """Each fact in a line."""
+        return [
+            f"date: {self.date}",
+            f"versions: {self.versions}",
+            f"kernel: {self.kernel}",
+            f"code of the runs: {self.code}",
+            f"points: {self.points} measured, in {self.points_s:.0f} s of one core",
+            *(f"failed: {label}: {reason}" for label, reason in self.failed.items()),
+        ]
+
+
+def write_facts(path: Path, facts: Facts) -> None:
+    """Writes the facts as JSON."""
+    replace_text(path, json.dumps(asdict(facts), indent=1) + "\n")
+
+
+def read_facts(path: Path) -> Facts:
+    """Reads what `write_facts` wrote. Raises InputFault for anything else."""
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        wanted = {field.name for field in fields(Facts)}
+        if not isinstance(loaded, dict) or loaded.keys() != wanted:
+            raise ValueError(f"it should have {', '.join(sorted(wanted))}")
+        return Facts(**loaded)
+    except (OSError, ValueError) as error:
+        raise InputFault(f"{path}: no facts as `gradwire reproduce` writes them: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -50,14 +103,14 @@ def reproduced(paper: Paper, facts: Facts, evaluated: Sequence[Evaluated]) -> Re
 
 
 def _drawn(judged: Evaluated) -> tuple[Drawn, ...]:
-    place = judged.scenario.id.removeprefix(f"{judged.paper.paper}-")
-    found = figures(judged.scenario, judged.points)
+    name = judged.scenario.id.removeprefix(f"{judged.paper.paper}-")
+    titled = figures(judged.scenario, judged.points)
     pairs = comparison_svg(judged.results)
     if pairs and not any(shows_printed(wanted, judged) for wanted in judged.scenario.figure):
-        found.append(("Printed beside measured", pairs))
+        titled.append(("Printed beside measured", pairs))
     return tuple(
-        Drawn(f"{place}-{number}.svg" if len(found) > 1 else f"{place}.svg", title, svg)
-        for number, (title, svg) in enumerate(found, 1)
+        Drawn(f"{name}-{number}.svg" if len(titled) > 1 else f"{name}.svg", title, svg)
+        for number, (title, svg) in enumerate(titled, 1)
     )
 
 

@@ -1,19 +1,28 @@
-"""Claims as rows of a CSV file: everything that is known of each, to compute with and to compare with a later reproduction."""
+"""Claims as rows of a CSV file: everything that is known of each, to compute with and to compare with a later
+reproduction.
+
+Between two reproductions, claims move: they have another outcome, or a visibly different value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import pandas as pd
 
-from gradwire.analysis.frames.csv_files import read_texts, write_csv
+from gradwire.analysis.difference import ClaimDifference, claim_differences
+from gradwire.analysis.point_frames import read_texts, write_csv
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import Kind, rank_text
 from reproduction.scoring.score import Outcome, Result, Status, group_of
 
 SCALED, DIRECT = "scaled", "direct"
+VISIBLY = 0.01
+"""Share of the old value from which on a number has moved: the emulation's grain, as in
+reproduction/scoring/shapes.py."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class ClaimRow:
     relative_error: str
     #: yes, no, or empty where the claim does not count.
     holds: str
-    #: The cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
+    #: The cell itself for one that a constant was chosen to meet, else the cells that its points' constants were
+    #: chosen on.
     fitted_on: str
     #: direct, or scaled.
     evidence: str
@@ -115,3 +125,21 @@ def read_rows(path: Path) -> list[ClaimRow]:
     except (OSError, ValueError, TypeError) as error:
         raise InputFault(f"{path}: no table of claims as `gradwire reproduce` writes it: {error}") from error
     return rows
+
+
+def moved(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDifference]:
+    """The claims whose outcome changed or whose number moved by more than VISIBLY, and those that only one side
+    has."""
+    changed = claim_differences([asdict(row) for row in before], [asdict(row) for row in now])
+    return [claim for claim in changed if claim.first_outcome != claim.second_outcome or abs(change(claim)) > VISIBLY]
+
+
+def change(difference: ClaimDifference) -> float:
+    """Second minus first as a share of the first; nan where either is not a number."""
+    try:
+        first, second = float(difference.first), float(difference.second)
+    except ValueError:
+        return math.nan
+    if first == 0:
+        return 0.0 if second == 0 else math.inf
+    return (second - first) / abs(first)

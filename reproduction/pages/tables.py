@@ -1,12 +1,12 @@
-"""The tables of a reproduction: the score, and claims with printed values beside measured ones."""
+"""The tables of a reproduction: the score, and claims with printed values beside measured ones, each with its unit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from gradwire.analysis.report.tables import ABSENT, TextTable
-from reproduction.pages.values import error_text, measured_text, printed_text, shortened, where_text
 from reproduction.scoring.holds import tolerance_text
+from reproduction.scoring.reference import Claim, rank_text
 from reproduction.scoring.score import (
     EXPLAINED_BEYOND,
     GROUPS,
@@ -19,9 +19,67 @@ from reproduction.scoring.score import (
     score,
 )
 
+MOST_LETTERS = 100
+"""A longer cell of a page's table is cut: the paper's CSV file has it whole."""
+
+SHOWN_INTERVAL = 0.001
+"""Share of a value: a smaller interval is below its last printed digit, and left to the CSV file."""
 TONES = {Status.HOLDS: "good", Status.DIFFERS: "bad", Status.NO_EVIDENCE: "bad", Status.PREDICTED: ""}
 LISTED = (Status.CONTRADICTED, Status.NOT_EMULABLE)
 """Statuses of claims that are only listed."""
+
+
+def printed_text(claim: Claim) -> str:
+    """What the paper prints, with its unit."""
+    if claim.printed is None:
+        return "left out"
+    if isinstance(claim.printed, list):
+        return rank_text(claim.printed)
+    return value_text(claim.printed, claim)
+
+
+def measured_text(result: Result) -> str:
+    """What was measured, with its interval and unit."""
+    if result.measured is None:
+        return ABSENT
+    value, half = result.measured.value, result.measured.ci95
+    text = value_text(value, result.claim)
+    shows = half is not None and isinstance(value, (int, float)) and half > SHOWN_INTERVAL * abs(value)
+    return f"{text} ± {_interval(half, result.claim)}" if shows and half is not None else text
+
+
+def value_text(value: float | str, claim: Claim) -> str:
+    """A value of a claim, with its unit."""
+    if isinstance(value, str):
+        return value
+    if claim.metric == "scaling_efficiency":
+        return f"{value * 100:.1f} %"
+    return _number(value) + (f" {claim.unit}" if claim.unit else "x" if claim.metric == "speedup" else "")
+
+
+def _interval(half: float, claim: Claim) -> str:
+    return f"{half * 100:.2g}" if claim.metric == "scaling_efficiency" else f"{half:.2g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def error_text(relative_error: float | None) -> str:
+    """Signed, in per cent of the printed value."""
+    return ABSENT if relative_error is None else f"{relative_error:+z.1%}"
+
+
+def where_text(claim: Claim) -> str:
+    """The point that a claim speaks of."""
+    return ", ".join(str(value) for value in claim.where.values())
+
+
+def shortened(text: str, letters: int = MOST_LETTERS) -> str:
+    """At most so many letters, cut between words."""
+    if len(text) <= letters:
+        return text
+    return text[: letters - 1].rsplit(" ", 1)[0].rstrip(",;:") + " …"
 
 
 def scoreboard(by_paper: Mapping[str, Sequence[Judged]]) -> TextTable:
@@ -36,8 +94,10 @@ def scoreboard(by_paper: Mapping[str, Sequence[Judged]]) -> TextTable:
         "paper", *GROUPS, "all", "median", "largest", "> 15 %", "unexpl.", "fitted", "pred.", "listed"
     )  # fmt: skip
     foot = (
-        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims that count; so are "
-        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation rests on a premise that "
+        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims "
+        "that count; so are "
+        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation "
+        "rests on a premise that "
         "does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
@@ -61,7 +121,8 @@ def summary_lines(claims: Iterable[Judged]) -> list[str]:
     lines = [
         f"{total.all.text} counted claims hold ({_percent(total.all.share)}); "
         f"of ranks, shapes and bounds {total.directional.text} ({_percent(total.directional.share)})",
-        f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond {EXPLAINED_BEYOND:.0%}, "
+        f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond "
+        f"{EXPLAINED_BEYOND:.0%}, "
         f"of which {total.explained} explained from logs",
         f"direct: {direct.text} hold; scaled: {total.scaled.text} hold",
     ]

@@ -1,7 +1,7 @@
 """Evidence: the points that a scenario's runs gave, and the functions that read a claim's value out of them.
 
 Claims on a point's iteration time, throughput, efficiency or speed-up, and ranks by one of them, are looked up
-(reproduction/scoring/lookup.py). Every other claim is bound to a function of its own, in <paper>/:
+(`look_up`). Every other claim is bound to a function of its own, in <paper>/:
 
     @measures("p3-fig7", "resnet50-knee")
     def _knee(points: Points, claim: Claim) -> Measured: ...
@@ -16,13 +16,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from gradwire.analysis.parameters import Value, describe, fits, parameter_number
-from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.points import PointResult, half_interval, pool_seeds
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InternalFault
-from reproduction.scoring.reference import Claim
+from reproduction.scoring.reference import Claim, Kind, rank_names
+
+Bound = TypeVar("Bound")
+_measures: dict[tuple[str, str], Measure] = {}
+Parameters = Mapping[str, str | int | float]
+METRICS = ("scaling_efficiency", "throughput_per_s", "iteration_time_s")
+SPEEDUP = "speedup"
+NEVER_A_ROW = ("run", "options")
+"""Parameters that differ between what is ranked: strategies have options of their own, and may be in different
+scenario files."""
+LOWER_IS_BETTER = frozenset({"iteration_time_s"})
 
 
 class NoEvidence(Exception):
@@ -82,9 +92,11 @@ class PointEvidence:
 
 
 class Points:
-    """All points of a scenario's runs. A point is asked for by its parameters, numbers compared as numbers: row(model="vgg19", workers=8).
+    """All points of a scenario's runs. A point is asked for by its parameters, numbers compared as numbers:
+    row(model="vgg19", workers=8).
 
-    Everything raises NoEvidence where nothing fits, and where a run that fits is invalid: what is left would be a choice of points.
+    Everything raises NoEvidence where nothing fits, and where a run that fits is invalid: what is left would be a
+    choice of points.
     """
 
     def __init__(self, stored: Sequence[PointEvidence]) -> None:
@@ -114,7 +126,8 @@ class Points:
         return results
 
     def row(self, **where: Value) -> PointResult:
-        """The one point with these parameters, seeds pooled. Raises InternalFault where several fit: the claim says too little."""
+        """The one point with these parameters, seeds pooled. Raises InternalFault where several fit: the claim says
+        too little."""
         rows = self.rows(**where)
         if len(rows) > 1:
             differing = sorted({k for row in rows for k, v in row.parameters.items() if v != rows[0].parameters.get(k)})
@@ -122,7 +135,8 @@ class Points:
         return rows[0]
 
     def series(self, key: str, **where: Value) -> list[tuple[float, PointResult]]:
-        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point per number."""
+        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point per
+        number."""
         pairs = []
         for row in self.rows(**where):
             number = parameter_number(row.parameters.get(key, ""))
@@ -164,7 +178,8 @@ class Points:
         return self.stored(**where)[0].model
 
     def fitted_on(self, **where: Value) -> tuple[str, ...]:
-        """The printed cells that constants of the points with these parameters were chosen on; those of all points if none fits."""
+        """The printed cells that constants of the points with these parameters were chosen on; those of all points if
+        none fits."""
         matching = self.only(**where)._stored or self._stored
         return tuple(sorted({point.model.fitted_on for point in matching if point.model.fitted_on}))
 
@@ -177,7 +192,8 @@ class Measured:
     value: float | str
     #: Half of the 95 % confidence interval.
     ci95: float | None = None
-    #: What the predicate said, for shapes and formulas; None for everything that reproduction/scoring/holds.py decides.
+    #: What the predicate said, for shapes and formulas; None for everything that reproduction/scoring/holds.py
+    #: decides.
     holds: bool | None = None
     #: Where the value comes from, if not from a run's iteration times ("computed from the compiled plan").
     detail: str = ""
@@ -200,9 +216,6 @@ def ranked(*orders: Order, detail: str = "") -> Measured:
 
 
 Measure = Callable[[Points, Claim], Measured]
-Bound = TypeVar("Bound")
-
-_measures: dict[tuple[str, str], Measure] = {}
 
 
 def measures(scenario: str, *claims: str) -> Callable[[Measure], Measure]:
@@ -227,3 +240,58 @@ def bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence
             raise InternalFault(f"claim {claim} of {scenario} is bound twice")
         registry[scenario, claim] = function
     return function
+
+
+def can_look_up(claim: Claim) -> bool:
+    """Whether `look_up` knows how: the others need a function of their own."""
+    if claim.kind is Kind.RANK:
+        return bool(claim.series)
+    if claim.kind in (Kind.SHAPE, Kind.FORMULA, Kind.MAX):
+        return False
+    return bool(claim.where) and (claim.metric in METRICS or (claim.metric == SPEEDUP and bool(claim.baseline)))
+
+
+def look_up(points: Points, claim: Claim) -> Measured:
+    """The claim's value out of the points. Raises NoEvidence where a point is missing or invalid."""
+    if claim.kind is Kind.RANK:
+        return _rank(points, claim)
+    if claim.metric == SPEEDUP:
+        return speedup(points, claim.where, claim.baseline)
+    if claim.metric not in METRICS:
+        raise InternalFault(f"claim {claim.id}: a {claim.metric} cannot be looked up; bind a function to it")
+    return of_row(points.row(**claim.where), claim.metric)
+
+
+def of_row(row: PointResult, metric: str) -> Measured:
+    """A point's metric with its interval."""
+    return Measured(float(getattr(row, metric)), half_interval(row, metric))
+
+
+def speedup(points: Points, where: Parameters, baseline: Parameters) -> Measured:
+    """Throughput of the point over that of the one that differs from it in `baseline`; relative intervals add up."""
+    row, other = points.row(**where), points.row(**{**where, **baseline})
+    value = row.throughput_per_s / other.throughput_per_s
+    shares = [r.ci95_s / r.iteration_time_s for r in (row, other) if r.ci95_s]
+    return Measured(value, value * sum(shares) if shares else None)
+
+
+def _rank(points: Points, claim: Claim) -> Measured:
+    """One order per combination of the parameters that the claim leaves open, among those that have every printed
+    name."""
+    assert isinstance(claim.printed, list)
+    names = [name for entry in claim.printed for name in rank_names(entry)]
+    groups: dict[str, dict[str, PointResult]] = {}
+    for name in names:
+        # Name by name, for an invalid point that is not ranked is not a reason to have no evidence.
+        for row in points.rows(**{**claim.where, claim.series: name}):
+            rest = {k: v for k, v in row.parameters.items() if k not in (claim.series, *claim.where, *NEVER_A_ROW)}
+            groups.setdefault(", ".join(rest.values()), {})[name] = row
+    sign = -1.0 if claim.ranked_by in LOWER_IS_BETTER else 1.0
+    orders = []
+    for group, rows in groups.items():
+        scores = {name: sign * float(getattr(row, claim.ranked_by)) for name, row in rows.items()}
+        spread = {name: half_interval(row, claim.ranked_by) or 0.0 for name, row in rows.items()}
+        orders.append(Order(scores, spread, group))
+    if not orders:
+        raise InternalFault(f"claim {claim.id}: no point's {claim.series} is one of {', '.join(names)}")
+    return ranked(*orders)

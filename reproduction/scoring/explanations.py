@@ -1,9 +1,10 @@
 """Explanations: why a claim differs from what is printed, read from plans and logs.
 
-An explanation argues from premises, and a premise can stop being true: another scenario, another model, a better emulation. So each
-paper's explanations come in pairs. A bound function reads the numbers out of points, and a function without any I/O argues from these
-numbers: it names each premise with `premise`, which raises Unexplained where the premise does not hold, and returns the text. One
-cause may explain many claims, so what they have in common is apart from what was measured for one of them.
+An explanation argues from premises, and a premise can stop being true: another scenario, another model, a better
+emulation. So each paper's explanations come in pairs. A bound function reads the numbers out of points, and a function
+without any I/O argues from these numbers: it names each premise with `premise`, which raises Unexplained where the
+premise does not hold, and returns the text. One cause may explain many claims, so what they have in common is apart
+from what was measured for one of them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _explanations: dict[tuple[str, str], Explain] = {}
 
 
 class Unexplained(Exception):
-    """The premise of an explanation does not hold, so it explains nothing: what was expected, and what was seen instead."""
+    """The premise of an explanation does not hold, so it explains nothing: what was expected, and what was seen
+    instead."""
 
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(f"expected {expected}; seen: {seen}")
@@ -47,13 +49,15 @@ class Unexplained(Exception):
 
 
 def premise(holds: object, expected: str, seen: str) -> None:
-    """Raises Unexplained unless the premise holds. `expected` says what it is, `seen` the numbers that it was checked on."""
+    """Raises Unexplained unless the premise holds. `expected` says what it is, `seen` the numbers that it was checked
+    on."""
     if not holds:
         raise Unexplained(expected, seen)
 
 
 def explains(scenario: str, *claims: str) -> Callable[[Explain], Explain]:
-    """Binds a function that says why claims of a scenario differ from what is printed. Raises InternalFault for one bound already."""
+    """Binds a function that says why claims of a scenario differ from what is printed. Raises InternalFault for one
+    bound already."""
     return lambda function: bind(_explanations, scenario, claims, function)
 
 

@@ -1,6 +1,7 @@
-"""The judge: whether a claim holds, with the tolerances of gradwire/analysis/printed/tolerances.py.
+"""The judge: whether a claim holds, with the tolerances of gradwire/analysis/printed.py.
 
-Shapes and formulas carry the answer of their predicate (reproduction/scoring/shapes.py); everything else is decided here.
+Shapes and formulas carry the answer of their predicate (reproduction/scoring/shapes.py); everything else is decided
+here.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gradwire.analysis.printed.tolerances import (
+from gradwire.analysis.printed import (
     EFFICIENCY_METRICS,
     EFFICIENCY_POINTS,
     TIE_SHARE,
@@ -26,23 +27,24 @@ _BOUND = re.compile(r"(<=|>=|<|>)\s*([-+0-9.eE]+)")
 
 
 def holds(claim: Claim, measured: Measured) -> bool:
-    """Whether a claim with a printed value holds. Raises InternalFault where the evidence does not suit the claim's kind."""
-    place = f"claim {claim.id} ({claim.kind})"
+    """Whether a claim with a printed value holds. Raises InternalFault where the evidence does not suit the claim's
+    kind."""
+    claim_name = f"claim {claim.id} ({claim.kind})"
     if claim.kind in (Kind.SHAPE, Kind.FORMULA):
         if measured.holds is None:
-            raise InternalFault(f"{place}: its function must say whether it holds")
+            raise InternalFault(f"{claim_name}: its function must say whether it holds")
         return measured.holds
     if measured.holds is not None:
         raise InternalFault(
-            f"{place}: its function must not say whether it holds; reproduction/scoring/holds.py decides"
+            f"{claim_name}: its function must not say whether it holds; reproduction/scoring/holds.py decides"
         )
     if claim.kind is Kind.RANK:
         assert isinstance(claim.printed, list)
         if not measured.orders:
-            raise InternalFault(f"{place}: its function must return ranked(...)")
+            raise InternalFault(f"{claim_name}: its function must return ranked(...)")
         return all(rank_holds(claim.printed, order) for order in measured.orders)
     if not isinstance(measured.value, (int, float)):
-        raise InternalFault(f"{place}: measured '{measured.value}' is not a number")
+        raise InternalFault(f"{claim_name}: measured '{measured.value}' is not a number")
     if claim.kind is Kind.BOUND:
         return bound_holds(str(claim.printed), measured.value)
     assert isinstance(claim.printed, float)

@@ -1,7 +1,7 @@
 """What the papers print: reference values and their sources, read from <paper>/reference.toml and checked whole.
 
-Nothing here is measured, and nothing in the emulator is computed from it. Values that gradwire itself shows beside its points are in
-gradwire/analysis/printed, and claims take them from there (`shipped = true`).
+Nothing here is measured, and nothing in the emulator is computed from it. Values that gradwire itself shows beside its
+points are in gradwire/analysis/printed_values, and claims take them from there (`shipped = true`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gradwire.analysis.printed.cells import shipped_values
+from gradwire.analysis.cells import shipped_values
 from gradwire.faults import InputFault, InternalFault
 from gradwire.validation import key_of, reason_of
 
@@ -42,8 +42,9 @@ class Kind(StrEnum):
     BOUND = "bound"
     """An inequality, as text: "<= 0.37"."""
     RANK = "rank"
-    """An order, best first: each ahead of the next one, which may be a group ("a, b": not ranked among themselves), or be marked as one
-    that the paper prints as equal, close or "at least as good" (">= b": the one before may be ahead of it or tie with it)."""
+    """An order, best first: each ahead of the next one, which may be a group ("a, b": not ranked among themselves), or
+    be marked as one that the paper prints as equal, close or "at least as good" (">= b": the one before may be ahead
+    of it or tie with it)."""
     SHAPE = "shape"
     """How a curve runs, in words."""
     FORMULA = "formula"
@@ -64,7 +65,8 @@ class Claim(_Reference):
     id: str
     kind: Kind
     metric: str
-    #: A number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be predicted blindly.
+    #: A number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be predicted
+    #: blindly.
     printed: float | str | list[str] | None = None
     unit: str = ""
     source: str
@@ -192,13 +194,15 @@ class ScenarioReference(_Reference):
 
 
 def _completed(scenario: object, claim: Any) -> Any:
-    """A claim as it is in the file, with the value that gradwire has, if it is marked so. Raises ValueError where it has none."""
+    """A claim as it is in the file, with the value that gradwire has, if it is marked so. Raises ValueError where it
+    has none."""
     if not isinstance(claim, dict) or claim.get("shipped") is not True:
         return claim
     value = shipped_values().get(str(scenario), {}).get(str(claim.get("id")))
     if value is None:
         raise ValueError(
-            f"claim {claim.get('id')}: shipped = true, but gradwire/analysis/printed has no such value of {scenario}"
+            f"claim {claim.get('id')}: shipped = true, but gradwire/analysis/printed_values has no such value of "
+            f"{scenario}"
         )
     shown = value.model_dump(exclude={"id", "value"}) | {"printed": value.value}
     if twice := sorted(shown.keys() & claim.keys()):
@@ -252,7 +256,8 @@ def load_papers(folder: Path = FOLDER) -> list[Paper]:
 
 
 def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown name."""
+    """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown
+    name."""
     pairs = [(paper, scenario) for paper in papers for scenario in paper.scenario]
     for name in names:
         if not any(name in (paper.paper, scenario.id) for paper, scenario in pairs):

@@ -11,10 +11,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from gradwire.faults import InternalFault
-from reproduction.scoring.evidence import Measured, NoEvidence, Points, measure_of
+from reproduction.scoring.evidence import Measured, NoEvidence, Points, can_look_up, look_up, measure_of
 from reproduction.scoring.explanations import Explain, Explanation, Unexplained, explanation_of
 from reproduction.scoring.holds import holds
-from reproduction.scoring.lookup import can_look_up, look_up
 from reproduction.scoring.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where
 
 EXPLAINED_BEYOND = 0.15
@@ -71,7 +70,8 @@ class Outcome:
 
     @property
     def unexplained(self) -> bool:
-        """Whether it differs for reasons that are unknown: a number too far off without an explanation, or a broken premise."""
+        """Whether it differs for reasons that are unknown: a number too far off without an explanation, or a broken
+        premise."""
         return self.broken or (self.needs_explanation and not self.explained)
 
 
@@ -138,7 +138,8 @@ class Result:
 
     @property
     def why(self) -> str:
-        """Its explanation, or that it has none and what its premise turned out to be; empty where neither was asked for."""
+        """Its explanation, or that it has none and what its premise turned out to be; empty where neither was asked
+        for."""
         if self.broken_premise:
             return f"unexplained: {self.broken_premise}"
         return self.explanation.text if self.explanation else ""
@@ -171,7 +172,8 @@ def evaluate(
 ) -> Evaluated:
     """Every claim of a scenario; with `only`, those that do not speak of other values of these parameters.
 
-    explain: says, for a claim without an explanation of its own, why it differs. Raises InternalFault for a claim that nothing measures.
+    explain: says, for a claim without an explanation of its own, why it differs. Raises InternalFault for a claim that
+    nothing measures.
     """
     claims = [c for c in scenario.claim if all(c.where.get(k, v) == v for k, v in (only or {}).items())]
     return Evaluated(
@@ -225,7 +227,8 @@ def _never_counted(claim: Claim) -> Status | None:
 
 
 def relative_error(claim: Claim, measured: Measured) -> float | None:
-    """Measured minus printed as a share of the printed number; None where either is not a number or the printed one is 0."""
+    """Measured minus printed as a share of the printed number; None where either is not a number or the printed one is
+    0."""
     if not isinstance(claim.printed, float) or not isinstance(measured.value, (int, float)) or claim.printed == 0:
         return None
     return (measured.value - claim.printed) / abs(claim.printed)
@@ -306,7 +309,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 def score(judged: Iterable[Judged]) -> Score:
     """Counts what came of claims."""
-    outcomes = [each.outcome for each in judged]
+    outcomes = [judgement.outcome for judgement in judged]
     counted = [outcome for outcome in outcomes if outcome.counted]
     beyond = [result for result in counted if result.needs_explanation]
     statuses = [outcome.status for outcome in outcomes]

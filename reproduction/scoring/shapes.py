@@ -1,7 +1,9 @@
-"""Named predicates over series: what a sentence like "peaks in between" or "overtakes from 4 workers on" means in numbers.
+"""Named predicates over series: what a sentence like "peaks in between" or "overtakes from 4 workers on" means in
+numbers.
 
-A series is pairs (x, y) with rising x. `slack` is the share of a value by which a step may go the wrong way and still count as level:
-1 % by default, the grain of the emulation (its calibration patterns come within 1 % of their ideal times).
+A series is pairs (x, y) with rising x. `slack` is the share of a value by which a step may go the wrong way and still
+count as level: 1 % by default, the grain of the emulation (its calibration patterns come within 1 % of their ideal
+times).
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def peak_x(series: Series) -> float:
 
 
 def knee_x(series: Series, share: float = 0.05) -> float:
-    """From where on the series stays within `share` of its last value: where a curve that saturates stops to rise or to fall.
+    """From where on the series stays within `share` of its last value: where a curve that saturates stops to rise or
+    to fall.
 
     Between two samples it is taken to run straight. 5 %: what can be told apart in a printed figure.
     """

@@ -1,4 +1,5 @@
-"""Evidence for TicTac's throughput claims: gains by workers, servers, batch and order (Figs. 7, 9, 10 and 13), and its toys."""
+"""Evidence for TicTac's throughput claims: gains by workers, servers, batch and order (Figs. 7, 9, 10 and 13), and its
+toys."""
 
 from __future__ import annotations
 
@@ -8,20 +9,34 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradwire.analysis.printed.tolerances import Order
-from gradwire.analysis.scheduling import schedules
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.plan import OpKind
-from reproduction.measuring.timelines import begin_ns
+from reproduction.measuring import begin_ns
 from reproduction.pages.curves import Curves, draws
 from reproduction.scoring.evidence import Measured, ModelFacts, PointEvidence, Points, measures, ranked
 from reproduction.scoring.reference import Claim
 from reproduction.scoring.shapes import VISIBLE, Series, unimodal
+from reproduction.tictac.efficiency import schedules
 
 Model = TypeVar("Model")
 BASELINE = "random"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
 """Share of the step time: about what can be told apart in a printed figure."""
+UNIT_S = 0.05
+"""Unit of time of Fig. 1's toy, as in its scenario."""
+TABLE_1 = (
+    "alexnet-v2",
+    "inception-v1",
+    "inception-v2",
+    "inception-v3",
+    "resnet-50-v1",
+    "resnet-101-v1",
+    "resnet-50-v2",
+    "resnet-101-v2",
+    "vgg-16",
+    "vgg-19",
+)
 
 
 def models_of(points: Points) -> list[str]:
@@ -43,7 +58,8 @@ def gains_by(points: Points, key: str, **where: str | int) -> Series:
 
 
 def halves(models: Sequence[Model]) -> tuple[Sequence[Model], Sequence[Model]]:
-    """The smaller and the larger half of models that are sorted by size; of an odd number the middle one is left out."""
+    """The smaller and the larger half of models that are sorted by size; of an odd number the middle one is left
+    out."""
     return models[: len(models) // 2], models[(len(models) + 1) // 2 :]
 
 
@@ -91,9 +107,11 @@ def _varies(points: Points, key: str) -> bool:
 
 @measures("tictac-fig7", "threshold")
 def _threshold(points: Points, _: Claim) -> Measured:
-    """Each model's gain rises to its largest value and falls after it, as a figure shows it; not all at the same number of workers.
+    """Each model's gain rises to its largest value and falls after it, as a figure shows it; not all at the same
+    number of workers.
 
-    The figure's range of workers ends before the threshold of some models, so a fall that is seen is asked of some in each workload.
+    The figure's range of workers ends before the threshold of some models, so a fall that is seen is asked of some in
+    each workload.
     """
     parts, peaks, holds = [], set(), True
     for workload in WORKLOADS:
@@ -124,7 +142,8 @@ def _inference_gains_more(points: Points, _: Claim) -> Measured:
 
 
 def loads_s(point: PointEvidence) -> tuple[float, float]:
-    """A worker's communication and computation in an iteration: how long TIC's run kept its channels and its GPU busy."""
+    """A worker's communication and computation in an iteration: how long TIC's run kept its channels and its GPU
+    busy."""
     record = point.record()
     upper_s = float(schedules(point.plan(), point.log(), record.iterations).upper_s[record.warmup :].mean())
     computed_s = compute_s(point.model, point.parameters["workload"])
@@ -154,7 +173,8 @@ def _gains_by_load(points: Points, model: str, workload: str) -> Series:
 
 @measures("tictac-fig10", "overlap-opportunity")
 def _by_batch(points: Points, _: Claim) -> Measured:
-    """From one batch to the next: communication longer than computation at both, the gain rises; shorter at both, it falls."""
+    """From one batch to the next: communication longer than computation at both, the gain rises; shorter at both, it
+    falls."""
     parts, holds, decided = [], True, 0
     for workload in WORKLOADS:
         for model in models_of(points):
@@ -179,7 +199,8 @@ def _fig13_gains(points: Points) -> dict[tuple[str, str], dict[str, float]]:
 
 @measures("tictac-fig13", "tic-close")
 def _tic_is_close(points: Points, _: Claim) -> Measured:
-    """TIC within 5 % of TAC everywhere; both above no scheduling everywhere, and visibly so where there is something to gain."""
+    """TIC within 5 % of TAC everywhere; both above no scheduling everywhere, and visibly so where there is something
+    to gain."""
     gains = _fig13_gains(points)
     worst = min(gains, key=lambda at: gains[at]["tic"] / gains[at]["tac"])
     least = min(min(pair.values()) for pair in gains.values())
@@ -187,10 +208,6 @@ def _tic_is_close(points: Points, _: Claim) -> Measured:
     behind = 1 - gains[worst]["tic"] / gains[worst]["tac"]
     text = f"TIC at most {behind:.1%} behind TAC ({' '.join(worst)}); gains from {least - 1:.1%}, {mean - 1:.1%} on average"
     return Measured(text, holds=behind <= MARGINAL and least > 1 and mean > 1 + VISIBLE)
-
-
-UNIT_S = 0.05
-"""Unit of time of Fig. 1's toy, as in its scenario."""
 
 
 @measures("tictac-fig1", "unit-times")
@@ -279,8 +296,8 @@ def _overtaking(points: Points, _: Claim) -> Measured:
         sizes = point.model.tensor_parameters
         counts[enforcement] = sum(
             arrived[later] < arrived[earlier] and sizes[later] < sizes[earlier]
-            for place, earlier in enumerate(order)
-            for later in order[place + 1 :]
+            for position, earlier in enumerate(order)
+            for later in order[position + 1 :]
         )
     text = (
         f"smaller tensors that overtake larger ones: {counts['activation']} pairs if only activation is ordered, "
@@ -333,3 +350,17 @@ def _fig10(points: Points) -> Mapping[str, Series]:
 def _fig13(points: Points) -> Mapping[str, Series]:
     gains = _fig13_gains(points.valid())
     return {order.upper(): [(n + 1, pair[order]) for n, pair in enumerate(gains.values())] for order in ("tic", "tac")}
+
+
+@measures("tictac-sec22-order", "r152-params")
+def _tensors(points: Points, claim: Claim) -> Measured:
+    return Measured(float(len(points.model(**claim.where).tensor_parameters)), detail="counted from the profile")
+
+
+@measures("tictac-sec22-order", "r152-size")
+def _size(points: Points, claim: Claim) -> Measured:
+    return Measured(points.model(**claim.where).parameters * 4 / 2**20, detail="counted from the profile")
+
+
+measures("tictac-table1", *(f"{model}-par" for model in TABLE_1))(_tensors)
+measures("tictac-table1", *(f"{model}-size" for model in TABLE_1))(_size)

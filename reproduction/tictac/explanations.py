@@ -1,6 +1,7 @@
 """Why some of TicTac's claims differ, from logs.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py).
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ def _largest_gain(points: Points, claim: Claim) -> Explanation:
     model, workload, workers = max(gains, key=gains.__getitem__)
     at: dict[str, str | int] = {"model": model, "workload": workload, "workers": workers}
     assert isinstance(claim.printed, float)
-    place = f"{model} with {workers} workers"
+    workload_name = f"{model} with {workers} workers"
     communication_s, computation_s = loads_s(points.point(order="tic", **at))
     efficiency = {order: efficiency_of(points.point(order=order, **at)) for order in ("tic", BASELINE)}
-    argument = orders_too_random(place, efficiency, gains[model, workload, workers] / claim.printed)
+    argument = orders_too_random(workload_name, efficiency, gains[model, workload, workers] / claim.printed)
     seen = (
-        f"{place} communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s: E = {efficiency['tic']:.2f} "
+        f"{workload_name} communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s: E = "
+        f"{efficiency['tic']:.2f} "
         f"in a good order and {efficiency[BASELINE]:.2f} in a random one."
     )
     return Explanation("Random orders are worse here than TensorFlow's", argument, seen)
@@ -51,7 +53,7 @@ HIDES_MOST, HIDES_LITTLE = 0.9, 0.6
 """Scheduling efficiencies of an order that hides most of what can be hidden, and of one that hides little of it."""
 
 
-def orders_too_random(place: str, efficiency: Mapping[str, float], gain_over_printed: float) -> str:
+def orders_too_random(workload_name: str, efficiency: Mapping[str, float], gain_over_printed: float) -> str:
     """The baseline's orders are worse here than TensorFlow's."""
     tic, random = efficiency["tic"], efficiency[BASELINE]
     premise(
@@ -62,13 +64,14 @@ def orders_too_random(place: str, efficiency: Mapping[str, float], gain_over_pri
     premise(
         tic >= HIDES_MOST and random <= HIDES_LITTLE,
         f"TIC to hide most (E of {HIDES_MOST:g} or more), and a random order little (E of {HIDES_LITTLE:g} or less)",
-        f"{place}: E = {tic:.2f} and {random:.2f}",
+        f"{workload_name}: E = {tic:.2f} and {random:.2f}",
     )
     iterations, orders = printed_fact("tictac", "counted-iterations"), _printed("tictac-sec22-order", "vgg16")
     return (
         "A good order hides most of the shorter one of communication and computation, and a random one little. The "
         "orders are uniformly random here, another at each "
-        f"worker, and the slowest worker ends the iteration. TensorFlow's are less random: in {iterations:g} iterations of VGG-16 the "
+        f"worker, and the slowest worker ends the iteration. TensorFlow's are less random: in {iterations:g} "
+        "iterations of VGG-16 the "
         f"paper counts only {orders:g} orders (Sec. 2.2). How much less, and envG's bandwidth, it does not say."
     )
 
@@ -89,7 +92,8 @@ def order_is_free(gains: list[float]) -> str:
         f"{slower} of {len(gains)} are slower, by up to {1 - min(gains):.1%}",
     )
     return (
-        f"{slower} of {len(gains)} points are slower with TIC: servers here keep the order at no cost. The paper blames its slow-down on "
+        f"{slower} of {len(gains)} points are slower with TIC: servers here keep the order at no cost. The paper "
+        "blames its slow-down on "
         "the overhead of scheduling, for which it gives no number."
     )
 
@@ -130,12 +134,14 @@ def beyond_the_threshold(loads: list[Load], rate_gbps: float) -> str:
     beyond = [load for load in loads if load.model in larger and load.ratio > FAR_EXCEEDS]
     premise(
         beyond and all(load.gain - 1 < best / 2 for load in beyond),
-        f"larger models whose communication is over {FAR_EXCEEDS:g} times their computation, with less than half of the best gain",
+        f"larger models whose communication is over {FAR_EXCEEDS:g} times their computation, with less than half of "
+        "the best gain",
         shown,
     )
     return (
         f"Gain at communication over computation, inference with one server: {shown}. The largest models are beyond "
-        "the threshold of Sec. 6.1, where communication far exceeds computation and no order helps. Where that is depends on "
+        "the threshold of Sec. 6.1, where communication far exceeds computation and no order helps. Where that is "
+        "depends on "
         f"envG's bandwidth, which is not printed ({rate_gbps:g} Gbit/s assumed)."
     )
 
@@ -163,17 +169,22 @@ def equal_machines(mean_before: float, largest_before: float, mean_after: float)
         f"{largest_before:.1%}",
     )
     return (
-        f"Workers wait for the slowest for {mean_before:.1%} of an iteration without order and for {mean_after:.2%} with TIC, on average. "
-        "Every GPU here takes exactly the time of its profile. The paper's stragglers have two causes, orders and 'system-level "
-        "performance variations' (Sec. 6.3); only the first one is emulated, and TIC removes it whole. An order alone costs a worker at "
-        "most the shorter of its communication M and its computation C, of an iteration of M + C: half, where workers share the network "
+        f"Workers wait for the slowest for {mean_before:.1%} of an iteration without order and for {mean_after:.2%} "
+        "with TIC, on average. "
+        "Every GPU here takes exactly the time of its profile. The paper's stragglers have two causes, orders and "
+        "'system-level "
+        "performance variations' (Sec. 6.3); only the first one is emulated, and TIC removes it whole. An order alone "
+        "costs a worker at "
+        "most the shorter of its communication M and its computation C, of an iteration of M + C: half, where workers "
+        "share the network "
         "fairly, as they do here."
     )
 
 
 @dataclass(frozen=True)
 class Straggling:
-    """A model, the share of an iteration that stragglers cost it without an order, and the share of its largest tensor."""
+    """A model, the share of an iteration that stragglers cost it without an order, and the share of its largest
+    tensor."""
 
     model: str
     layers: int
@@ -203,8 +214,11 @@ def few_large_tensors(straggling: list[Straggling]) -> str:
         "; ".join(f"{m.model}: {m.layers} layers, the largest tensor {m.largest_tensor:.0%}" for m in (first, second)),
     )
     return (
-        f"Stragglers cost {first.model} ({first.layers} layers) {first.share:.1%} and {second.model} ({second.layers} layers) "
-        f"{second.share:.1%} of an iteration without order, the most of all. In models of few layers one tensor holds most of the bytes, "
-        "and whether it comes early or late at a worker decides when that worker can go on; many small tensors average out. What grows "
+        f"Stragglers cost {first.model} ({first.layers} layers) {first.share:.1%} and {second.model} ({second.layers} "
+        "layers) "
+        f"{second.share:.1%} of an iteration without order, the most of all. In models of few layers one tensor holds "
+        "most of the bytes, "
+        "and whether it comes early or late at a worker decides when that worker can go on; many small tensors "
+        "average out. What grows "
         "with the number of ops in TensorFlow, its scheduling of them, is not emulated."
     )

@@ -1,4 +1,5 @@
-"""Evidence for TicTac's claims on schedules: efficiency E, speedup bound S, stragglers, and step times (Sec. 3.2, Figs. 11 and 12)."""
+"""Evidence for TicTac's claims on schedules: efficiency E, speedup bound S, stragglers, and step times (Sec. 3.2,
+Figs. 11 and 12)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.analysis.scheduling import (
+from reproduction.pages.curves import draws
+from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
+from reproduction.scoring.reference import Claim
+from reproduction.scoring.shapes import VISIBLE, Series, interior_maximum
+from reproduction.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
+from reproduction.tictac.efficiency import (
     Schedules,
     r_squared,
     schedules,
@@ -16,11 +22,6 @@ from gradwire.analysis.scheduling import (
     speedup_bound,
     straggler_effect,
 )
-from reproduction.pages.curves import draws
-from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
-from reproduction.scoring.reference import Claim
-from reproduction.scoring.shapes import VISIBLE, Series, interior_maximum
-from reproduction.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
 
 Float64 = npt.NDArray[np.float64]
 
@@ -35,7 +36,8 @@ def _schedules(point: PointEvidence) -> Schedules:
 
 
 _judged: dict[Path, tuple[float, float]] = {}
-"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each point a few times."""
+"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each point a few
+times."""
 
 
 def _efficiency_and_straggler(point: PointEvidence) -> tuple[float, float]:
@@ -131,8 +133,8 @@ def _straggler_baseline(points: Points, _: Claim) -> Measured:
 NEAR_ONE = 0.05
 """How far below 1 an efficiency may be and still be near it."""
 LEAST_STRAGGLER = 0.01
-"""Smallest share of an iteration that is counted as straggling. With an order, workers end within microseconds of one another here, which
-no testbed could tell from nothing."""
+"""Smallest share of an iteration that is counted as straggling. With an order, workers end within microseconds of one
+another here, which no testbed could tell from nothing."""
 
 
 @measures("tictac-abstract", "straggler-max")
@@ -147,7 +149,8 @@ def _straggler_reduction(points: Points, _: Claim) -> Measured:
 
 @measures("tictac-fig11", "bigger-more")
 def _bigger_models(points: Points, _: Claim) -> Measured:
-    """Mean loss of the straggler effect in either half of the models, by number of layers, which TensorFlow's number of ops follows."""
+    """Mean loss of the straggler effect in either half of the models, by number of layers, which TensorFlow's number
+    of ops follows."""
     layers = {p.parameters["model"]: len(p.model.layer_names) for p in points.stored()}
     before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     small, large = (
@@ -163,7 +166,7 @@ def _any_order(points: Points, _: Claim) -> Measured:
     enforced = straggler_by(points, "shared-random")
     free = straggler_by(points, BASELINE)
     largest = max(enforced[at] / free[at] for at in enforced)
-    means = [float(np.mean([found[at] for at in enforced])) for found in (enforced, free)]
+    means = [float(np.mean([measured[at] for at in enforced])) for measured in (enforced, free)]
     text = f"with any enforced order {means[0]:.1%} on average, without {means[1]:.1%}; at most {largest:.0%} of it is left"
     return Measured(text, holds=largest < 1)
 
@@ -246,7 +249,8 @@ def _percentile(points: Points, claim: Claim) -> Measured:
 
 @measures("tictac-fig12", "variance")
 def _variance(points: Points, _: Claim) -> Measured:
-    """Widely: more than what can be seen, of the mean. Minimal: a tenth of that for TAC. Near 1: E within 5 points of it."""
+    """Widely: more than what can be seen, of the mean. Minimal: a tenth of that for TAC. Near 1: E within 5 points of
+    it."""
     (free_e, free_s), (tac_e, tac_s) = _samples(points).values()
     text = (
         f"step time {free_s.mean():.3f} s (standard deviation {free_s.std():.3f}) without order, "

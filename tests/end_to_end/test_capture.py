@@ -17,10 +17,9 @@ from scapy.utils import PcapNgReader
 
 from gradwire import PACKAGE
 from gradwire.analysis.bounds import transfers
-from gradwire.analysis.iterations import worker_times_s
+from gradwire.analysis.iterations import worker_periods_s, worker_times_s
+from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.analysis.packets.dissector import slices_of
-from gradwire.analysis.packets.periods import worker_periods_s
-from gradwire.analysis.packets.reading import read_capture
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.datatypes.records import OpLog, PointRecord

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.analysis.point_frames import read_texts
 from gradwire.datatypes.records import FaultRecord
 from gradwire.runs.stored.stored_run import StoredRun
 

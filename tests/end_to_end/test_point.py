@@ -16,9 +16,9 @@ import pytest
 from gradwire import PACKAGE
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.parameters import parameter_number
-from gradwire.analysis.path.critical_path import critical_path
-from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.walk import Kind
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun

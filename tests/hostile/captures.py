@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter
 
 from gradwire.agents.capture import pcapng
-from gradwire.analysis.packets.reading import read_capture
+from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.faults import InputFault
 from tests.hostile.damage import damaged
 from tests.hostile.limits import Outcome, outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.analysis.point_frames import read_texts
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE
 from tests.shared.snippets import ROOT
 

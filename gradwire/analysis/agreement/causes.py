@@ -1,6 +1,8 @@
-"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was measured.
+"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was
+measured.
 
-The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py.
+The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences
+go on after "x fluid is 1.164: ".
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from gradwire.analysis.quantities import quantity
 
 MARGIN = 0.02
 """How far a run may be off before a cause is looked for, as a share of its estimate.
@@ -17,8 +21,8 @@ docs/estimate.md: most points are within 0.1 %, and 93 of 100 random ones within
 ENOUGH = 1 / 2
 """A cause explains at least so much of what a run is off,"""
 ENOUGH_WITHIN_MARGIN = 1 / 3
-"""or so much where what is left is within MARGIN. Without this, whatever moves an estimate by a hair would explain a run that is off by
-little more than MARGIN."""
+"""or so much where what is left is within MARGIN. Without this, whatever moves an estimate by a hair would explain a
+run that is off by little more than MARGIN."""
 
 
 class Cause(StrEnum):
@@ -87,7 +91,8 @@ class Deviation:
         return self._left_s(with_effect_s) <= MARGIN * with_effect_s
 
     def is_within(self, bound_s: float) -> bool:
-        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can do."""
+        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can
+        do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
         return least_s <= self._punctual_s <= most_s
 
@@ -96,8 +101,8 @@ class Deviation:
 
     @property
     def _punctual_s(self) -> float:
-        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid a part of it, unless
-        that were more than half."""
+        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid
+        a part of it, unless that were more than half."""
         slow_s = self.measured_s - self.ideal_s
         return self.ideal_s if ENOUGH * self.late_s <= slow_s < self.late_s else self.measured_s - self.late_s
 
@@ -115,8 +120,8 @@ class Trial:
 
 
 def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
-    """The first trial that brings the estimate within MARGIN, or whose bound is wide enough; or else the one that explains most, if that is
-    enough, and None if it is not.
+    """The first trial that brings the estimate within MARGIN, or whose bound is wide enough; or else the one that
+    explains most, if that is enough, and None if it is not.
 
     So trials come in the order in which they should be believed, and those after a good one are not made.
     """
@@ -128,3 +133,44 @@ def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
                 return trial
             enough.append(trial)
     return max(enough, key=lambda trial: deviation.explained(trial.with_effect_s), default=None)
+
+
+SUBJECTS = {
+    Cause.AGENTS: "late agents explain",
+    Cause.START: "the first iteration explains",
+    Cause.END: "the last iteration explains",
+    Cause.ACKS: "ACKs explain",
+    Cause.BURSTS: "bursts explain",
+    Cause.SOCKETS: "sockets explain",
+    Cause.SWITCHES: "switch queues explain",
+    Cause.SKEW: "skew explains",
+    Cause.DELAYS: "the links' delays explain",
+    Cause.WINDOWS: "sockets' windows explain",
+}
+
+
+def rough(value: float, unit: str) -> str:
+    """A quantity in two significant digits."""
+    return quantity(float(f"{value:.2g}"), unit)
+
+
+def unexplained(deviation: Deviation) -> str:
+    """What to say where no cause was found."""
+    return (
+        f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
+        f"{quantity(deviation.ideal_s, 's')} on an ideal network. Check this point before you trust it"
+    )
+
+
+def explained(deviation: Deviation, trial: Trial) -> str:
+    """What to say of a cause: how much it explains, what it is, and the times that show it."""
+    measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, trial.with_effect_s))
+    begin, effect = SUBJECTS[trial.cause], trial.effect
+    if trial.is_bound:
+        bound = f"At most, that makes {shown} of the {ideal} that an ideal network takes, and {measured} were measured"
+        return f"{begin} it as far as can be told. {effect}. {bound}"
+    if trial.cause in (Cause.AGENTS, Cause.START, Cause.END):
+        times = f"{measured} were measured, and an ideal network takes {ideal}"
+    else:
+        times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"
+    return f"{begin} {deviation.explained(trial.with_effect_s):.0%} of the difference. {effect}. {times}"

@@ -1,31 +1,93 @@
 """The effects that an ideal network does not have and an emulated one has, each included in an estimate.
 
-Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held, how large bursts are.
-None is chosen to fit.
+Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held,
+how large bursts are. None is chosen to fit.
+
+One of them is that a plan amplifies jitter: delays of messages cost it more time than they last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial
-from gradwire.analysis.agreement.held import Held
-from gradwire.analysis.agreement.skew import Amplification, amplification
-from gradwire.analysis.agreement.wording import rough
+from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial, rough
+from gradwire.analysis.agreement.held_bytes import Float64, Held
+from gradwire.analysis.agreement.short_windows import ShortWindow, with_windows
 from gradwire.analysis.bounds import slowest_bps
-from gradwire.analysis.congestion.windows import ShortWindow, with_windows
 from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
-from gradwire.analysis.fluid.estimate import Buffered
+from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 
+SEEDS = 3
+"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ most, single ones are within a fifth of
+their mean."""
+LEAST_INCREASE = 1e-3
+"""Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided
+by them."""
+AMPLIFIES = 2.0
+"""From this factor on a plan is said to amplify jitter. Whoever waits for the slowest of many loses the longest delay
+and not the mean one, which is half of it, so 2 is what a barrier costs. Rings and parameter servers have 0.7 to 1.3, a
+butterfly of 8 hosts has 1.7, and halving-doubling has 1.1 on 4 hosts, 1.7 on 8 and 2.7 on 16."""
 LEAST_ACK_SHARE = 0.01
 """Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
 2.9 %."""
+
+
+@dataclass(frozen=True)
+class Amplification:
+    """What random delays of messages do to a plan's iterations."""
+
+    #: The longest delay; they are drawn evenly from 0 to this, anew for every message.
+    most_delay_s: float
+    #: Mean iteration time without delays, with equal delays of half the longest one, and with random ones.
+    undelayed_s: float
+    equal_s: float
+    random_s: float
+
+    @property
+    def increase(self) -> float:
+        """How much longer random delays make an iteration, as a share of its time without them."""
+        return self.random_s / self.undelayed_s - 1
+
+    @property
+    def factor(self) -> float | None:
+        """What random delays add over what equal ones of the same mean add; None where the equal ones add next to
+        nothing.
+
+        Equal delays add up along the longest chain of messages, and keep all ranks in step. So 1 says that jitter
+        costs what one chain of messages loses, 2 what each step loses where all wait for the slowest, and 3 more than
+        that: ranks get out of step, and what is early takes ports from what is late.
+        """
+        added_s = self.equal_s - self.undelayed_s
+        return (self.random_s - self.undelayed_s) / added_s if added_s > LEAST_INCREASE * self.undelayed_s else None
+
+    @property
+    def is_amplified(self) -> bool:
+        """Whether random delays cost far more than equal ones."""
+        return self.factor is None or self.factor >= AMPLIFIES
+
+
+def amplification(
+    run: IdealRun, most_delay_s: float, whole_bytes: int = 0, undelayed_s: float | None = None
+) -> Amplification:
+    """Estimates a run without delays, with equal ones, and with random ones of SEEDS draws.
+
+    whole_bytes: messages with less payload are delayed by as much less. undelayed_s: the first of these, if it is
+    known. Raises InternalFault for a plan that gets stuck.
+    """
+    random_s = [run.time_s(jitter=Jitter(most_delay_s, seed), whole_bytes=whole_bytes) for seed in range(SEEDS)]
+    return Amplification(
+        most_delay_s=most_delay_s,
+        undelayed_s=run.time_s() if undelayed_s is None else undelayed_s,
+        equal_s=run.time_s(latency_s=most_delay_s / 2, whole_bytes=whole_bytes),
+        random_s=float(np.mean(random_s)),
+    )
 
 
 @dataclass(frozen=True)
@@ -54,8 +116,41 @@ class Seen:
     short_windows: tuple[ShortWindow, ...] = ()
 
 
+class _Estimates:
+    """Estimates of a run that several trials need, each made once, when it is asked for."""
+
+    def __init__(self, run: IdealRun, ideal_s: float) -> None:
+        self._run = run
+        self._times_s = {0: ideal_s}
+        self._amplifications: dict[tuple[int, float], Amplification] = {}
+
+    @cached_property
+    def iterations_s(self) -> Float64:
+        """Time of each measured iteration on an ideal network."""
+        return self._run.iterations_s()
+
+    def holding(self, held_bytes: int) -> IdealRun:
+        """The run on a network that holds so much of each connection; the run itself for 0."""
+        return self._run.of(Buffered(held_bytes)) if held_bytes else self._run
+
+    def time_s(self, held_bytes: int) -> float:
+        """Mean of the measured iterations on that network."""
+        if held_bytes not in self._times_s:
+            self._times_s[held_bytes] = self.holding(held_bytes).time_s()
+        return self._times_s[held_bytes]
+
+    def amplification(self, held_bytes: int, most_delay_s: float, whole_bytes: int) -> Amplification:
+        """What delays of messages do there. whole_bytes: as of `amplification`, the same for all trials of a run."""
+        key = held_bytes, most_delay_s
+        if key not in self._amplifications:
+            holding, undelayed_s = self.holding(held_bytes), self.time_s(held_bytes)
+            self._amplifications[key] = amplification(holding, most_delay_s, whole_bytes, undelayed_s)
+        return self._amplifications[key]
+
+
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
+    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly
+    first, bounds last.
 
     The bound of a division comes first, for it was stated before the run.
 
@@ -69,19 +164,21 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     if any(seen.far.port_s):
         yield from _with_long_links(run, seen)
         return
+    estimates = _Estimates(run, deviation.ideal_s)
     yield from _with_long_bursts(run, seen)
-    yield from _without_start(run, deviation, seen)
-    yield from _without_end(run, deviation, seen)
+    yield from _without_start(run, deviation, seen, estimates)
+    yield from _without_end(deviation, seen, estimates)
     yield from _with_acks(run)
-    yield from _with_held_bytes(run, seen)
+    yield from _with_held_bytes(run, seen, estimates)
     yield from _with_copies(deviation, seen)
-    yield from _with_jitter(run, deviation, seen)
-    yield from _with_workers_apart(run, seen)
+    yield from _with_jitter(run, deviation, seen, estimates)
+    yield from _with_workers_apart(seen, estimates)
     yield from _with_bursts(run, seen)
 
 
 def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in each round trip.
+    """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in
+    each round trip.
 
     Nothing else is tried, for all other effects would have to be estimated on long links as well.
     """
@@ -89,30 +186,32 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
     late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
     yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
     if seen.short_windows:
-        worst = min(seen.short_windows, key=lambda each: each.window_bytes / each.path_bytes)
+        worst = min(seen.short_windows, key=lambda window: window.window_bytes / window.path_bytes)
         window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
         effect = (
-            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where {path} would fill the "
+            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where "
+            f"{path} would fill the "
             f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
         )
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 
 
-def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """What the estimate would have to be if nothing but the cold start were off."""
     if run.window.warmup or len(seen.iterations_s) < 2:
         return
-    others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
+    others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(estimates.iterations_s[1:]))
     first = quantity(seen.iterations_s[0], "s")
     effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
 
 
-def _without_end(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes any more."""
+def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes
+    any more."""
     if len(seen.iterations_s) < 2:
         return
-    others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(run.iterations_s()[:-1]))
+    others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
     last = quantity(seen.iterations_s[-1], "s")
     effect = f"None follows it, so that it took {last}; the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.END, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
@@ -127,18 +226,20 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
         yield Trial(Cause.ACKS, slower.time_s(), effect)
 
 
-def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it did."""
+def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it
+    did."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
             continue
-        with_held_s = run.of(Buffered(size_bytes)).time_s()
+        with_held_s = estimates.time_s(size_bytes)
         held = f"{often} {rough(size_bytes, 'bytes')} per connection"
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
             effect = (
-                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and what TCP has under way "
+                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and "
+                "what TCP has under way "
                 "comes on top"
             )
             yield Trial(Cause.SOCKETS, with_held_s, effect)
@@ -150,7 +251,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
 
 
 def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the slowest."""
+    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the
+    slowest."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         effect = (
@@ -160,11 +262,11 @@ def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
         yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
 
 
-def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
 
-    Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is shorter. That may happen
-    at one port of its way, or at each.
+    Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is
+    shorter. That may happen at one port of its way, or at each.
     """
     largest_bytes = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
     turn_bytes = min(max(seen.turn_bytes, run.fabric.gso_bytes), largest_bytes)
@@ -173,8 +275,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
     for held_bytes, ports in product(sizes, (1, 2 * (1 + len(run.fabric.tree.tiers)))):
-        holding = run.of(Buffered(held_bytes)) if held_bytes else run
-        held = amplification(holding, ports * turn_s, turn_bytes)
+        held = estimates.amplification(held_bytes, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
             continue  # What is held may explain it; that messages are late as well does not.
         where = f" at each of {ports} ports" if ports > 1 else ""
@@ -182,11 +283,11 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
         if not held.is_amplified:
             yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
         elif deviation.is_explained(held.random_s):
-            alone = amplification(run, ports * turn_s, turn_bytes, deviation.ideal_s)
+            alone = estimates.amplification(0, ports * turn_s, turn_bytes)
             yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, held_bytes))
 
 
-def _with_workers_apart(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+def _with_workers_apart(seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
     apart_s = max(seen.apart_s, default=0.0)
     for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
@@ -194,14 +295,14 @@ def _with_workers_apart(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         if held_bytes:
             held = rough(held_bytes, "bytes")
             effect += f", and do not get back in step where queues go on with up to {held} of a connection not arrived, as they did"
-        holding = run.of(Buffered(held_bytes)) if held_bytes else run
-        yield Trial(Cause.SKEW, holding.time_apart_s(seen.apart_s), effect)
+        yield Trial(Cause.SKEW, estimates.holding(held_bytes).time_apart_s(seen.apart_s), effect)
 
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
     words = (
-        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal "
+        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on "
+        "an ideal "
         f"network{times}"
     )
     if not held_bytes:
@@ -217,7 +318,8 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
         effect = (
-            f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so that messages arrive "
+            f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so "
+            "that messages arrive "
             f"up to {rough(late_s, 's')} late"
         )
         yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
@@ -226,7 +328,8 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
 def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
     """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
 
-    What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are idle for that long.
+    What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are
+    idle for that long.
     """
     gso = quantity(run.fabric.gso_bytes, "bytes")
     early_s, forgiven_s = (

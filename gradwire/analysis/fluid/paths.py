@@ -71,7 +71,7 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     line_bytes: Float64 = np.zeros(len(ops))
     line_bytes[remote] = ops.size_bytes[remote] / share[flow]
     return Paths(
-        port_bytes_per_ns=_port_rates(fabric) / 8e9,
+        port_bytes_per_ns=port_rates_bps(fabric) / 8e9,
         route_start=route_start,
         route_port=route_port,
         flow_band=np.array(
@@ -102,7 +102,8 @@ def _packed(plan: Plan, sends: Int64) -> Int64:
     return packed
 
 
-def _port_rates(fabric: Fabric) -> Float64:
+def port_rates_bps(fabric: Fabric) -> Float64:
+    """Line rate of each port, numbered as in Paths."""
     trunks = [trunk.rate_bps for trunk in fabric.tree.trunks]
     return np.array([fabric.rate_bps] * (2 * fabric.hosts) + 2 * trunks, np.float64)
 

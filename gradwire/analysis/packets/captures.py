@@ -1,70 +1,151 @@
-"""A point's captures: each is read once and cached as columns beside its file, with a dissector that knows the plan."""
+"""Captures of a point, and where their ports are in the network. Each is read once and kept as columns in the user's
+cache.
+
+The folder gets a dissector that knows the plan.
+
+Nothing in a run folder stands for a capture but the capture: whoever made the folder could have written the columns as
+well. The cache is the user's, and its files are named after the content of the capture.
+"""
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gradwire import PACKAGE
+from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.analysis.packets.dissector import dissector_text
-from gradwire.analysis.packets.places import place_of
-from gradwire.analysis.packets.reading import Capture, read_capture
+from gradwire.array_files import NOT_SUCH_AN_ARCHIVE
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import CAPTURE_FOLDER, PointRecord
-from gradwire.faults import InputFault
+from gradwire.faults import InputFault, InternalFault
 from gradwire.files import replace_text
-from gradwire.regular_files import CAPTURE_BYTES, opened
+from gradwire.regular_files import CAPTURE_BYTES, CHUNK_BYTES, opened
 
 READERS = (
-    "analysis/packets/reading.py",
+    "analysis/packets/capture_files.py",
     "datatypes/wire/trail.py",
     "datatypes/wire/headers.py",
     "datatypes/wire/framing.py",
     "datatypes/wire/datagrams.py",
 )
 """Source files that decide how a capture is read."""
+CACHED_CAPTURES = "captures"
+"""Their folder in the cache."""
+MOST_CACHED_BYTES = 2 << 30
+"""Of all captures in the cache, beyond which those are removed that were not used for longest. A row of 41 bytes per
+packet: 50 million."""
 
 
-def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Capture]:
-    """The captures of the point in `folder`, in the order of its record. Raises InputFault for a file that is gone or not a capture."""
+@dataclass(frozen=True)
+class Place:
+    """Location of a port in the fabric."""
+
+    #: Interface name of the port.
+    port: str
+    #: The port at the other end of its link.
+    far_port: str
+    #: Index of the host or aggregator at its link; None between switches.
+    endpoint: int | None
+    #: Whether the port belongs to that endpoint.
+    is_near: bool
+
+
+def place_of(fabric: Fabric, port: str) -> Place:
+    """The place of a port by its interface name. Raises InternalFault if the fabric has no such port."""
+    names = fabric.endpoint_names()
+    for link in fabric.links():
+        if port in (link.a.interface, link.b.interface):
+            near = link.a.interface == port
+            far = link.b if near else link.a
+            endpoint = names.index(link.a.device) if link.a.device in names else None
+            return Place(port, far.interface, endpoint, near and endpoint is not None)
+    raise InternalFault(f"a capture names port {port}, which the fabric does not have")
+
+
+def read_captures(folder: Path, fabric: Fabric, record: PointRecord, cached: Path) -> list[Capture]:
+    """The captures of the point in `folder`, in the order of its record.
+
+    cached: folder of the user's cache for captures that were read before. It is made where it is needed.
+
+    Raises InputFault for a file that is gone or not a capture.
+    """
     captures = []
     for about in record.captures:
         if about.file in ("", "..") or Path(about.file).name != about.file:
             raise InputFault(
-                f"{folder}: its record names the capture '{about.file}', which is not a name of a file in {CAPTURE_FOLDER}/"
+                f"{folder}: its record names the capture '{about.file}', which is not a name of a file in "
+                f"{CAPTURE_FOLDER}/"
             )
         path = folder / CAPTURE_FOLDER / about.file
         if not path.exists() and not path.is_symlink():
             raise InputFault(
                 f"{path}: is gone, and the point's verdict depends on it; run the point again in another --out"
             )
-        cache = path.with_suffix(f".{_readers_digest(path)}.npz")
-        if not cache.exists():
-            for old in path.parent.glob(f"{glob.escape(path.stem)}.*.npz"):
-                old.unlink()
-            read_capture(path, fabric.mtu_bytes, start_ns=record.capture_start_ns).save(cache)
-        captures.append(Capture.load(cache))
+        captures.append(_read_once(path, fabric.mtu_bytes, record.capture_start_ns, cached))
     return captures
 
 
-def _readers_digest(path: Path) -> str:
-    """Digest of the capture file's identity and of the code that reads it."""
+def _read_once(path: Path, mtu_bytes: int, start_ns: int, cached: Path) -> Capture:
+    """The capture from the cache if a file of the same content was read before; otherwise from its file, and into the
+    cache."""
+    digest = _content_digest(path)
+    columns = cached / f"{_key(digest, mtu_bytes, start_ns)}.npz"
+    with suppress(*NOT_SUCH_AN_ARCHIVE):
+        capture = Capture.load(columns)
+        os.utime(columns)
+        return capture
+    capture = read_capture(path, mtu_bytes, start_ns=start_ns)
+    if _content_digest(path) == digest:  # not what was in the file before it changed
+        with suppress(OSError):  # without it, the file is read again next time
+            cached.mkdir(parents=True, exist_ok=True)
+            capture.save(columns)
+            _make_room(cached, MOST_CACHED_BYTES)
+    return capture
+
+
+def _content_digest(path: Path) -> str:
+    """SHA-256 of a capture file."""
+    sha = hashlib.sha256()
     with opened(path, CAPTURE_BYTES) as file:
-        status = os.fstat(file.fileno())
-    sources = "".join((PACKAGE / name).read_text() for name in READERS)
-    return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns} {sources}".encode()).hexdigest()[:8]
+        while chunk := file.read(CHUNK_BYTES):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+def _key(content_digest: str, mtu_bytes: int, start_ns: int) -> str:
+    """Name of the columns in the cache: whatever decides what they are goes into it."""
+    text = f"{content_digest} {mtu_bytes} {start_ns} {_readers_digest()}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _readers_digest() -> str:
+    return hashlib.sha256("".join((PACKAGE / name).read_text() for name in READERS).encode()).hexdigest()
+
+
+def _make_room(cached: Path, most_bytes: int) -> None:
+    """Removes the columns that were not used for longest, until the others take no more than `most_bytes`."""
+    states = [(path.stat(), path) for path in cached.glob("*.npz")]
+    total_bytes = 0
+    for state, path in sorted(states, key=lambda entry: -entry[0].st_mtime_ns):
+        total_bytes += state.st_size
+        if total_bytes > most_bytes:
+            path.unlink(missing_ok=True)
 
 
 def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecord) -> None:
     """Writes gradwire.lua, the Wireshark dissector with the plan's names, beside the captures."""
     places = [place_of(fabric, about.port) for about in record.captures]
-    between_switches = any(place.endpoint is None for place in places)
+    between_switches = any(location.endpoint is None for location in places)
     named = (
         range(fabric.endpoints)
         if between_switches
-        else {place.endpoint for place in places if place.endpoint is not None}
+        else {location.endpoint for location in places if location.endpoint is not None}
     )
     replace_text(folder / CAPTURE_FOLDER / "gradwire.lua", dissector_text(plan, fabric, named))

@@ -1,4 +1,5 @@
-"""Charts of a run: bars beside printed values, or lines over a swept number. They need no display and no global state of pyplot."""
+"""Charts of a run: bars beside printed values, or lines over a swept number. They need no display and no global state
+of pyplot."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval, parameter_names
-from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
-from gradwire.analysis.printed.comparison import Comparison, find_row
+from gradwire.analysis.printed import Comparison, find_row
 from gradwire.files import replace_text, replacing
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -36,7 +37,8 @@ STYLE: Any = {
     "hatch.linewidth": 0.7,
     "svg.fonttype": "path",
     "svg.hashsalt": "gradwire",
-    # Titles and labels come from scenarios, and a dollar sign in them is a dollar sign: an unfinished formula would end the drawing.
+    # Titles and labels come from scenarios, and a dollar sign in them is a dollar sign: an unfinished formula would
+    # end the drawing.
     "text.parse_math": False,
 }
 DPI = 200
@@ -72,9 +74,11 @@ def chart(
     series_key: str = "strategy",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The chart that suits the points: bars beside printed values if there are any, lines over a swept number, or else bars.
+    """The chart that suits the points: bars beside printed values if there are any, lines over a swept number, or else
+    bars.
 
-    rows: pooled over seeds; invalid points are not drawn, and a note says how many there are. labels: what to write for a value or key.
+    rows: pooled over seeds; invalid points are not drawn, and a note says how many there are. labels: what to write
+    for a value or key.
     """
     write = Labels(labels or {})
     with mpl.rc_context(STYLE):
@@ -120,7 +124,8 @@ class Labels:
         return self.given.get(text) or short.replace("_", " ")
 
     def pair(self, key: str, value: str) -> str:
-        """A parameter with its name where its value alone would not say what it is: "overlap = true", but "alexnet" and "10gbit"."""
+        """A parameter with its name where its value alone would not say what it is: "overlap = true", but "alexnet"
+        and "10gbit"."""
         speaks = value in self.given or key in SPEAKING or value.lower().endswith("bit")
         return self(value) if speaks else f"{self(key)} = {self(value)}"
 
@@ -135,7 +140,8 @@ def series_color(index: int) -> str:
 
 
 def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, series_key: str, write: Labels) -> Figure:
-    """Groups of bars, one per combination of the other parameters, with the measured bar of each series and the printed one beside it."""
+    """Groups of bars, one per combination of the other parameters, with the measured bar of each series and the
+    printed one beside it."""
     axis = METRIC_AXES[metric]
     keys = [key for key in parameter_names(rows) if key != series_key]
     groups = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in keys) for row in rows))
@@ -184,7 +190,8 @@ def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key
 def draw_bar(
     axes: Axes, left: float, width: float, row: PointResult, metric: str, fitted: bool, color: str, size: float
 ) -> None:
-    """A measured bar with its interval and its value; for an invalid point, the word. left: its middle. size: of the letters."""
+    """A measured bar with its interval and its value; for an invalid point, the word. left: its middle. size: of the
+    letters."""
     if not row.valid:
         axes.annotate(
             "invalid", (left, 0), (0, 2), textcoords="offset points", rotation=90, ha="center", va="bottom",
@@ -259,7 +266,8 @@ def _below(figure: Figure, row: float) -> float:
 
 
 def numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
-    """The numeric parameter with the most values, the first of several; None if every parameter is a word or has one value."""
+    """The numeric parameter with the most values, the first of several; None if every parameter is a word or has one
+    value."""
     best, most = None, 1
     for key in parameter_names(rows):
         values = {row.parameters.get(key, "") for row in rows}
@@ -297,7 +305,8 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
 
 
 def _highest(rows: Sequence[PointResult], inside: Sequence[PointResult]) -> float:
-    """The highest end of a panel's scale: panels are compared, so they share one, except across models, whose samples differ."""
+    """The highest end of a panel's scale: panels are compared, so they share one, except across models, whose samples
+    differ."""
     models = {row.parameters.get("model") for row in inside}
     compared = [row for row in rows if row.valid and row.parameters.get("model") in models]
     return max((interval(row, "throughput_per_s")[1] for row in compared), default=1.0) or 1.0
@@ -310,7 +319,8 @@ def _x_unit(rows: Sequence[PointResult], x_key: str) -> float:
 
 
 def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, index: int, label: str = "") -> None:
-    """One series over a number. An invalid point breaks the line, which would otherwise claim a value there. index: of its colour."""
+    """One series over a number. An invalid point breaks the line, which would otherwise claim a value there. index: of
+    its colour."""
     unit, factor = _x_unit(rows, x_key), METRIC_AXES[metric].factor
     points = sorted(
         ((parameter_number(row.parameters[x_key]) or 0.0) / unit, number) for number, row in enumerate(rows)
@@ -329,7 +339,8 @@ def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, 
 
 
 def finish_lines(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, write: Labels) -> None:
-    """Names the axes of a panel of lines; ticks at the swept values, and a logarithmic axis where they span more than a factor of 8."""
+    """Names the axes of a panel of lines; ticks at the swept values, and a logarithmic axis where they span more than
+    a factor of 8."""
     unit = _x_unit(rows, x_key)
     axes.set_xlabel(write(x_key).capitalize() + (" (Gbit/s)" if unit > 1 else ""))
     axes.set_ylabel(METRIC_AXES[metric].label)

@@ -1,4 +1,8 @@
-"""What a run says, in two sentences: the fastest strategy and by how much, what limits it, and how many points are valid."""
+"""What a run says, in two sentences: the fastest strategy and by how much, what limits it, and how many points are
+valid.
+
+Remarks follow below a table of points that take another time than on an ideal network.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,62 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.contrast import Outcome
+from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.points import INVALID, VALID, PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows, limit, rank, seeds_wanted
+from gradwire.analysis.statistics import Outcome
 
+MOST_POINTS_NAMED = 3
+"""Points of one cause that are named beside the one that it is told of."""
 NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
 PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
 """Several values of a parameter, in words."""
 NETWORK, WINDOWS, COMPUTATION = "the network is", "sockets' windows (transport.buffer) are", "computation is"
 """What may be the limit, with the verb that follows."""
-MOST_NAMED = 4
+MOST_SETTINGS_NAMED = 4
 """So many settings with the same limit are named; more are counted."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A line about one cause."""
+
+    text: str
+    #: Whether it should be read before the results are trusted.
+    is_warning: bool
+
+
+def remarks(labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]) -> list[Remark]:
+    """One line per cause, told of the first point that has it; warnings first. All arguments have one element per
+    point."""
+    by_cause: dict[Cause, list[int]] = {}
+    for index, agreement in enumerate(agreements):
+        if agreement and agreement.sentence:
+            by_cause.setdefault(agreement.cause, []).append(index)
+    ordered = sorted(by_cause, key=lambda cause: (cause is not Cause.UNEXPLAINED, list(Cause).index(cause)))
+    return [Remark(_told(by_cause[cause], labels, rows, agreements), cause is Cause.UNEXPLAINED) for cause in ordered]
+
+
+def _told(
+    points: Sequence[int], labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]
+) -> str:
+    """Of the first of these points all that is known, and of the others their names."""
+    first, *others = points
+    agreement, ratio = agreements[first], rows[first].fluid_ratio
+    assert agreement is not None
+    whose = f" of {labels[first]}" if len(rows) > 1 else ""
+    text = f"x fluid{whose}{f' is {ratio:.3f}' if ratio else ''}: {agreement.sentence}."
+    if not others:
+        return text
+    named = [_named(labels[index], rows[index].fluid_ratio) for index in others[:MOST_POINTS_NAMED]]
+    more = len(others) - len(named)
+    return f"{text} The same holds for {'; '.join(named)}{f'; and {more} more points' if more else ''}."
+
+
+def _named(label: str, ratio: float | None) -> str:
+    return f"{label} ({ratio:.3f})" if ratio else label
 
 
 @dataclass(frozen=True)
@@ -50,16 +96,17 @@ def conclusion(
 ) -> str:
     """The conclusion of a run.
 
-    rows: one per point and seed. random: for each row, whether its seed decides its time. ranking: of the rows, if there is one.
+    rows: one per point and seed. random: for each row, whether its seed decides its time. ranking: of the rows, if
+    there is one.
     """
     if ranking is not None:
         return f"{_sentence(ranking.sentence())} {validity(rows)}"
-    settings = [found for found in ranked_by_setting(rows, partial, random) if found.ranking.best is not None]
+    settings = [setting for setting in ranked_by_setting(rows, partial, random) if setting.ranking.best is not None]
     if not settings:
         return f"There is no result. {validity(rows)}"
     if len(settings) == 1:
         text = _single(settings[0].ranking, write)
-    elif any(len(found.ranking.valid) > 1 for found in settings):
+    elif any(len(setting.ranking.valid) > 1 for setting in settings):
         text = _strategies(settings, write)
     else:
         text = _sweep(settings, write)
@@ -92,7 +139,8 @@ def ranked_by_setting(
     random: Sequence[bool] = (),
     families: Mapping[str, str] | None = None,
 ) -> list[Setting]:
-    """The rows by everything but strategy and seed, ranked. A parameter that only some points have belongs to their strategy.
+    """The rows by everything but strategy and seed, ranked. A parameter that only some points have belongs to their
+    strategy.
 
     The arguments are those of `rank`.
     """
@@ -121,21 +169,24 @@ def _single(ranking: Ranking, write: Labels) -> str:
 
 def _sweep(settings: Sequence[Setting], write: Labels) -> str:
     """One strategy at several settings: the shortest and the longest iteration, and where the network is the limit."""
-    ordered = sorted(settings, key=lambda found: _best_time_s(found.ranking))
-    ends = [f"{_best_time_s(found.ranking):#.4g} s ({_where(found, write)})" for found in (ordered[0], ordered[-1])]
-    names = dict.fromkeys(write(entry.name) for found in settings for entry in found.ranking.valid)
+    ordered = sorted(settings, key=lambda setting: _best_time_s(setting.ranking))
+    ends = [
+        f"{_best_time_s(setting.ranking):#.4g} s ({_where(setting, write)})" for setting in (ordered[0], ordered[-1])
+    ]
+    names = dict.fromkeys(write(entry.name) for setting in settings for entry in setting.ranking.valid)
     subject = f"an iteration of {next(iter(names))}" if len(names) == 1 and next(iter(names)) else "an iteration"
     return f"{subject} takes {ends[0]} to {ends[1]}; {_limits(settings, write)}"
 
 
 def _strategies(settings: Sequence[Setting], write: Labels) -> str:
-    """Several strategies at several settings: who is fastest where, by how much at most, and where the network is the limit."""
-    counts = Counter(name for found in settings for name in found.fastest)
+    """Several strategies at several settings: who is fastest where, by how much at most, and where the network is the
+    limit."""
+    counts = Counter(name for setting in settings for name in setting.fastest)
     first = max(counts, key=lambda name: counts[name])
-    level = any(len(found.fastest) > 1 and first in found.fastest for found in settings)
+    level = any(len(setting.fastest) > 1 and first in setting.fastest for setting in settings)
     verb = "is fastest, or level with the fastest," if level else "is fastest"
     where = f"{_all(counts[first], len(settings))} {_kinds(settings, write)}"
-    others = dict.fromkeys(found.fastest[0] for found in settings if first not in found.fastest)
+    others = dict.fromkeys(setting.fastest[0] for setting in settings if first not in setting.fastest)
     rest = f", {' or '.join(write(name) for name in others)} elsewhere" if others else ""
     return (
         f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings, write)}"
@@ -156,12 +207,13 @@ def _kinds(settings: Sequence[Setting], write: Labels) -> str:
 
 
 def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
-    """The range of a strategy's speed-ups over the baselines, with the interval of the largest where seeds decide it."""
+    """The range of a strategy's speed-ups over the baselines, with the interval of the largest where seeds decide
+    it."""
     gains = []
-    for found in settings:
-        base, mine = found.ranking.baseline, next((e for e in found.ranking.valid if e.name == first), None)
+    for setting in settings:
+        base, mine = setting.ranking.baseline, next((e for e in setting.ranking.valid if e.name == first), None)
         if base is not None and mine is not None and base.name != first:
-            gains.append((found.ranking.speedup(mine), found, base.name))
+            gains.append((setting.ranking.speedup(mine), setting, base.name))
     if not gains:
         return ""
     gains.sort(key=lambda gain: gain[0])
@@ -176,7 +228,8 @@ def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
 
 
 def _limits(settings: Sequence[Setting], write: Labels) -> str:
-    """Which resource limits the best strategy at which settings, and the share of an iteration that computation takes there."""
+    """Which resource limits the best strategy at which settings, and the share of an iteration that computation takes
+    there."""
     limited: dict[str, list[Setting]] = {NETWORK: [], WINDOWS: [], COMPUTATION: []}
     for setting in settings:
         row = _best_row(setting)
@@ -186,16 +239,18 @@ def _limits(settings: Sequence[Setting], write: Labels) -> str:
         least = min(_computing(setting) for setting in settings)
         return f"the network is no longer the limit: computation takes at least {least:.0%} of the iteration"
     return "; ".join(
-        f"{resource} the limit at {_places(where, settings, write, '' if resource == COMPUTATION else 'computation takes ')}"
+        f"{resource} the limit at "
+        f"{_places(where, settings, write, '' if resource == COMPUTATION else 'computation takes ')}"
         for resource, where in limited.items()
         if where
     )
 
 
 def _places(limited: Sequence[Setting], settings: Sequence[Setting], write: Labels, prefix: str) -> str:
-    """Some of the settings, with computation's share of an iteration there, after `prefix`: one by one if they are few."""
+    """Some of the settings, with computation's share of an iteration there, after `prefix`: one by one if they are
+    few."""
     shares = [f"{share:.0%}" for share in sorted(map(_computing, limited))]
-    if len(limited) > MOST_NAMED:
+    if len(limited) > MOST_SETTINGS_NAMED:
         range_ = " to ".join(dict.fromkeys((shares[0], shares[-1])))
         where = f"{_all(len(limited), len(settings))} {_kinds(settings, write)}"
         return f"{where} ({prefix}{range_} of the iteration)"
@@ -218,10 +273,10 @@ def _best_row(setting: Setting) -> PointResult:
 def _doubt(settings: Sequence[Setting]) -> str:
     """What too few seeds leave open; "" if nothing."""
     contrasts = [
-        found.ranking.against_best(entry)
-        for found in settings
-        for entry in found.ranking.valid
-        if entry is not found.ranking.best and not entry.partial
+        setting.ranking.against_best(entry)
+        for setting in settings
+        for entry in setting.ranking.valid
+        if entry is not setting.ranking.best and not entry.partial
     ]
     unclear = [contrast for contrast in contrasts if contrast.outcome is Outcome.UNCLEAR]
     if not unclear:

@@ -1,7 +1,11 @@
-"""HTML pages from templates: those of this folder, and those of a caller's own. Every text is escaped; only drawings are taken as they are.
+"""HTML pages from templates: those of this folder, and those of a caller's own. Every text is escaped; only drawings
+are taken as they are.
 
-A page is one file that needs nothing else: its style and its script are in it. Its security policy forbids it to load anything, and lets
-a browser take just this style and this script, by their hashes: markup that came into a page by another way would do nothing.
+A page is one file that needs nothing else: its style and its script are in it. Its security policy forbids it to load
+anything, and lets a browser take just this style and this script, by their hashes: markup that came into a page by
+another way would do nothing.
+
+A report's page has all settings of its points: what is common to all, and where each point differs.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import base64
 import functools
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +37,8 @@ THEMED = {
     "#777777": "var(--faint)",
     "#999999": "var(--faint)",
 }
-"""Colours of drawings that follow the page's, so that a drawing is readable in the dark; the others tell strategies apart."""
+"""Colours of drawings that follow the page's, so that a drawing is readable in the dark; the others tell strategies
+apart."""
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 OWN_STYLE = re.compile(r"<style [^>]*>\*\{([^{}]*)\}</style>")
 """The style sheet of a drawing by matplotlib: one rule, for all its elements."""
@@ -40,6 +46,8 @@ STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
 STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script"))
 POLICY = "policy-of-this-page"
 """Stands in the page's head until its style and its script are written, whose hashes the policy has."""
+BY_SCENARIO, BY_DEFAULT = "scenario", "default"
+"""Who decides a setting."""
 
 
 @functools.cache
@@ -83,7 +91,8 @@ class HtmlTable:
 
 
 def page(template: str, /, *, templates: Path = TEMPLATES, **values: Any) -> str:
-    """A page from a template, which names every value that it wants. templates: the folder of a template that this one lacks."""
+    """A page from a template, which names every value that it wants. templates: the folder of a template that this one
+    lacks."""
     html = _environment(templates).get_template(template).render(**values, policy=POLICY)
     parts = (
         "default-src 'none'",
@@ -104,8 +113,8 @@ def _hash_source(element: re.Pattern[str], html: str) -> str:
 def drawing(svg: str) -> Markup:
     """An SVG document as a part of a page, in the page's colours.
 
-    Its prologue, document type and metadata may not stand there, and nothing in it is escaped. Its styles become attributes, since the
-    page's policy permits no style but the page's own.
+    Its prologue, document type and metadata may not stand there, and nothing in it is escaped. Its styles become
+    attributes, since the page's policy permits no style but the page's own.
     """
     inside = METADATA.sub("", svg[svg.index("<svg") :])
     if rule := OWN_STYLE.search(inside):
@@ -142,3 +151,47 @@ def _kind(table: TextTable, column: int, cell: str) -> str:
     if len(cell) > SENTENCE_LETTERS:
         return "words"
     return "" if words else "number"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The value of a key of a scenario, as a point has it."""
+
+    #: In words, with its unit.
+    value: str
+    #: BY_SCENARIO or BY_DEFAULT.
+    by: str
+
+
+Settings = Mapping[str, Setting]
+"""A point's settings by their dotted keys."""
+
+
+def common_settings(points: Sequence[Settings]) -> dict[str, Setting]:
+    """The settings that all points have alike; those of the scenario come first."""
+    first, *others = points or [{}]
+    alike = {key: setting for key, setting in first.items() if all(point.get(key) == setting for point in others)}
+    return dict(sorted(alike.items(), key=lambda item: item[1].by != BY_SCENARIO))
+
+
+def own_settings(points: Sequence[Settings]) -> list[dict[str, Setting]]:
+    """What each point has besides the common settings."""
+    common = common_settings(points)
+    return [{key: setting for key, setting in point.items() if key not in common} for point in points]
+
+
+def settings_table(points: Sequence[Settings]) -> TextTable:
+    """One row per setting that all points have alike."""
+    rows = tuple((key, setting.value, setting.by) for key, setting in common_settings(points).items())
+    tone = tuple("" if by == BY_SCENARIO else "quiet" for _, _, by in rows)
+    title = "Settings of all points" if len(points) > 1 else "Settings"
+    return TextTable(title, ("setting", "value", "set by"), rows, 2, tone)
+
+
+def in_line(settings: Settings) -> str:
+    """Settings in one line; a default is marked as such."""
+    words = [
+        f"{key} = {setting.value}{' (default)' if setting.by == BY_DEFAULT else ''}"
+        for key, setting in settings.items()
+    ]
+    return "; ".join(words)

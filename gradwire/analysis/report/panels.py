@@ -1,30 +1,48 @@
-"""One metric of a run in axes that are given: lines over a number, or bars by word."""
+"""Charts in axes that are given: one metric of a run as lines over a number or as bars by word, and the bars of a
+ranking."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, parameter_names
-from gradwire.analysis.report.charts import METRIC_AXES, Labels, draw_bar, draw_line, finish_lines, series_color
+from gradwire.analysis.report.charts import (
+    METRIC_AXES,
+    PALETTE,
+    STYLE,
+    Labels,
+    draw_bar,
+    draw_line,
+    finish_lines,
+    series_color,
+)
+from gradwire.analysis.report.ranking import Entry, Ranking
 from gradwire.faults import InputFault
 
 GROUP_WIDTH = 0.84
 """Of the distance between two groups of bars."""
 LETTERS_PT = 8.0
+BAR_INCHES = 0.27
+HEIGHT = 0.68
 
 
 def draw_metric(
     axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, series_key: str, write: Labels
 ) -> None:
-    """Draws a metric over the parameter `x_key`, a series for each value of `series_key`, with 95 % intervals and a legend.
+    """Draws a metric over the parameter `x_key`, a series for each value of `series_key`, with 95 % intervals and a
+    legend.
 
-    rows: pooled over seeds. Invalid points are not drawn: they break a line, and have the word in place of a bar. Raises InputFault for a
-    metric or parameter that there is not, and for points that differ in anything else, which one panel cannot tell apart.
+    rows: pooled over seeds. Invalid points are not drawn: they break a line, and have the word in place of a bar.
+    Raises InputFault for a metric or parameter that there is not, and for points that differ in anything else, which
+    one panel cannot tell apart.
     """
     _check(rows, x_key, metric, series_key)
     names = list(dict.fromkeys(row.parameters.get(series_key, "") for row in rows))
@@ -55,7 +73,8 @@ def _check(rows: Sequence[PointResult], x_key: str, metric: str, series_key: str
         others = [key for key in parameter_names(rows) if key not in (x_key, series_key)]
         example = f"{others[0]}={next(row.parameters.get(others[0], '') for row in rows)!r}" if others else ""
         raise InputFault(
-            f"points also differ in {', '.join(others)}: one panel shows one value of each, so choose one, as with {example}, and draw "
+            f"points also differ in {', '.join(others)}: one panel shows one value of each, so choose one, as with "
+            f"{example}, and draw "
             "the others into axes of their own"
         )
 
@@ -86,3 +105,69 @@ def _draw_bars(
     axes.set_ylabel(METRIC_AXES[metric].label)
     axes.yaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.margins(y=0.14)
+
+
+def ranking_chart(ranking: Ranking, title: str) -> Figure:
+    """Draws the valid strategies. Invalid ones and those that are left out are only named, below."""
+    with mpl.rc_context(STYLE):
+        count = max(len(ranking.valid), 1)
+        figure = Figure(figsize=(7.6, 1.3 + BAR_INCHES * count), layout="constrained")
+        axes = figure.add_subplot()
+        families = list(dict.fromkeys(entry.family for entry in ranking.valid))
+        for row, entry in enumerate(ranking.valid):
+            _bar(axes, row, entry, PALETTE[families.index(entry.family)])
+        longest = max((entry.time_s + entry.ci_s for entry in ranking.valid), default=1.0)
+        for row, entry in enumerate(ranking.valid):
+            _value(axes, row, entry, ranking, longest)
+        if ranking.valid:
+            axes.axvline(ranking.compute_s, color="black", linestyle="--", linewidth=0.9)
+        axes.set_yticks(range(len(ranking.valid)), [f"{e.name}*" if e.partial else e.name for e in ranking.valid])
+        axes.set_ylim(count - 0.4, -0.6)
+        axes.set_xlim(0, longest * 1.22)
+        axes.tick_params(axis="y", length=0)
+        faster = f"; x: times as fast as {ranking.baseline.name}" if ranking.baseline else ""
+        whose = " of the whole model" if ranking.scaled else ""
+        axes.set_xlabel(f"Iteration time{whose} (s){faster}")
+        axes.xaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+        figure.suptitle(title, fontsize=11, fontweight="bold")
+        _legend(figure, families, ranking)
+    return figure
+
+
+def _bar(axes: Axes, row: int, entry: Entry, color: str) -> None:
+    hatch = "////" if entry.partial else None
+    face = "white" if entry.partial else color
+    axes.barh(row, entry.time_s, HEIGHT, facecolor=face, edgecolor=color, hatch=hatch, linewidth=0.8)
+    if entry.ci_s:
+        axes.errorbar(entry.time_s, row, xerr=entry.ci_s, color="black", capsize=2.2, linewidth=0.9)
+    bound = [entry.row.lower_bound_s] * 2
+    axes.plot(bound, [row - HEIGHT / 2, row + HEIGHT / 2], color="white", linewidth=3.0, solid_capstyle="butt")
+    axes.plot(bound, [row - HEIGHT / 2, row + HEIGHT / 2], color="black", linewidth=1.4, solid_capstyle="butt")
+
+
+def _value(axes: Axes, row: int, entry: Entry, ranking: Ranking, longest: float) -> None:
+    text = f"{entry.time_s:.3g} s"
+    if ranking.baseline is not None and entry is not ranking.baseline:
+        text += f", {ranking.speedup(entry):.2f}x"
+    axes.text(entry.time_s + entry.ci_s + longest * 0.012, row, text, va="center", fontsize=7.5)
+
+
+def _legend(figure: Figure, families: list[str], ranking: Ranking) -> None:
+    keys: list[Patch | Line2D] = [Patch(color=PALETTE[i], label=family) for i, family in enumerate(families)]
+    keys.append(Line2D([], [], color="black", linestyle="--", linewidth=0.9, label="compute bound"))
+    keys.append(Line2D([], [], linestyle="none", marker="|", markersize=9, color="black", label="own lower bound"))
+    if any(entry.ci_s for entry in ranking.valid):
+        keys.append(Line2D([], [], color="black", marker="|", markersize=5, linewidth=0.9, label="95 % over seeds"))
+    if any(entry.partial for entry in ranking.valid):
+        keys.append(Patch(facecolor="white", edgecolor="#777777", hatch="////", label="* sends a part only"))
+    row = 0.22 / figure.get_figheight()
+    figure.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize=8)
+    lines = -(-len(keys) // 3)
+    notes = []
+    if ranking.invalid:
+        notes.append("Not drawn, as their verdicts are invalid: " + ", ".join(e.name for e in ranking.invalid) + ".")
+    if ranking.absent:
+        notes.append("Cannot run here: " + ", ".join(ranking.absent) + ".")
+    for number, note in enumerate(notes):
+        style = {"fontsize": 8, "color": "#666666", "style": "italic"}
+        figure.text(0.5, -row * (lines + 0.5 + number), note, ha="center", va="top", **style)  # type: ignore[arg-type]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
 from gradwire.analysis.report.tables import ABSENT, STATE_TONE, TextTable, spread_beside
+from gradwire.analysis.statistics import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 
 BASELINE = "vanilla"
 MOST_NAMED = 4
@@ -48,7 +48,8 @@ class Entry:
 
     @property
     def ci_s(self) -> float:
-        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, whose runs are all alike, and for a single seed."""
+        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, whose runs are all alike, and for
+        a single seed."""
         return (self.row.ci95_s or 0.0) if self.seeds > 1 else 0.0
 
 
@@ -95,7 +96,8 @@ class Ranking:
         return contrast(entry.sample, self.best.sample)
 
     def sentence(self, write: Callable[[str], str] = str) -> str:
-        """The answer: which strategy is fastest, by how much, and whether the network still is the limit. write: a name's label."""
+        """The answer: which strategy is fastest, by how much, and whether the network still is the limit. write: a
+        name's label."""
         best = self.best
         if best is None or self.baseline is None:
             return "no run was valid, so there is no answer"
@@ -109,10 +111,11 @@ class Ranking:
         return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
 
     def speedup_interval(self) -> str:
-        """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if it is exact, or not known from one seed."""
+        """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if it is exact, or not known
+        from one seed."""
         assert self.baseline is not None
-        found = self.against_best(self.baseline).interval
-        return "" if found is None or found[0] == found[1] else f" ({found[0]:.2f} to {found[1]:.2f})"
+        interval = self.against_best(self.baseline).interval
+        return "" if interval is None or interval[0] == interval[1] else f" ({interval[0]:.2f} to {interval[1]:.2f})"
 
     def _others(self, outcome: Outcome) -> list[Entry]:
         """The entries with this outcome against the best, without those that send a part only."""
@@ -141,7 +144,8 @@ def limit(row: PointResult, name: str) -> str:
         return f"sockets' windows are the limit, and not the network (transport.buffer): computation takes {share:.0%} of the iteration"
     over = row.iteration_time_s / row.lower_bound_s
     return (
-        f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times {name}'s own "
+        f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times "
+        f"{name}'s own "
         f"bound ({row.lower_bound_kind})"
     )
 
@@ -153,11 +157,11 @@ def by_windows(row: PointResult) -> bool:
 
 def seeds_wanted(contrasts: Sequence[Contrast]) -> str:
     """How many seeds would probably make these unclear outcomes clear."""
-    if any(found.half is None for found in contrasts):
+    if any(difference.half is None for difference in contrasts):
         return "one seed shows no spread, so run at least three"
-    if any(found.seeds_needed is None for found in contrasts):
+    if any(difference.seeds_needed is None for difference in contrasts):
         return f"more than {MOST_SEEDS:,} would be needed"
-    return f"about {max(found.seeds_needed or 0 for found in contrasts)} would do"
+    return f"about {max(difference.seeds_needed or 0 for difference in contrasts)} would do"
 
 
 def rank(
@@ -171,9 +175,10 @@ def rank(
 ) -> Ranking:
     """Ranks points that differ only in strategy, options and seed.
 
-    rows: one per point and seed. families: of each strategy. partial: strategies that send only a part of the gradients; they are
-    ranked but never the answer. random: for each row, whether its seed decides its time; what ran with several seeds is taken to be
-    random in any case. scaled: what the rows' times are, where they are not those that were measured.
+    rows: one per point and seed. families: of each strategy. partial: strategies that send only a part of the
+    gradients; they are ranked but never the answer. random: for each row, whether its seed decides its time; what ran
+    with several seeds is taken to be random in any case. scaled: what the rows' times are, where they are not those
+    that were measured.
     """
     times_s: dict[str, dict[str, float]] = {}
     drawn: dict[str, bool] = {}
@@ -202,17 +207,20 @@ def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> 
     texts = [row.parameters.get("options", "") for row in rows]
     parts = [BETWEEN_OPTIONS.split(text) if text else [] for text in texts]
     alike = {
-        strategy: set.intersection(*(set(own) for own, of in zip(parts, strategies, strict=True) if of == strategy))
+        strategy: set.intersection(
+            *(set(options) for options, of in zip(parts, strategies, strict=True) if of == strategy)
+        )
         for strategy in set(strategies)
     }
     return [
-        text if strategies.count(strategy) == 1 else ", ".join(part for part in own if part not in alike[strategy])
-        for text, own, strategy in zip(texts, parts, strategies, strict=True)
+        text if strategies.count(strategy) == 1 else ", ".join(part for part in options if part not in alike[strategy])
+        for text, options, strategy in zip(texts, parts, strategies, strict=True)
     ]
 
 
 def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
-    """What speed-ups are relative to: vanilla; of one strategy alone, the one without options of its own; or else the slowest."""
+    """What speed-ups are relative to: vanilla; of one strategy alone, the one without options of its own; or else the
+    slowest."""
     named = [entry for entry in entries if entry.row.valid and entry.row.parameters.get("strategy") == BASELINE]
     if len({entry.row.parameters.get("strategy") for entry in entries}) == 1:
         named = [entry for entry in entries if entry.row.valid and not entry.options]
@@ -247,7 +255,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
         "verdict",
     )
     rows, tones = [], []
-    for place, entry in enumerate(ranking.valid, start=1):
+    for rank, entry in enumerate(ranking.valid, start=1):
         row = entry.row
         numbers = (
             _time(entry),
@@ -259,7 +267,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
             f"{row.scaling_efficiency:.1%}"[:-1],
         )
         mark = "*" if entry.partial else ""
-        rows.append((f"{place}", entry.name + mark, entry.options, *numbers, row.state))
+        rows.append((f"{rank}", entry.name + mark, entry.options, *numbers, row.state))
         tones.append(STATE_TONE[row.state])
     for entry in ranking.invalid:
         rows.append(("", entry.name, entry.options, *(ABSENT,) * 7, INVALID))
@@ -281,17 +289,19 @@ def _interval(entry: Entry) -> str:
 
 
 def _slower_by(ranking: Ranking, entry: Entry) -> str:
-    """How much longer an entry takes than the best, in percent: with its interval, and a mark for what is level or unclear."""
+    """How much longer an entry takes than the best, in percent: with its interval, and a mark for what is level or
+    unclear."""
     if ranking.best is None or entry is ranking.best:
         return "" if ranking.best is None else "0"
-    found = ranking.against_best(entry)
-    half = "" if not found.half else f" ± {found.half:.1%}"[:-1]
-    mark = {Outcome.LEVEL: " =", Outcome.UNCLEAR: " ?"}.get(found.outcome, "")
-    return f"{found.ratio - 1:.1%}"[:-1] + half + mark
+    difference = ranking.against_best(entry)
+    half = "" if not difference.half else f" ± {difference.half:.1%}"[:-1]
+    mark = {Outcome.LEVEL: " =", Outcome.UNCLEAR: " ?"}.get(difference.outcome, "")
+    return f"{difference.ratio - 1:.1%}"[:-1] + half + mark
 
 
 def reasons(ranking: Ranking) -> list[str]:
-    """Why some strategies are not ranked: one line per invalid one, and one for all that are left out for the same reason."""
+    """Why some strategies are not ranked: one line per invalid one, and one for all that are left out for the same
+    reason."""
     lines = [f"{entry.name}: {entry.row.verdict}" for entry in ranking.invalid]
     named: dict[str, list[str]] = {}
     for name, reason in ranking.left_out.items():

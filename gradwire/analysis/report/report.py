@@ -1,4 +1,5 @@
-"""Writes the report of a run folder: one HTML file that needs no network, a Markdown table, and the chart as PNG and SVG."""
+"""Writes the report of a run folder: one HTML file that needs no network, a Markdown table, and the chart as PNG and
+SVG."""
 
 from __future__ import annotations
 
@@ -12,19 +13,26 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
-from gradwire.analysis.printed.cells import PrintedCell
-from gradwire.analysis.printed.comparison import Comparison, compare
+from gradwire.analysis.printed import Comparison, compare
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
-from gradwire.analysis.report.conclusion import conclusion
+from gradwire.analysis.report.conclusion import Remark, conclusion, remarks
 from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
-from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
+from gradwire.analysis.report.pages import (
+    HtmlTable,
+    Settings,
+    drawing,
+    html_table,
+    in_line,
+    own_settings,
+    page,
+    settings_table,
+)
+from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
-from gradwire.analysis.report.ranking_chart import ranking_chart
-from gradwire.analysis.report.remarks import Remark, remarks
-from gradwire.analysis.report.settings import Settings, in_line, own_settings, settings_table
 from gradwire.analysis.report.tables import (
     STATE_TONE,
     Constant,
@@ -100,13 +108,15 @@ def report(
     background: Background | None = None,
     dpi: int = DPI,
 ) -> RenderableType:
-    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100 columns at most.
+    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100
+    columns at most.
 
-    rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left none.
-    series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or value.
-    notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is the chart.
-    partial: strategies that send only a part of the gradients. random: for each row, whether its seed decides its time.
-    details: one per row, or none at all. Raises InputFault for a printed cell that fits no point or several.
+    rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left
+    none. series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or
+    value. notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is
+    the chart. partial: strategies that send only a part of the gradients. random: for each row, whether its seed
+    decides its time. details: one per row, or none at all. Raises InputFault for a printed cell that fits no point or
+    several.
     """
     texts = dict(labels or {})
     pooled = pool_seeds(rows)
@@ -158,7 +168,8 @@ def terminal(
     lines: Sequence[Text],
     concluded: str,
 ) -> RenderableType:
-    """The table of points, the summary of the comparison, the reason for each invalid point, further lines, and the conclusion."""
+    """The table of points, the summary of the comparison, the reason for each invalid point, further lines, and the
+    conclusion."""
     # Efficiency says what throughput would.
     narrow = ("samples/s",) if comparison.cells or width_columns(table) > TERMINAL_COLUMNS else ()
     parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
@@ -237,10 +248,12 @@ def _shown_points(
     rows: Sequence[PointResult], verdicts: Sequence[Verdict | None], details: Sequence[PointDetails], write: Labels
 ) -> list[ShownPoint]:
     known = list(details) or [PointDetails({})] * len(rows)
-    own = own_settings([detail.settings for detail in known])
+    differing = own_settings([detail.settings for detail in known])
     return [
         _shown_point(label, row, verdict, detail, in_line(settings))
-        for label, row, verdict, detail, settings in zip(_labels(rows, write), rows, verdicts, known, own, strict=True)
+        for label, row, verdict, detail, settings in zip(
+            _labels(rows, write), rows, verdicts, known, differing, strict=True
+        )
     ]
 
 
@@ -250,12 +263,14 @@ def _labels(rows: Sequence[PointResult], write: Labels) -> list[str]:
     return [", ".join(write.pair(key, row.parameters[key]) for key in keys if row.parameters.get(key)) for row in rows]
 
 
-def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, own: str) -> ShownPoint:
+def _shown_point(
+    label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, differing: str
+) -> ShownPoint:
     facts = {
         "why": detail.why,
         "time": _distance(row),
         "ideal network": _sentence(detail.agreement.sentence) if detail.agreement else "",
-        "its own settings": own,
+        "its own settings": differing,
         "plan": f"digest {row.plan_digest}; {row.bytes_sent:,} bytes sent; {row.wall_s:.1f} s of wall time",
     }
     links = [(name, quote(f"{detail.folder}/{name}")) for name in detail.files]

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Cause
+from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
-from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
-from gradwire.analysis.printed.comparison import ComparedCell, Comparison, Status, find_row
+from gradwire.analysis.printed import ComparedCell, Comparison, Status, find_row
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
 
@@ -34,7 +34,8 @@ MEANINGS = {
     "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
     "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known cause explains how far "
-    "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are not results",
+    "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are not "
+    "results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
 """What columns mean, by their headers."""
@@ -137,7 +138,8 @@ def _numbers(row: PointResult) -> tuple[str, str, str, str]:
 
 
 def spread_beside(time: str, half_s: float) -> str:
-    """Half of an interval, with as many decimals as the time that it belongs to; what is too small for them is less than the last one."""
+    """Half of an interval, with as many decimals as the time that it belongs to; what is too small for them is less
+    than the last one."""
     decimals = len(time.partition(".")[2])
     last = 10.0**-decimals
     return f"<{last:.{decimals}f}" if 0 < half_s < last / 2 else f"{half_s:.{decimals}f}"
@@ -207,7 +209,8 @@ def constants_table(constants: Sequence[Constant]) -> TextTable:
 
 
 def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
-    """A table for a terminal, without the columns of these headers. Only words are folded; numbers stay whole at any width."""
+    """A table for a terminal, without the columns of these headers. Only words are folded; numbers stay whole at any
+    width."""
     drawn = Table(
         box=box.SIMPLE_HEAD, title=table.title, title_justify="left", caption=table.foot, caption_justify="left"
     )
@@ -258,7 +261,8 @@ INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def escaped(text: str) -> str:
-    """A text within a line of Markdown that shows just this text: none of it is a mark, HTML, a formula or the end of a table's cell."""
+    """A text within a line of Markdown that shows just this text: none of it is a mark, HTML, a formula or the end of
+    a table's cell."""
     line = MARKDOWN_MARKS.sub(r"\\\g<0>", INVISIBLE.sub(" ", text).strip())
     return HTML_START.sub(lambda mark: "&lt;" if mark[0] == "<" else "&amp;", line)
 

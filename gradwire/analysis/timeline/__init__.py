@@ -1,1 +1,2 @@
-"""The timeline of one iteration, for trace viewers."""
+"""What happened when in an iteration: its timeline for trace viewers, its critical path, and what each piece of that
+waited for."""

@@ -1,14 +1,17 @@
-"""One iteration of a run as torch.profiler writes profiles (Kineto's JSON), one file per rank, for tools that read these.
+"""One iteration of a run as torch.profiler writes profiles (Kineto's JSON), one file per rank, for tools that read
+these.
 
-Computations and additions are kernels on a stream each. A message is a `record_param_comms` on the host at either end, with the arguments
-that PyTorch records of sends and receives, and a kernel of NCCL's name on a stream of its connection. A collective appears as the messages
-that it is made of: a plan knows nothing else. What a kernel waited for is not in such profiles.
+Computations and additions are kernels on a stream each. A message is a `record_param_comms` on the host at either end,
+with the arguments that PyTorch records of sends and receives, and a kernel of NCCL's name on a stream of its
+connection. A collective appears as the messages that it is made of: a plan knows nothing else. What a kernel waited
+for is not in such profiles.
 
-What readers need (learnt from HolisticTraceAnalysis, hta/common/trace_file.py, trace_parser.py, trace.py, types.py): `"rank": N` with a
-space in it; durations of kernels on the streams of their arguments, in whole microseconds, as it cuts fractions off both ends; for each
-kernel, a call of the runtime with the same `correlation`, within the step `ProfilerStep#N` on the host; and names of communication that
-begin with "nccl". `gradwire import` takes a message's bytes from the arguments, and what belongs together from the order of calls: receives
-are on the host in the order in which their sends began.
+What readers need (learnt from HolisticTraceAnalysis, hta/common/trace_file.py, trace_parser.py, trace.py, types.py):
+`"rank": N` with a space in it; durations of kernels on the streams of their arguments, in whole microseconds, as it
+cuts fractions off both ends; for each kernel, a call of the runtime with the same `correlation`, within the step
+`ProfilerStep#N` on the host; and names of communication that begin with "nccl". `gradwire import` takes a message's
+bytes from the arguments, and what belongs together from the order of calls: receives are on the host in the order in
+which their sends began.
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ Event = dict[str, Any]
 def write_kineto(folder: Path, plan: Plan, log: OpLog, iteration: int, about: str) -> list[Path]:
     """Writes `rankN.json.gz` for each rank of an iteration; returns the files.
 
-    about: what run it is of. Raises InputFault for a plan with multicast messages, which PyTorch has no call for, and for an iteration that
-    the log lacks a part of.
+    about: what run it is of. Raises InputFault for a plan with multicast messages, which PyTorch has no call for, and
+    for an iteration that the log lacks a part of.
     """
     if (plan.ops.group == 1).any():
         raise InputFault("PyTorch has no call for a message to several ranks, which this strategy sends")
@@ -133,7 +136,8 @@ class _Iteration:
             yield from self._of_call(rank, number, call)
 
     def _calls(self, rank: int) -> list[_Call]:
-        """A rank's ops in the order in which its host launches them: each before its kernel begins, and none at the same time."""
+        """A rank's ops in the order in which its host launches them: each before its kernel begins, and none at the
+        same time."""
         ops = np.flatnonzero((self._of_rank == rank) & self._shown)
         ops = ops[np.lexsort((ops, self._turn_op[ops], self._turn_ns[ops]))]
         calls: list[_Call] = []

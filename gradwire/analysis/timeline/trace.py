@@ -1,13 +1,16 @@
 """One iteration as a trace for Perfetto or chrome://tracing, in the Trace Event Format (JSON).
 
-Each rank is a process with a track per stream, per send queue and per queue that it receives from. Another process stands for the
-network, with a counter per link and direction. The trace shows how long a message waited in its send queue ("waiting"), when it was
-handed to the kernel (the send queue's track), when it was taken from it (the receiver's track), and an arrow between the two.
+Each rank is a process with a track per stream, per send queue and per queue that it receives from. Another process
+stands for the network, with a counter per link and direction. The trace shows how long a message waited in its send
+queue ("waiting"), when it was handed to the kernel (the send queue's track), when it was taken from it (the receiver's
+track), and an arrow between the two.
 
-Times are microseconds since the iteration's begin. Slices that began earlier are cut off there, and their arguments say so.
+Times are microseconds since the iteration's begin. Slices that began earlier are cut off there, and their arguments
+say so.
 
-Requirements of the format's readers (learnt from Perfetto's importer): thread ids are unique across processes; slices of a thread do not
-overlap; a flow event directly follows its slice; and there is no displayTimeUnit, which older readers took for the unit of "ts".
+Requirements of the format's readers (learnt from Perfetto's importer): thread ids are unique across processes; slices
+of a thread do not overlap; a flow event directly follows its slice; and there is no displayTimeUnit, which older
+readers took for the unit of "ts".
 """
 
 from __future__ import annotations
@@ -47,9 +50,9 @@ def trace_events(
 ) -> list[Event]:
     """The events of one iteration, sorted by time. Raises InputFault for an iteration that the log does not have.
 
-    The trace contains everything that overlaps the iteration's time, whichever iteration it belongs to, and everything that belongs to
-    the iteration but comes later (pushes after the last backward op if there is no barrier). See `link_loads` for `spine_of`.
-    Each of the `faults` that were there meanwhile has a track in the network's process.
+    The trace contains everything that overlaps the iteration's time, whichever iteration it belongs to, and everything
+    that belongs to the iteration but comes later (pushes after the last backward op if there is no barrier). See
+    `link_loads` for `spine_of`. Each of the `faults` that were there meanwhile has a track in the network's process.
     """
     logged = LoggedOps.of(plan, log, faults)
     if not 0 <= iteration < logged.iterations:
@@ -69,7 +72,8 @@ def trace_events(
 
 
 def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
-    """Writes events as a JSON object, compressed if the name ends in .gz. `about` describes the trace to people who open the file."""
+    """Writes events as a JSON object, compressed if the name ends in .gz. `about` describes the trace to people who
+    open the file."""
     with replacing(path) as partial, gzip.open(partial, "wt") if path.suffix == ".gz" else partial.open("w") as file:
         file.writelines(_lines(events, about))
 
@@ -91,7 +95,8 @@ def _processes(names: Names, ranks: int) -> list[Event]:
 
 
 class _Writer:
-    """Turns tracks into events. Process ids are ranks + 1, as readers take 0 for the idle process; the network comes last.
+    """Turns tracks into events. Process ids are ranks + 1, as readers take 0 for the idle process; the network comes
+    last.
 
     `threads` collects events with the names of threads, whose ids follow those of the processes.
     """
@@ -107,7 +112,8 @@ class _Writer:
         return max(time_ns - self._begin_ns, 0) / 1e3
 
     def slices(self, tracks: Sequence[Track]) -> Iterator[Event]:
-        """Events of all slices, each directly followed by the arrows that start or end there. At equal times, senders come first."""
+        """Events of all slices, each directly followed by the arrows that start or end there. At equal times, senders
+        come first."""
         placed = []
         for track in tracks:
             for number, row in enumerate(track.rows()):
@@ -127,13 +133,13 @@ class _Writer:
 
     def _slice(self, track: Track, thread: int, piece: Slice) -> Iterator[Event]:
         begin_ns = max(piece.begin_ns, self._begin_ns)
-        place = {"pid": track.rank + 1, "tid": thread, "ts": self._at(begin_ns)}
+        where = {"pid": track.rank + 1, "tid": thread, "ts": self._at(begin_ns)}
         arguments = dict(piece.arguments)
         if piece.begin_ns < begin_ns:
             arguments["began_us"] = (piece.begin_ns - self._begin_ns) / 1e3
         duration_us = (piece.end_ns - begin_ns) / 1e3
-        yield {"ph": "X", "name": piece.name, "cat": track.category, **place, "dur": duration_us, "args": arguments}
-        flow = {"name": "message", "cat": "message", **place}
+        yield {"ph": "X", "name": piece.name, "cat": track.category, **where, "dur": duration_us, "args": arguments}
+        flow = {"name": "message", "cat": "message", **where}
         yield from ({"ph": "s", "id": number, **flow} for number in piece.flow_out)
         if piece.flow_in is not None:
             yield {"ph": "f", "bp": "e", "id": piece.flow_in, **flow}
@@ -161,8 +167,8 @@ class _Writer:
         ]
 
     def _counter(self, process: int, name: str, time_ns: int, unit: str, value: float) -> Event:
-        place = {"pid": process, "tid": process, "ts": self._at(time_ns)}
-        return {"ph": "C", "name": name, **place, "args": {unit: value}}
+        where = {"pid": process, "tid": process, "ts": self._at(time_ns)}
+        return {"ph": "C", "name": name, **where, "args": {unit: value}}
 
     def faults(self, records: Sequence[FaultRecord], end_ns: int) -> Iterator[Event]:
         """A track for each fault, with a slice while it was there, cut off where the iteration begins and ends."""
@@ -173,9 +179,9 @@ class _Writer:
                 self.threads.append(_meta(f"thread_{next(iter(meta))}", self._network, self._thread, **meta))
             begin_us = self._at(record.begun_ns)
             ended_ns = end_ns if record.ended_ns < 0 else min(record.ended_ns, end_ns)
-            place = {"pid": self._network, "tid": self._thread, "ts": begin_us, "dur": self._at(ended_ns) - begin_us}
+            where = {"pid": self._network, "tid": self._thread, "ts": begin_us, "dur": self._at(ended_ns) - begin_us}
             times = {"began_s": record.begun_ns / 1e9, "ended_s": record.ended_ns / 1e9}
-            yield {"ph": "X", "name": fault.what, "cat": "fault", **place, "args": {"kind": fault.kind, **times}}
+            yield {"ph": "X", "name": fault.what, "cat": "fault", **where, "args": {"kind": fault.kind, **times}}
 
     def instant(self, name: str, time_ns: int) -> Event:
         """A mark across all tracks."""

@@ -1,8 +1,9 @@
-"""Checks that the plan's bytes, the agents' counts and the ports' counters agree: no more and no less traffic than planned.
+"""Checks that the plan's bytes, the agents' counts and the ports' counters agree: no more and no less traffic than
+planned.
 
-tc counts whole frames without preamble, FCS and gap: 1514 bytes for 1448 bytes of payload at MTU 1500 (66 bytes of headers per
-segment). A message adds a framing header, and its last segment need not be full. Pure ACKs travel in the control band: at most one
-of 66 bytes for every two segments (RFC 5681), far fewer if bursts are merged on arrival.
+tc counts whole frames without preamble, FCS and gap: 1514 bytes for 1448 bytes of payload at MTU 1500 (66 bytes of
+headers per segment). A message adds a framing header, and its last segment need not be full. Pure ACKs travel in the
+control band: at most one of 66 bytes for every two segments (RFC 5681), far fewer if bursts are merged on arrival.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from gradwire.datatypes.wire.framing import Framing
 PORT_SLACK_BYTES = 200
 """Allowance per message for its partly filled last segment and its framing, as a port counts them."""
 PORT_TOLERANCE = 0.01
-"""Tolerates 1 % of traffic that is not the plan's, or segments that are not full. In 1,939 points at MTU 1500 with more than 1 GB
-of TCP, ports counted 0.10 to 0.28 % more than full frames, ACKs included."""
+"""Tolerates 1 % of traffic that is not the plan's, or segments that are not full. In 1,939 points at MTU 1500 with
+more than 1 GB of TCP, ports counted 0.10 to 0.28 % more than full frames, ACKs included."""
 BAND_TOLERANCE = 0.02
-"""Tolerates 2 % of a class's bytes in another band. None of 4,200 points used more than 34 % of this and the other slack
-together."""
+"""Tolerates 2 % of a class's bytes in another band. None of 4,200 points used more than 34 % of this and the other
+slack together."""
 FLOOR_BYTES = 100_000
 """Allowed difference of a sum of counters, however little the plan sends: less than two GSO bursts."""
 HANDSHAKE_BYTES = 500
@@ -41,11 +42,13 @@ HANDSHAKE_BYTES = 500
 LOSS_FACTOR = 3
 """By how many times the loss share the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
 SACK_BYTES = 28
-"""What an ACK may carry beside its timestamp: two bytes of padding, two of an option's header, and three ranges (RFC 2018)."""
+"""What an ACK may carry beside its timestamp: two bytes of padding, two of an option's header, and three ranges (RFC
+2018)."""
 
 
 def agent_bytes_check(plan: Plan, record: PointRecord) -> Check:
-    """Each agent sent and received the plan's messages between hosts, by their number and to the byte, framing included.
+    """Each agent sent and received the plan's messages between hosts, by their number and to the byte, framing
+    included.
 
     A multicast message is sent once and received by every member of its group.
     """
@@ -86,11 +89,12 @@ def _remote_receives(plan: Plan) -> Int64:
 
 
 def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
-    """The bytes that left all hosts by their ports' counters are the plan's payload as frames, within PORT_TOLERANCE, plus ACKs.
+    """The bytes that left all hosts by their ports' counters are the plan's payload as frames, within PORT_TOLERANCE,
+    plus ACKs.
 
-    Other tenants' flows count with what their TCP sent. The lower limit is the payload alone. The upper limit is the payload as full
-    frames x 1.01, one ACK for every two segments, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per possible connection, and FLOOR_BYTES.
-    Only ports "h*-eth0" count; aggregators have none.
+    Other tenants' flows count with what their TCP sent. The lower limit is the payload alone. The upper limit is the
+    payload as full frames x 1.01, one ACK for every two segments, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per
+    possible connection, and FLOOR_BYTES. Only ports "h*-eth0" count; aggregators have none.
     """
     moved = _from_hosts(plan, fabric, transfers(plan))
     first = moved.first
@@ -131,7 +135,8 @@ def _frame_bytes(plan: Plan, fabric: Fabric, moved: Transfers) -> Float64:
 
 
 def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
-    """At most what ports carried twice because finite buffers dropped: TCP counts what it sends again, which full frames bound.
+    """At most what ports carried twice because finite buffers dropped: TCP counts what it sends again, which full
+    frames bound.
 
     0 for other networks: those without drops have none, and those that lose at random have LOSS_FACTOR.
     """
@@ -162,8 +167,8 @@ def tcp_frame_share(fabric: Fabric) -> float:
 def _ack_share(fabric: Fabric) -> float:
     """Upper limit of the bytes of pure ACKs per byte of data frames.
 
-    Where packets are dropped or marked, receivers answer each frame at once: what is out of order (RFC 5681, section 4.2), and with DCTCP
-    whenever a mark begins or ends (RFC 8257, section 3.2).
+    Where packets are dropped or marked, receivers answer each frame at once: what is out of order (RFC 5681, section
+    4.2), and with DCTCP whenever a mark begins or ends (RFC 8257, section 3.2).
     """
     if fabric.has_switch_queues:
         return (IP_TCP_HEADER_BYTES + SACK_BYTES + ETHERNET_HEADER_BYTES) / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES)
@@ -185,11 +190,12 @@ class _Place:
 
 
 def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
-    """At each host port, each switch port towards a host, and each leaf's and pod's uplinks, every band carries its class's bytes.
+    """At each host port, each switch port towards a host, and each leaf's and pod's uplinks, every band carries its
+    class's bytes.
 
-    A data band must agree with the plan's frames, and with those of other tenants, within BAND_TOLERANCE, PORT_SLACK_BYTES per message,
-    HANDSHAKE_BYTES per pair of hosts and FLOOR_BYTES. The control band also carries the ACKs, so it has only an upper limit. The place and
-    band that use most of their slack are reported.
+    A data band must agree with the plan's frames, and with those of other tenants, within BAND_TOLERANCE,
+    PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per pair of hosts and FLOOR_BYTES. The control band also carries the
+    ACKs, so it has only an upper limit. The place and band that use most of their slack are reported.
     """
     moved = transfers(plan)
     frames = _frame_bytes(plan, fabric, moved) * record.iterations
@@ -203,12 +209,12 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         counted[count.port, count.band] = counted.get((count.port, count.band), 0) + count.bytes_sent
     tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.loss
     worst, text, places = -1.0, "nothing to compare", 0
-    for place in _places(fabric, moved):
+    for line in _places(fabric, moved):
         for number in range(fabric.bands):
-            mine = place.transfer & (band == number)
+            mine = line.transfer & (band == number)
             expected = float(frames[mine].sum())
-            measured = sum(counted.get((port, number), 0) for port in place.ports)
-            slack = tolerance * expected + HANDSHAKE_BYTES * place.pairs + FLOOR_BYTES + resent_bytes(fabric, record)
+            measured = sum(counted.get((port, number), 0) for port in line.ports)
+            slack = tolerance * expected + HANDSHAKE_BYTES * line.pairs + FLOOR_BYTES + resent_bytes(fabric, record)
             slack += PORT_SLACK_BYTES * int(mine.sum()) * record.iterations
             if number == 0:
                 # The ACKs of the opposite direction are unknown here; those of the whole plan are an upper limit.
@@ -216,11 +222,12 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
             used = max(0.0, measured - expected) / slack if number == 0 else abs(measured - expected) / slack
             places += 1
             if used > worst:
-                worst, text = used, f"{place.name} band {number}: {measured} bytes, plan {expected:.0f}"
+                worst, text = used, f"{line.name} band {number}: {measured} bytes, plan {expected:.0f}"
     return Check(
         "bytes by class",
         f"{text} ({worst:.0%} of the slack used)",
-        f"{tolerance:.0%}, {PORT_SLACK_BYTES} B per message, {HANDSHAKE_BYTES} B per pair and {FLOOR_BYTES} B at each of {places} bands",
+        f"{tolerance:.0%}, {PORT_SLACK_BYTES} B per message, {HANDSHAKE_BYTES} B per pair and {FLOOR_BYTES} B at each "
+        f"of {places} bands",
         0 <= worst <= 1,
         "Messages travelled in another band than that of their class, so priorities did not act as planned.",
     )
@@ -229,8 +236,8 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
 def _places(fabric: Fabric, moved: Transfers) -> list[_Place]:
     outward, places = moved.first, []
     for host, link in enumerate(fabric.links()[: fabric.hosts]):
-        own, towards = link.a.interface, link.b.interface
-        places.append(_Place(own, frozenset({own}), fabric.hosts - 1, outward & (moved.src == host)))
+        outgoing, towards = link.a.interface, link.b.interface
+        places.append(_Place(outgoing, frozenset({outgoing}), fabric.hosts - 1, outward & (moved.src == host)))
         places.append(_Place(towards, frozenset({towards}), fabric.hosts - 1, moved.dst == host))
     trunks = fabric.trunk_links()
     for tier in fabric.tree.tiers:

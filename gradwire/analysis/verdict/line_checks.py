@@ -1,7 +1,8 @@
 """Checks that messages crossed their lines no faster than these carry them, by the times of the agents' log.
 
-A shaper forgives an idle port its burst, and lets the packet go that overdraws it. So a port may be ahead of its rate by these bytes at any
-time. And HTB counts the time of each packet in whole nanoseconds, rounded down, so a port's own rate is a little higher than asked for.
+A shaper forgives an idle port its burst, and lets the packet go that overdraws it. So a port may be ahead of its rate
+by these bytes at any time. And HTB counts the time of each packet in whole nanoseconds, rounded down, so a port's own
+rate is a little higher than asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from gradwire.datatypes.tiers import Tier
 from gradwire.datatypes.wire.framing import Framing
 
 MOST_WINDOWS = 64
-"""Into how many windows a port's time is divided, each from one of its begins to every later end. More of them find shorter excesses."""
+"""Into how many windows a port's time is divided, each from one of its begins to every later end. More of them find
+shorter excesses."""
 LEAST_WINDOWS = 8
 WINDOW_WORK = 50_000_000
 """Messages times windows that are looked at, at most, beyond LEAST_WINDOWS: about a second."""
@@ -41,9 +43,11 @@ def line_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, *, 
 
 
 def _ahead_bytes(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> float:
-    """How far a port may be ahead of its rate, in bytes on the line: a burst of GSO takes more there than its length, 45 headers and gaps.
+    """How far a port may be ahead of its rate, in bytes on the line: a burst of GSO takes more there than its length,
+    45 headers and gaps.
 
-    Fabric.grain_s leaves that out, which is 2.8 us at 10 Gbit/s. Messages of the papers' scenarios were early by as much.
+    Fabric.grain_s leaves that out, which is 2.8 us at 10 Gbit/s. Messages of the papers' scenarios were early by as
+    much.
     """
     return fabric.burst_bytes(rate_bps, exact_timers=exact_timers) + fabric.gso_bytes / fabric.goodput_share()
 
@@ -51,14 +55,16 @@ def _ahead_bytes(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> floa
 def _fastest_bps(fabric: Fabric, rate_bps: float) -> float:
     """The rate that a shaper keeps: a nanosecond is missing from the time of each burst.
 
-    At 200 Gbit/s and MTU 9000 a port was 0.024 % too fast over 23 ms, at 40 Gbit/s 0.006 %; this allows 0.038 % and 0.007 %.
+    At 200 Gbit/s and MTU 9000 a port was 0.024 % too fast over 23 ms, at 40 Gbit/s 0.006 %; this allows 0.038 % and
+    0.007 %.
     """
     burst_ns = fabric.gso_bytes / fabric.goodput_share() * 8e9 / rate_bps
     return rate_bps * (1 + 1 / burst_ns)
 
 
 def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
-    """From a SEND's first byte to its RECV's end, a message takes at least its bytes over the slowest line on its way."""
+    """From a SEND's first byte to its RECV's end, a message takes at least its bytes over the slowest line on its
+    way."""
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
     sends = plan.ops.message[recvs]
     rate_bps = slowest_bps(fabric)
@@ -69,15 +75,16 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
     wrong = int((early_ns > 0).sum())
     value = f"none of {early_ns.size} messages faster"
     if wrong:
-        iteration, place = divmod(int(early_ns.argmax()), len(recvs))
-        which = f"{Names(plan).message(int(sends[place]))} in iteration {iteration}"
+        iteration, column = divmod(int(early_ns.argmax()), len(recvs))
+        which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
         value = f"{wrong} of {early_ns.size} messages faster, most of all {which} by {early_ns.max() / 1e3:.1f} us"
     return Check(
         "message times",
         value,
         f"bytes over the slowest line's rate, less {grain_ns / 1e3:.1f} us that an idle port forgives",
         not wrong,
-        "A message arrived before its bytes could: they went missing, the line was too fast, or a log's times are wrong.",
+        "A message arrived before its bytes could: they went missing, the line was too fast, or a log's times are "
+        "wrong.",
     )
 
 
@@ -86,10 +93,10 @@ def _send_times(
 ) -> Check:
     """A SEND lasts at least as long as its bytes are on its host's line, but for the burst that an idle port forgives.
 
-    The agent adds what the last packet takes on the line, so that a port that is ahead by a packet does not show. What fits into a frame
-    ends when the socket has it (agents/transfer.py). Where a fault loses packets at the host's own port, these never get to the line, and
-    where a delay ends there, packets that come after its end overtake those that it still holds. The last one may leave at once: such SENDs
-    are not looked at.
+    The agent adds what the last packet takes on the line, so that a port that is ahead by a packet does not show. What
+    fits into a frame ends when the socket has it (agents/transfer.py). Where a fault loses packets at the host's own
+    port, these never get to the line, and where a delay ends there, packets that come after its end overtake those
+    that it still holds. The last one may leave at once: such SENDs are not looked at.
     """
     ops = plan.ops
     framed_bytes = ops.size_bytes + Framing(len(plan.workers)).header_bytes
@@ -106,8 +113,8 @@ def _send_times(
     wrong = int((early_ns > 0).sum())
     value = f"none of {early_ns.size - int(faulty.sum())} SENDs shorter"
     if wrong:
-        iteration, place = divmod(int(early_ns.argmax()), len(sends))
-        which = f"{Names(plan).message(int(sends[place]))} in iteration {iteration}"
+        iteration, column = divmod(int(early_ns.argmax()), len(sends))
+        which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
         value = f"{wrong} of {early_ns.size} SENDs shorter, most of all {which} by {early_ns.max() / 1e3:.1f} us"
     return Check(
         "send times",
@@ -121,16 +128,17 @@ def _send_times(
 def _at_faulty_ports(
     plan: Plan, fabric: Fabric, logged: LoggedOps, sends: Int64, faults: Sequence[FaultRecord]
 ) -> Bool:
-    """Which of these SENDs, by iteration, were under way while a fault at their host's own link lost packets, or a delay of it ended."""
+    """Which of these SENDs, by iteration, were under way while a fault at their host's own link lost packets, or a
+    delay of it ended."""
     host = plan.rank_host[plan.ops.rank[sends]]
     faulty = np.zeros((len(logged.end), len(sends)), np.bool_)
     for record in faults:
         delay_ns = record.fault.value * 1e9 if record.fault.kind == "delay" and record.ended_ns >= 0 else 0.0
         if record.due_ns < 0 or not (record.fault.kind in LOSING or delay_ns):
             continue
-        place = record.fault.place
+        at_fault = record.fault.place
         ends = [(link.a, link.b) for link in fabric.links()[: fabric.hosts]]
-        at = [place in (near.interface, far.interface, far.device) for near, far in ends]
+        at = [at_fault in (near.interface, far.interface, far.device) for near, far in ends]
         ended_ns = record.ended_ns if record.ended_ns >= 0 else np.inf
         # It begins, and ends, between when it is due and when its commands have been carried out.
         lasts_ns = record.fault.duration_ns
@@ -196,8 +204,8 @@ class _Line:
 def _port_rates(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
     """In any window, a port carries at most its rate's bytes, and what it may be ahead.
 
-    A message crosses a port between its SEND's first byte and its RECV's end. The windows begin at up to MOST_WINDOWS of a port's begins,
-    spread evenly, and end at each of its ends.
+    A message crosses a port between its SEND's first byte and its RECV's end. The windows begin at up to MOST_WINDOWS
+    of a port's begins, spread evenly, and end at each of its ends.
     """
     worst, text, lines = 0.0, "nothing crossed a line", 0
     moved = _moved(plan, fabric, logged)
@@ -239,7 +247,8 @@ def _lines(fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]
         _fastest_bps(fabric, fabric.rate_bps),
         _ahead_bytes(fabric, fabric.rate_bps, exact_timers=exact_timers),
     )
-    # Of a multicast message, the copy that came first tells when its last byte had left its sender. Ranks on one host share a copy.
+    # Of a multicast message, the copy that came first tells when its last byte had left its sender. Ranks on one host
+    # share a copy.
     ways = (("out of", moved.src, moved.message), ("into", moved.dst, moved.message * fabric.endpoints + moved.dst))
     for way, at, copies in ways:
         chosen = _first_of_each(moved, copies)
@@ -278,5 +287,5 @@ def _first_of_each(moved: _Moved, key: Int64) -> Int64:
 def _by_value(values: Int64) -> Iterator[tuple[int, Int64]]:
     """Each value with the positions that have it."""
     order = np.argsort(values, kind="stable")
-    found, begin = np.unique(values[order], return_index=True)
-    yield from zip(found.tolist(), np.split(order, begin[1:]), strict=False)
+    groups, begin = np.unique(values[order], return_index=True)
+    yield from zip(groups.tolist(), np.split(order, begin[1:]), strict=False)

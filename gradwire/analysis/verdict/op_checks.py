@@ -1,19 +1,142 @@
-"""Checks that ops ran as the plan says, by the run's own log: after what they wait for, one at a time, in turn, and for as long as planned.
+"""Checks that ops ran as the plan says, by the run's own log: after what they wait for, one at a time, in turn, and
+for as long as planned.
 
-Computation has nominal times, which agents compute and never read off a clock (agents/interpreter.py), so these checks are exact to
-the nanosecond. Where an agent acts on what it sees, it may do so before a SEND's last packet has left the line, and as late as its timers.
+Computation has nominal times, which agents compute and never read off a clock (agents/interpreter.py), so these
+checks are exact to the nanosecond. Where an agent acts on what it sees, it may do so before a SEND's last packet has
+left the line, and as late as its timers.
+
+Times are nanoseconds of the run's clock. Tables have the shape (iterations, ops); a flat index is iteration * ops +
+op.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
 from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.schedule import NEVER, Bool, Schedule
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Discipline, OpKind, Plan
-from gradwire.datatypes.records import Int64, OpLog, PointRecord
+from gradwire.datatypes.records import FaultRecord, Int64, OpLog, PointRecord
+
+Bool = npt.NDArray[np.bool_]
+NEVER = -1
+"""Stands for the time of what an op does not have: dependencies, or an op before it. Times of the log are at least
+0."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A complete log beside its plan."""
+
+    plan: Plan
+    logged: LoggedOps
+    #: How long before its logged end a SEND may have let others go on: the agent adds what its last packet takes on
+    #: the line.
+    last_packet_ns: int
+
+    @staticmethod
+    def of(plan: Plan, fabric: Fabric, log: OpLog, faults: Sequence[FaultRecord] = ()) -> Schedule:
+        """Sorts a log that has each op once per iteration. Raises InternalFault for an op that the plan does not
+        have."""
+        return Schedule(plan, LoggedOps.of(plan, log, faults), last_packet_ns(fabric))
+
+    @cached_property
+    def is_send(self) -> Bool:
+        """Of each op: whether it is a SEND."""
+        return np.asarray(self.plan.ops.kind == OpKind.SEND)
+
+    @cached_property
+    def is_timed(self) -> Bool:
+        """Of each op: whether it is a COMPUTE or REDUCE, which a timer ends."""
+        kind = self.plan.ops.kind
+        return np.asarray((kind == OpKind.COMPUTE) | (kind == OpKind.REDUCE))
+
+    @cached_property
+    def ready(self) -> Int64:
+        """When the last of an op's dependencies ended, in nominal times where they have them; NEVER without
+        dependencies."""
+        return self._latest(self.logged.finish)
+
+    @cached_property
+    def ready_at_least(self) -> Int64:
+        """The earliest that an agent could know this: a SEND's end is told before its last packet has left the
+        line."""
+        return self._latest(self.logged.finish - self.last_packet_ns * self.is_send)
+
+    @cached_property
+    def ready_at_most(self) -> Int64:
+        """The latest that an agent knew this: when it had acted on the last of them."""
+        return self._latest(self.logged.end)
+
+    def _latest(self, ends: Int64) -> Int64:
+        plan, latest = self.plan, np.full(ends.shape, NEVER, np.int64)
+        waiting = np.flatnonzero(np.diff(plan.dep_start))
+        if not len(waiting):
+            return latest
+        begins = plan.dep_start[waiting]
+        for iteration in range(len(ends)):
+            of_dependencies = ends[iteration][plan.dep_op]
+            before = ends[iteration - 1][plan.dep_op] if iteration else np.full(len(plan.dep_op), NEVER)
+            of_dependencies = np.where(plan.dep_lag == 1, before, of_dependencies)
+            latest[iteration, waiting] = np.maximum.reduceat(of_dependencies, begins)
+        return latest
+
+    @cached_property
+    def waits_for(self) -> npt.NDArray[np.uint64]:
+        """Of each op: a number that ops with the same dependencies share, and others by an accident of one in 2^63."""
+        plan = self.plan
+        edge = plan.dep_op.astype(np.uint64) * np.uint64(2) + plan.dep_lag
+        mixed = np.random.default_rng(0).integers(0, 1 << 63, 2 * len(plan.ops), np.uint64)[edge]
+        waiting = np.flatnonzero(np.diff(plan.dep_start))
+        total = np.zeros(len(plan.ops), np.uint64)
+        if len(waiting):
+            total[waiting] = np.add.reduceat(mixed, plan.dep_start[waiting])
+        return total
+
+    @cached_property
+    def served(self) -> Int64:
+        """Flat indices of all ops that hold a lane, lane by lane in the order in which it served them."""
+        ops, logged = self.plan.ops, self.logged
+        begin = np.where(self.is_timed, logged.nominal, logged.start).reshape(-1)
+        holding = np.flatnonzero(np.tile(ops.kind != OpKind.RECV, logged.iterations))
+        turn = np.empty(begin.size, np.int64)
+        turn[logged.in_turn] = np.arange(begin.size)
+        # A lane's ops that began and ended at the same time are in the order of the log, which has them as they ended.
+        keys = (turn[holding], logged.finish.reshape(-1)[holding], begin[holding], self.lane[holding % len(ops)])
+        return np.asarray(holding[np.lexsort(keys)])
+
+    @cached_property
+    def lane(self) -> Int64:
+        """Of each op: a number that its send queue, or its rank's stream, has alone; RECVs have none that means
+        anything."""
+        ops = self.plan.ops
+        stream = ops.rank.astype(np.int64) * (int(ops.lane.max(initial=0)) + 1) + ops.lane
+        return np.where(self.is_send, ops.lane.astype(np.int64), len(self.plan.queue_rank) + stream)
+
+    @cached_property
+    def lane_free(self) -> Int64:
+        """When the op before it on its lane had ended, in nominal times where it has them; NEVER for the first of a
+        lane."""
+        return self._of_the_one_before(self.logged.finish)
+
+    def _of_the_one_before(self, ends: Int64) -> Int64:
+        before = np.full(ends.size, NEVER, np.int64)
+        lane = self.lane[self.served % len(self.plan.ops)]
+        same = lane[1:] == lane[:-1]
+        before[self.served[1:][same]] = ends.reshape(-1)[self.served[:-1][same]]
+        return before.reshape(ends.shape)
+
+
+def last_packet_ns(fabric: Fabric) -> int:
+    """At most what the last packet of a message takes on a host's line: a full burst."""
+    return int(fabric.gso_bytes / fabric.goodput_share() * 8e9 / fabric.rate_bps) + 1
 
 
 def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:
@@ -30,7 +153,8 @@ def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> li
 
 
 def _begin(schedule: Schedule) -> Int64:
-    """When ops began: nominally for timed ops; a message when it was handed over; a RECV when its message was all there."""
+    """When ops began: nominally for timed ops; a message when it was handed over; a RECV when its message was all
+    there."""
     logged, kind = schedule.logged, schedule.plan.ops.kind
     return np.where(schedule.is_timed, logged.nominal, np.where(kind == OpKind.RECV, logged.end, logged.start))
 
@@ -42,8 +166,8 @@ def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meanin
     if wrong:
         iteration, op = divmod(int(too_much_ns.argmax()), too_much_ns.shape[1])
         names = Names(schedule.plan)
-        place = f"{names.rank(int(schedule.plan.ops.rank[op]))} in iteration {iteration}"
-        words = f"{names.op(op)} at {place} by {too_much_ns.max() / 1e3:.3f} us"
+        where = f"{names.rank(int(schedule.plan.ops.rank[op]))} in iteration {iteration}"
+        words = f"{names.op(op)} at {where} by {too_much_ns.max() / 1e3:.3f} us"
         value = f"{wrong} of {too_much_ns.size} ops otherwise, most of all {words}"
     return Check(name, value, limit, not wrong, meaning)
 
@@ -51,8 +175,8 @@ def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meanin
 def _dependencies(schedule: Schedule) -> Check:
     """No op begins before the ops that it waits for have ended.
 
-    Exact for computation. A SEND or RECV may follow another SEND as soon as that has handed its last packet to the line, and a SEND
-    takes its software latency first. What an agent notes as a SEND's readiness is exact again.
+    Exact for computation. A SEND or RECV may follow another SEND as soon as that has handed its last packet to the
+    line, and a SEND takes its software latency first. What an agent notes as a SEND's readiness is exact again.
     """
     latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
     early = np.where(schedule.is_timed, schedule.ready, schedule.ready_at_least + latency_ns) - _begin(schedule)
@@ -70,8 +194,8 @@ def _dependencies(schedule: Schedule) -> Check:
 def _one_at_a_time(schedule: Schedule) -> Check:
     """No op begins before the one ahead of it on its stream or send queue has ended.
 
-    Exact for computation, and for messages with a software latency. A message without one may be handed over when the last packet of the
-    one before begins its time on the line.
+    Exact for computation, and for messages with a software latency. A message without one may be handed over when the
+    last packet of the one before begins its time on the line.
     """
     latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
     packet_ns = np.where(schedule.is_send & (latency_ns == 0), schedule.last_packet_ns, 0)
@@ -82,15 +206,16 @@ def _one_at_a_time(schedule: Schedule) -> Check:
         "one at a time",
         early,
         f"one op on a stream, one message in a queue, but for a packet of {schedule.last_packet_ns / 1e3:.1f} us",
-        "Two ops ran at once where the plan has them one after another: a stream computed, or a queue sent, twice as fast as it can.",
+        "Two ops ran at once where the plan has them one after another: a stream computed, or a queue sent, twice as "
+        "fast as it can.",
     )
 
 
 def _no_idling(schedule: Schedule, late_ns: int) -> Check:
     """No op begins later than its dependencies and its stream or send queue allowed.
 
-    Exact for computation. A message that has a software latency may be as late as the agents' latest timer. What waits for nothing begins
-    with the run, of which the log does not tell the moment.
+    Exact for computation. A message that has a software latency may be as late as the agents' latest timer. What waits
+    for nothing begins with the run, of which the log does not tell the moment.
     """
     latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
     allowed = np.where(schedule.is_timed, schedule.ready, schedule.ready_at_most + latency_ns)
@@ -108,7 +233,8 @@ def _no_idling(schedule: Schedule, late_ns: int) -> Check:
 
 
 def _durations(schedule: Schedule, late_ns: int) -> Check:
-    """Computation takes the profile's time: the log's end is at most the agents' latest timer after it, and never before it."""
+    """Computation takes the profile's time: the log's end is at most the agents' latest timer after it, and never
+    before it."""
     over = schedule.logged.end - schedule.logged.finish
     ends_early = np.where(schedule.is_timed, -over, schedule.logged.start - schedule.logged.end)
     beyond = np.maximum(ends_early, np.where(schedule.is_timed, over - late_ns, 0))
@@ -122,11 +248,12 @@ def _durations(schedule: Schedule, late_ns: int) -> Check:
 
 
 def _queue_order(schedule: Schedule) -> Check:
-    """Streams and queues serve what their discipline says: nobody that comes later in its order goes before an op that was waiting.
+    """Streams and queues serve what their discipline says: nobody that comes later in its order goes before an op that
+    was waiting.
 
-    An op counts as waiting from when its agent had acted on all its dependencies, and as served from when it held its lane: of a message
-    with a software latency that is known up to a packet's time. Of what happened at the same nanosecond the log does not tell which was
-    first, but ops that wait for the same begin to wait together.
+    An op counts as waiting from when its agent had acted on all its dependencies, and as served from when it held its
+    lane: of a message with a software latency that is known up to a packet's time. Of what happened at the same
+    nanosecond the log does not tell which was first, but ops that wait for the same begin to wait together.
     """
     flat, count = schedule.served, len(schedule.plan.ops)
     lane = schedule.lane[flat % count]
@@ -150,7 +277,8 @@ def _queue_order(schedule: Schedule) -> Check:
 
 
 def _behind_a_sibling(schedule: Schedule, flat: Int64, rank: Int64) -> Bool:
-    """Whether each op of `flat` was served after one that waits for the same on the same lane and should come after it."""
+    """Whether each op of `flat` was served after one that waits for the same on the same lane and should come after
+    it."""
     count, lane = len(schedule.plan.ops), schedule.lane
     iteration, op = np.divmod(flat, count)
     waits_for = schedule.waits_for[op]
@@ -206,8 +334,8 @@ def _after(lane: Int64, picked: Int64, times: Int64) -> Int64:
 def _range_maximum(values: Int64, begin: Int64, end: Int64) -> Int64:
     """The greatest of values[begin:end] for each pair, or -1 where that is empty.
 
-    Two ranges of the same power of two cover any range. The maxima of one power are made from those of the power before, so only one
-    table of them is held.
+    Two ranges of the same power of two cover any range. The maxima of one power are made from those of the power
+    before, so only one table of them is held.
     """
     greatest = np.full(len(values), -1, np.int64)
     length = end - begin

@@ -1,4 +1,5 @@
-"""Checks that captured packets, the plan, the agents' logs and the ports' counters agree: four views of the same traffic."""
+"""Checks that captured packets, the plan, the agents' logs and the ports' counters agree: four views of the same
+traffic."""
 
 from __future__ import annotations
 
@@ -8,10 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwire.analysis.bounds import transfers
-from gradwire.analysis.iterations import worker_times_s
-from gradwire.analysis.packets.periods import logged_periods_s, timed_workers, worker_periods_s
-from gradwire.analysis.packets.places import Place, place_of
-from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.iterations import logged_periods_s, timed_workers, worker_periods_s, worker_times_s
+from gradwire.analysis.packets.capture_files import Capture
+from gradwire.analysis.packets.captures import Place, place_of
 from gradwire.analysis.verdict.byte_checks import HANDSHAKE_BYTES
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import Fabric
@@ -22,14 +22,16 @@ from gradwire.datatypes.wire.framing import HELLO
 from gradwire.faults import InternalFault
 
 TIME_TOLERANCE = 0.01
-"""The difference that `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, not from
-barrier to barrier: single iterations of ten strategies differed by up to 0.22 %, the means of 68 captured points by up to 0.02 %."""
+"""The difference that `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the
+next, not from barrier to barrier: single iterations of ten strategies differed by up to 0.22 %, the means of 68
+captured points by up to 0.02 %."""
 
 
 def capture_checks(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], complete: bool
 ) -> list[Check]:
-    """All checks of captured packets; empty without captures. `complete` tells that the op log is, so its iterations have times.
+    """All checks of captured packets; empty without captures. `complete` tells that the op log is, so its iterations
+    have times.
 
     Raises InternalFault unless there is one capture for each of `record.captures`, in that order.
     """
@@ -38,7 +40,7 @@ def capture_checks(
     if not captures:
         return []
     placed = [(place_of(fabric, about.port), capture) for about, capture in zip(record.captures, captures, strict=True)]
-    at_hosts = [(place, capture) for place, capture in placed if place.endpoint is not None]
+    at_hosts = [(location, capture) for location, capture in placed if location.endpoint is not None]
     checks = [_kept(record), _counted(fabric, record, placed)]
     if at_hosts:
         checks += [_messages(plan, record, at_hosts), _stream_bytes(plan, fabric, at_hosts)]
@@ -63,20 +65,21 @@ def _kept(record: PointRecord) -> Check:
 def _counted(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
     """The captured bytes in each direction of a port are those that the port and the other end of its link counted.
 
-    HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and ends after.
+    HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and
+    ends after.
     """
     counted: dict[str, int] = {}
     for count in record.counts.bands:
         counted[count.port] = counted.get(count.port, 0) + count.bytes_sent
     limit = HANDSHAKE_BYTES * fabric.endpoints * fabric.bands
     worst, text = -1, ""
-    for place, capture in placed:
+    for location, capture in placed:
         packets = capture.packets
-        for port, mine in ((place.port, packets.outbound), (place.far_port, ~packets.outbound)):
+        for port, mine in ((location.port, packets.outbound), (location.far_port, ~packets.outbound)):
             captured = int(packets.frame_bytes[mine].sum())
             if abs(captured - counted[port]) > worst:
                 worst = abs(captured - counted[port])
-                text = f"{place.port}: {captured} bytes captured, {port} counted {counted[port]}"
+                text = f"{location.port}: {captured} bytes captured, {port} counted {counted[port]}"
     return Check(
         "captured bytes",
         text,
@@ -93,12 +96,13 @@ def expected_messages(plan: Plan, endpoint: int, *, outbound: bool) -> Int64:
 
 
 def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """Every message that the plan sends through a port was captured there once per iteration, and no other message was."""
+    """Every message that the plan sends through a port was captured there once per iteration, and no other message
+    was."""
     expected = missing = repeated = foreign = 0
-    for place, capture in at_hosts:
+    for location, capture in at_hosts:
         messages = capture.messages
         for outbound in (True, False):
-            wanted = expected_messages(plan, place.endpoint or 0, outbound=outbound == place.is_near)
+            wanted = expected_messages(plan, location.endpoint or 0, outbound=outbound == location.is_near)
             mine = messages.outbound == outbound
             keys = messages.iteration[mine] * len(plan.ops) + messages.message[mine]
             planned = np.isin(messages.message[mine], wanted) & (messages.iteration[mine] < record.iterations)
@@ -120,17 +124,18 @@ def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Captu
 
 
 def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """TCP's payload is the captured messages and one hello per connection, to the byte; on a lossy fabric, resent bytes add to it."""
+    """TCP's payload is the captured messages and one hello per connection, to the byte; on a lossy fabric, resent
+    bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
     loses = fabric.loss > 0 or fabric.buffer_bytes > 0
     connections = _connections(plan)
-    for place, capture in at_hosts:
+    for location, capture in at_hosts:
         messages = capture.messages
         inside = (messages.message >= 0) & (messages.message < len(ops))
         unicast = inside & (ops.group[np.where(inside, messages.message, 0)] == 0)
         streamed += int(capture.packets.stream_bytes.sum())
-        expected += int(messages.wire_bytes[unicast].sum()) + HELLO.size * connections[place.endpoint or 0]
+        expected += int(messages.wire_bytes[unicast].sum()) + HELLO.size * connections[location.endpoint or 0]
     return Check(
         "captured payload",
         f"{streamed} bytes of TCP",
@@ -146,17 +151,18 @@ def _connections(plan: Plan) -> Counter[int]:
 
 
 def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> list[Check]:
-    """The mean of a worker's measured iterations is the same by packets alone and by its agent's log, within TIME_TOLERANCE.
+    """The mean of a worker's measured iterations is the same by packets alone and by its agent's log, within
+    TIME_TOLERANCE.
 
-    Where the log says as well that a worker's iterations last another time from first message to first message than from end to end, for
-    they differ in length, its first SENDs are what the packets are compared with. The captured host with the largest difference is
-    reported. There is no check if no worker sends anything past a captured port.
+    Where the log says as well that a worker's iterations last another time from first message to first message than
+    from end to end, for they differ in length, its first SENDs are what the packets are compared with. The captured
+    host with the largest difference is reported. There is no check if no worker sends anything past a captured port.
     """
     first = max(record.warmup, 1)  # an iteration by packets begins with the one before it, which iteration 0 lacks
     logged_s = worker_times_s(plan, log, record.iterations)[first:].mean(axis=0)
     worst, text = -1.0, ""
-    for place, capture in at_hosts:
-        ranks = timed_workers(plan, place.endpoint or 0, capture.messages)
+    for location, capture in at_hosts:
+        ranks = timed_workers(plan, location.endpoint or 0, capture.messages)
         if not len(ranks):
             continue
         captured = float(worker_periods_s(capture.messages, ranks, record.iterations)[first - 1 :].mean())
@@ -169,7 +175,7 @@ def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Pla
                 logged, apart, names = sent, abs(captured / sent - 1), f"{names}, from first message to first message"
         if not apart <= worst:
             worst = apart
-            text = f"{captured:.6g} s by the packets at {place.port}, {logged:.6g} s by the agents ({names})"
+            text = f"{captured:.6g} s by the packets at {location.port}, {logged:.6g} s by the agents ({names})"
     if not text:
         return []
     return [

@@ -1,8 +1,10 @@
-"""The verdict on a run: whether its numbers can be trusted. A run that fails a single check is invalid and never shown as a result.
+"""The verdict on a run: whether its numbers can be trusted. A run that fails a single check is invalid and never shown
+as a result.
 
-Each check's function documents what it compares. Priority leakage (a low class sent while a high one waits) cannot be derived from
-counters, but the checks see its usual cause at every port: bytes that travel in another band than that of their class. What the agents did
-can be: their logs are held against the plan op by op (op_checks.py) and against the lines' rates (line_checks.py).
+Each check's function documents what it compares. Priority leakage (a low class sent while a high one waits) cannot be
+derived from counters, but the checks see its usual cause at every port: bytes that travel in another band than that of
+their class. What the agents did can be: their logs are held against the plan op by op (op_checks.py) and against the
+lines' rates (line_checks.py).
 """
 
 from __future__ import annotations
@@ -12,26 +14,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradwire.analysis.agreement.short_windows import WindowUse
 from gradwire.analysis.bounds import bounds, slowest_bps
-from gradwire.analysis.congestion.windows import WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.packets.reading import Capture
-from gradwire.analysis.verdict.beside_check import OF_ALL_CAPTURED, Beside, beside_check
+from gradwire.analysis.packets.capture_files import Capture
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
-from gradwire.analysis.verdict.congestion_check import congestion_checks
-from gradwire.analysis.verdict.division_check import Divided, division_check
-from gradwire.analysis.verdict.fault_check import fault_check
+from gradwire.analysis.verdict.condition_checks import (
+    OF_ALL_CAPTURED,
+    STEADY_MEANING,
+    Beside,
+    Divided,
+    beside_check,
+    division_check,
+    fault_check,
+    steady_check,
+)
+from gradwire.analysis.verdict.congestion_checks import (
+    congestion_checks,
+    drops_check,
+    rate_probe_check,
+    retransmits_check,
+    window_check,
+)
 from gradwire.analysis.verdict.line_checks import line_checks
-from gradwire.analysis.verdict.loss_checks import drops_check, rate_probe_check, retransmits_check
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
-from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
-from gradwire.analysis.verdict.steady_check import steady_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.analysis.verdict.window_check import window_check
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
@@ -44,22 +55,23 @@ OF_LOSSLESS = ("drops", "TCP retransmits", "upcalls", "port counters", "bytes by
 OF_RULES = ("table misses",)
 """Checks that only hold while switches keep their rules."""
 LATENESS_SHARE = 0.01
-"""The difference that `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so the latest timer makes an
-iteration longer by about as much at most. Of 4,200 points, 25 exceeded a tenth of the limit."""
+"""The difference that `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so the latest
+timer makes an iteration longer by about as much at most. Of 4,200 points, 25 exceeded a tenth of the limit."""
 LATENESS_FLOOR_NS = 50_000
 """Duration of a GSO burst at 10 Gbit/s; only a greater lateness could change which message goes first."""
 BOUND_SLACK = 0.999
-"""Tolerates a mean that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest one equalled its bound to six
-digits."""
+"""Tolerates a mean that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest one equalled
+its bound to six digits."""
 CPU_SATURATION_LIMIT = 0.9
-"""Accepts a busiest thread that slept for a tenth of the replay. As a mean it hides short overloads, which the agents' lateness shows."""
+"""Accepts a busiest thread that slept for a tenth of the replay. As a mean it hides short overloads, which the agents'
+lateness shows."""
 CPU_WAIT_LIMIT = 0.1
-"""Of the replay, for all threads of a run together: if each wait held all workers up, an iteration took so much longer. Next to 14 busy
-processes runs waited for 0.03 to 0.05."""
+"""Of the replay, for all threads of a run together: if each wait held all workers up, an iteration took so much
+longer. Next to 14 busy processes runs waited for 0.03 to 0.05."""
 WALL_TOLERANCE = 0.05
-"""How far an iteration on the wall clock may be from one on the ideal network. What is not divided there (headers, frames, what an agent
-and a core take for a message) weighs more the larger the scale is: VGG-19 on eight workers came out at 1.08 to 1.44 of its time at scales
-from 1,100 to 2,000, with nothing else to be seen."""
+"""How far an iteration on the wall clock may be from one on the ideal network. What is not divided there (headers,
+frames, what an agent and a core take for a message) weighs more the larger the scale is: VGG-19 on eight workers came
+out at 1.08 to 1.44 of its time at scales from 1,100 to 2,000, with nothing else to be seen."""
 UPCALLS_PER_FLOW = 2
 """The first packet of a flow causes an upcall; a second one may follow before the answer is installed."""
 
@@ -72,7 +84,8 @@ class Verdict:
     valid: bool
     #: Every check that was made.
     checks: tuple[Check, ...]
-    #: "valid", or "invalid: " and the failed checks; "failed: " and its programs where these failed, whose run has no other result.
+    #: "valid", or "invalid: " and the failed checks; "failed: " and its programs where these failed, whose run has no
+    #: other result.
     summary: str
 
 
@@ -95,13 +108,14 @@ def judge(
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
-    `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
-    left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
-    `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together. `beside` is about programs
-    that ran at the same time: what they send is in no plan, and no ideal network has it. `faults` are the scenario's: where packets get
-    lost, nothing is known of how many there are, and with any fault iterations are not alike. `congestion` is the congestion control that
-    was asked for, "" for the kernel's default. `windows` are what those of connections did, where links have a delay, and
-    `buffer_asked` tells that the scenario chose the buffers of sockets. `divided` is what bytes and rates were divided by, if they were.
+    `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its
+    part of one check is left out. `departs` tells that a SEND ended when its last byte had left the host; without it,
+    that is not checked. `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only
+    looked at together. `beside` is about programs that ran at the same time: what they send is in no plan, and no
+    ideal network has it. `faults` are the scenario's: where packets get lost, nothing is known of how many there are,
+    and with any fault iterations are not alike. `congestion` is the congestion control that was asked for, "" for the
+    kernel's default. `windows` are what those of connections did, where links have a delay, and `buffer_asked` tells
+    that the scenario chose the buffers of sockets. `divided` is what bytes and rates were divided by, if they were.
     """
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty
@@ -129,7 +143,8 @@ def judge(
 
 
 def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The checks that compare what ports and switches counted with the plan, which only hold if nothing else was sent."""
+    """The checks that compare what ports and switches counted with the plan, which only hold if nothing else was
+    sent."""
     return [
         _upcalls(plan, fabric, record),
         port_bytes_check(plan, fabric, record),
@@ -157,7 +172,8 @@ def _of_captures(
     complete: bool,
     as_planned: bool,
 ) -> list[Check]:
-    """The checks of captured packets; beside programs, and where faults lose packets, without those that compare all bytes."""
+    """The checks of captured packets; beside programs, and where faults lose packets, without those that compare all
+    bytes."""
     made = capture_checks(plan, fabric, log, record, captures, complete)
     return made if as_planned else [check for check in made if check.name not in OF_ALL_CAPTURED]
 
@@ -192,8 +208,9 @@ def _completeness(plan: Plan, log: OpLog, iterations: int) -> Check:
 def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """Each datapath flow causes one upcall to the switch process, and maybe a second one before the answer arrives.
 
-    There can be one flow per ordered pair of hosts, band and switch on the path, and one per multicast group and switch. If hosts have
-    several ranks, more connections than that can open at once, and each may cause upcalls in both of its directions.
+    There can be one flow per ordered pair of hosts, band and switch on the path, and one per multicast group and
+    switch. If hosts have several ranks, more connections than that can open at once, and each may cause upcalls in
+    both of its directions.
     """
     switches_on_path = 1 + 2 * len(fabric.tree.tiers)
     groups = max(0, len(plan.group_start) - 1)
@@ -250,7 +267,8 @@ def _by_op(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, departs:
 
 
 def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
-    """Agents acted on timers in time: on all of them in virtual time, on 99 % on a wall clock because of the OS's noise."""
+    """Agents acted on timers in time: on all of them in virtual time, on 99 % on a wall clock because of the OS's
+    noise."""
     virtual = record.clock == VIRTUAL_CLOCK
     worst = max((a.lateness_ns_max if virtual else a.lateness_ns_p99 for a in record.agents), default=0)
     limit = max(LATENESS_SHARE * mean_s * 1e9, LATENESS_FLOOR_NS)
@@ -259,7 +277,8 @@ def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
 
 
 def _lower_bound(plan: Plan, fabric: Fabric, mean_s: float, exact_timers: bool, meaning: str) -> Check:
-    """The mean of the measured iterations is not shorter than computation, bytes and dependencies allow, up to the grain of the ports."""
+    """The mean of the measured iterations is not shorter than computation, bytes and dependencies allow, up to the
+    grain of the ports."""
     lower = bounds(plan, fabric, fabric.grain_s(exact_timers=exact_timers, rate_bps=slowest_bps(fabric)))
     limit_s = lower.lower_bound_s * BOUND_SLACK
     return Check(
@@ -283,14 +302,16 @@ def _cpu_saturation(record: PointRecord) -> Check:
 
 
 def _ideal_network(mean_s: float, ideal: FluidTimes) -> Check:
-    """The second engine agrees; checked only on a wall clock, where nothing else would tell a network that is divided too far."""
+    """The second engine agrees; checked only on a wall clock, where nothing else would tell a network that is divided
+    too far."""
     ratio = mean_s / ideal.iteration_s
     return Check(
         "ideal network",
         f"{ratio:.3f} of its time",
         f"1 within {WALL_TOLERANCE:.0%}",
         abs(ratio - 1) <= WALL_TOLERANCE,
-        "Divided by this scale, or on this machine, the network is another one: use --clock virtual, or a machine that carries more.",
+        "Divided by this scale, or on this machine, the network is another one: use --clock virtual, or a machine "
+        "that carries more.",
     )
 
 

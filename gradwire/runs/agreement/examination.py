@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, first_cause
-from gradwire.analysis.agreement.copies import copies_apart_s
-from gradwire.analysis.agreement.held import held
+from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, explained, first_cause, unexplained
+from gradwire.analysis.agreement.held_bytes import copies_apart_s, held
+from gradwire.analysis.agreement.short_windows import all_along, short_windows
 from gradwire.analysis.agreement.trials import Seen, trials
-from gradwire.analysis.agreement.wording import explained, unexplained
-from gradwire.analysis.congestion.windows import all_along, short_windows
 from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.path.critical_path import critical_path
-from gradwire.analysis.path.walk import Kind
+from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.walk import Kind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric

@@ -19,7 +19,7 @@ import numpy as np
 from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.fluid.estimate import Buffered, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf, paths_of
-from gradwire.analysis.verdict.division_check import Divided
+from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
 from gradwire.datatypes.plan import CONTROL_CLASS, Plan
 from gradwire.runs.compiling.fidelity import Division, header_share, kept_division

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gradwire.analysis.printed.comparison import check_cells
+from gradwire.analysis.printed import check_cells
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked

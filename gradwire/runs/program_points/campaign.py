@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from gradwire.analysis.programs.results import ProgramResult
+from gradwire.analysis.program_results import ProgramResult
 from gradwire.files import refuse_full_disk, replacing
 from gradwire.programs.execution import SUMMARY_FILE, Request, execute
 from gradwire.runs.executing.local import LocalPool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradwire.analysis.programs.results import FAILED, FigureRow, ProgramResult
+from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.faults import InputFault

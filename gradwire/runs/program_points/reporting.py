@@ -8,8 +8,8 @@ from pathlib import Path
 import tomli_w
 from rich.console import RenderableType
 
-from gradwire.analysis.programs.report import ProgramBackground, write_program_report
-from gradwire.analysis.programs.results import ProgramResult
+from gradwire.analysis.program_results import ProgramResult
+from gradwire.analysis.report.program_report import ProgramBackground, write_program_report
 from gradwire.runs.program_points.judged import judge_programs
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.provenance import facts, provenance

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.report.charts import svg_text
 from gradwire.analysis.report.tables import TextTable
-from gradwire.analysis.utilisation.chart import utilisation_chart
-from gradwire.analysis.utilisation.line_use import BIN_S
-from gradwire.analysis.utilisation.report import PortUse as CapturedUse
-from gradwire.analysis.utilisation.report import port_use, save_use, use_table
+from gradwire.analysis.report.utilisation import PortUse as CapturedUse
+from gradwire.analysis.report.utilisation import port_use, save_use, use_table, utilisation_chart
+from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.named_run import slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun

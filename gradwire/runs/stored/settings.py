@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gradwire.analysis.quantities import plain, quantity
-from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
+from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from gradwire.analysis.congestion.windows import ShortWindow, short_windows
-from gradwire.analysis.packets.captures import read_captures
-from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.agreement.short_windows import ShortWindow, short_windows
+from gradwire.analysis.packets.capture_files import Capture
+from gradwire.analysis.packets.captures import CACHED_CAPTURES, read_captures
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
@@ -35,6 +35,7 @@ from gradwire.runs.stored.soundness.records import (
 from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.loading import Point
+from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.fields import LONGEST_S
 
 COMPLETION_FILE = "completed.json"
@@ -209,7 +210,7 @@ class StoredRun:
     def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
         """The captured packets, in the record's order."""
         with reading(self.folder / "capture"):
-            return read_captures(self.folder, fabric, record)
+            return read_captures(self.folder, fabric, record, cache_folder() / CACHED_CAPTURES)
 
     def _completed(self) -> Completion:
         completion = self.completion()

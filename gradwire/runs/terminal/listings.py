@@ -8,10 +8,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.analysis.congestion.told import congestion_lines
-from gradwire.analysis.path.critical_path import critical_path
-from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.analysis.congestion import congestion_lines
 from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.runs.calibrate import Calibration
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.stored.files import fitting

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.analysis.point_frames import read_texts
 from gradwire.faults import InternalFault
 from gradwire.vm.session import last_cpu, session
 from tests.end_to_end.programs import attacks

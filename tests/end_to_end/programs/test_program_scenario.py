@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.analysis.point_frames import read_texts
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, INTERRUPTIBLE, WALL_LIMIT_S, left_behind
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

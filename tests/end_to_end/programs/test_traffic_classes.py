@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.analysis.point_frames import read_texts
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S
 
 pytestmark = [

@@ -12,7 +12,6 @@ import pytest
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.scheduling import Schedules, r_squared, schedules
 from gradwire.analysis.verdict.verdict import BOUND_SLACK
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import OpKind, Plan
@@ -26,6 +25,7 @@ from gradwire.workloads.models.compute_times import ComputeTime, compute_time
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from gradwire.workloads.strategies.tictac import Order, transfer_orders
+from reproduction.tictac.efficiency import Schedules, r_squared, schedules
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

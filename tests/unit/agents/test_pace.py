@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradwire.agents.pace import Pace
-from gradwire.analysis.faults.slow_workers import Slow, slowed_end_ns
+from gradwire.analysis.logged import Slow, slowed_end_ns
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 

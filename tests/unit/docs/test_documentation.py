@@ -58,15 +58,13 @@ FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png
 QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
 QUOTED_FROM = (
     "gradwire.analysis.verdict.verdict",
-    "gradwire.analysis.verdict.loss_checks",
+    "gradwire.analysis.verdict.congestion_checks",
     "gradwire.analysis.verdict.byte_checks",
     "gradwire.analysis.verdict.line_checks",
-    "gradwire.analysis.verdict.division_check",
-    "gradwire.analysis.verdict.steady_check",
-    "gradwire.analysis.printed.tolerances",
+    "gradwire.analysis.verdict.condition_checks",
+    "gradwire.analysis.printed",
     "gradwire.analysis.verdict.packet_checks",
-    "gradwire.analysis.verdict.window_check",
-    "gradwire.analysis.congestion.windows",
+    "gradwire.analysis.agreement.short_windows",
 )
 REPLAYED = """
 title = "a recorded step"

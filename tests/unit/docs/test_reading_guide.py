@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from gradwire.analysis.path.critical_path import PARTS
-from gradwire.analysis.path.tables import MEANING
-from gradwire.analysis.path.walk import Kind
-from gradwire.analysis.utilisation.report import HEADERS
+from gradwire.analysis.report.utilisation import HEADERS
+from gradwire.analysis.timeline.critical_path import PARTS
+from gradwire.analysis.timeline.path_tables import MEANING
+from gradwire.analysis.timeline.walk import Kind
 from tests.shared.snippets import ROOT
 
 GUIDE = (ROOT / "docs" / "reading-a-run.md").read_text()

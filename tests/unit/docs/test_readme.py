@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.analysis.printed.tolerances import EFFICIENCY_POINTS, NUMBER_SHARE
+from gradwire.analysis.printed import EFFICIENCY_POINTS, NUMBER_SHARE
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import compile_point

@@ -10,12 +10,11 @@ from functools import cache
 import pytest
 
 from gradwire.analysis.report.tables import escaped
-from reproduction.pages.facts import Facts, read_facts
-from reproduction.pages.files import OVERVIEW, PAPERS_FOLDER
-from reproduction.pages.overview import Record, overview_page
+from reproduction.pages.files import OVERVIEW, PAPERS_FOLDER, Record, overview_page
 from reproduction.pages.paper import name_of
+from reproduction.pages.reproduced import Facts, read_facts
 from reproduction.pages.rows import ClaimRow, read_rows
-from reproduction.pages.values import MOST_LETTERS
+from reproduction.pages.tables import MOST_LETTERS
 from reproduction.scoring.reference import PAPERS, Paper, load_papers
 from tests.shared.snippets import ROOT
 

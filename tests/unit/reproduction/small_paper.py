@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reproduction.pages.facts import Facts
-from reproduction.pages.reproduced import Reproduced, reproduced
+from reproduction.pages.reproduced import Facts, Reproduced, reproduced
 from reproduction.scoring.evidence import Points
 from reproduction.scoring.explanations import Explain, Explanation
 from reproduction.scoring.reference import Claim, Paper

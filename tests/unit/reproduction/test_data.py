@@ -10,9 +10,8 @@ from gradwire.analysis.parameters import fits
 from gradwire.runs.planned import virtual_clock
 from gradwire.scenario.loading import load_scenario
 from reproduction.gathering import SCENARIOS, Reproduction
-from reproduction.scoring.evidence import measure_of, measured_claims
+from reproduction.scoring.evidence import can_look_up, measure_of, measured_claims
 from reproduction.scoring.explanations import explained_claims
-from reproduction.scoring.lookup import can_look_up
 from reproduction.scoring.reference import Claim, Kind, ScenarioReference, load_papers
 from reproduction.scoring.score import load_bindings
 

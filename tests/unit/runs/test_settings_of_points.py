@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
+from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.runs.stored.settings import settings_of
 from gradwire.scenario.loading import Point
 from gradwire.scenario.schema import PointSection, StrategySection

@@ -24,7 +24,7 @@ from gradwire.agents.capture.recorder import (
     PortFile,
     ring_shape,
 )
-from gradwire.analysis.packets.reading import read_capture
+from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.datatypes.wire.trail import APPLICATION
 from gradwire.faults import MachineFault
 from tests.shared.captured_streams import HEADER_BYTES, US, WORKERS, Line, header, packet

@@ -6,8 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from gradwire.analysis.agreement.causes import MARGIN, Cause, Deviation, Trial, first_cause
-from gradwire.analysis.agreement.wording import SUBJECTS, explained, unexplained
+from gradwire.analysis.agreement.causes import (
+    MARGIN,
+    SUBJECTS,
+    Cause,
+    Deviation,
+    Trial,
+    explained,
+    first_cause,
+    unexplained,
+)
 
 FAR = Deviation(measured_s=1.2, ideal_s=1.0)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.analysis.agreement.copies import copies_apart_s
+from gradwire.analysis.agreement.held_bytes import copies_apart_s
 from gradwire.analysis.logged import LoggedOps
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog

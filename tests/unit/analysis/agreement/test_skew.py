@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.agreement.skew import AMPLIFIES, Amplification, amplification
+from gradwire.analysis.agreement.trials import AMPLIFIES, Amplification, amplification
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.shared.small_allreduces import one_tensor, plan_of

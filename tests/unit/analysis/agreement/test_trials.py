@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_cause
-from gradwire.analysis.agreement.held import Held
+from gradwire.analysis.agreement.held_bytes import Held
 from gradwire.analysis.agreement.trials import Seen, trials
-from gradwire.analysis.fluid.estimate import Buffered, Jitter
+from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.workloads.job import Costs
@@ -81,6 +82,31 @@ def test_workers_who_began_apart_stay_so_where_the_network_holds_what_it_held() 
     assert ideal.with_effect_s == pytest.approx(run.time_s()), "an ideal network brings them back in step"
     assert holding.with_effect_s > 1.05 * run.time_s()
     assert "up to 3 ms apart, and do not get back in step where queues go on with up to 500 kB" in holding.effect
+
+
+def test_no_estimate_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ideal_run(halving_doubling(8), iterations=8)
+    asked = []
+
+    def counted(*arguments: Any, **effects: Any) -> FluidTimes:
+        asked.append(repr(sorted(effects.items())))
+        return estimate(*arguments, **effects)
+
+    seen = Seen(
+        iterations_s=(run.time_s(),) * 8,
+        held=Held(typical_bytes=100_000, most_bytes=500_000),
+        copies_apart_s=1e-6,
+        grain_bytes=QUANTUM_BYTES,
+        forgiven_bytes=0,
+        turn_bytes=QUANTUM_BYTES,
+        apart_s=(0.0,) * 7 + (3e-3,),
+    )
+    held_s = run.of(Buffered(500_000)).time_s(jitter=Jitter(TURN_S, 7), whole_bytes=QUANTUM_BYTES)
+    deviation = Deviation(held_s, run.time_s())
+    monkeypatch.setattr("gradwire.analysis.fluid.ideal.estimate", counted)
+    causes = {trial.cause for trial in trials(run, deviation, seen)}
+    assert {Cause.SWITCHES, Cause.SKEW, Cause.BURSTS} <= causes
+    assert sorted(asked) == sorted(set(asked))
 
 
 def latent(latency_s: float) -> IdealRun:

@@ -14,8 +14,8 @@ from scapy.utils import PcapWriter
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.packet_ring import Packet
 from gradwire.agents.capture.recorder import PortFile
+from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.analysis.packets.dissector import DISSECTOR
-from gradwire.analysis.packets.reading import read_capture
 from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, REPORT_PORT, Status
 from gradwire.datatypes.wire.framing import Header
 from tests.shared.captured_streams import FRAMING, HEADER_BYTES, Line, header, hello, message, packet

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.points import PointResult
-from gradwire.analysis.printed.comparison import compare
+from gradwire.analysis.printed import compare
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.ranking import rank, ranking_table

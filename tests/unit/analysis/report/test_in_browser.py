@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.pages import BY_SCENARIO, Setting
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import Background, PointDetails, report
-from gradwire.analysis.report.settings import BY_SCENARIO, Setting
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (

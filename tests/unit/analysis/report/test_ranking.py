@@ -11,8 +11,8 @@ from matplotlib.patches import Rectangle
 
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.charts import save_chart
+from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, rank, ranking_table, reasons
-from gradwire.analysis.report.ranking_chart import ranking_chart
 
 FAMILIES = {"vanilla": "parameter server", "p3": "parameter server", "ring": "allreduce", "csc": "allreduce"}
 COMPUTE_S, BOUND_S = 0.8, 0.9

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.printed.comparison import Comparison
-from gradwire.analysis.report.remarks import MOST_NAMED, remarks
+from gradwire.analysis.printed import Comparison
+from gradwire.analysis.report.conclusion import MOST_POINTS_NAMED, remarks
 from gradwire.analysis.report.report import TERMINAL_COLUMNS, PointDetails, report
 from gradwire.analysis.report.tables import points_table, rich_table, width_columns
 from tests.shared.stored_points import result
@@ -68,7 +68,7 @@ def test_a_run_with_nothing_to_say_says_nothing() -> None:
 
 
 def test_each_cause_is_told_once_and_warnings_come_first() -> None:
-    causes = [Cause.SKEW, Cause.SWITCHES, Cause.NONE, Cause.UNEXPLAINED, *[Cause.SKEW] * (MOST_NAMED + 2)]
+    causes = [Cause.SKEW, Cause.SWITCHES, Cause.NONE, Cause.UNEXPLAINED, *[Cause.SKEW] * (MOST_POINTS_NAMED + 2)]
     rows = [point(0.5 + 0.1 * number, cause) for number, cause in enumerate(causes)]
     labels = [f"point {number}" for number in range(len(rows))]
     found = remarks(labels, rows, agreed(rows))

@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
+from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval
-from gradwire.analysis.printed.cells import PrintedCell
-from gradwire.analysis.printed.comparison import Comparison, Status, check_cells, compare
+from gradwire.analysis.printed import Comparison, Status, check_cells, compare
 from gradwire.analysis.report.charts import PALETTE, Labels, chart, svg_text
+from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.report.report import Background, PointDetails, report
-from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.report.tables import Constant, points_table
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwire.analysis.quantities import quantity
-from gradwire.analysis.report.settings import (
+from gradwire.analysis.report.pages import (
     BY_DEFAULT,
     BY_SCENARIO,
     Setting,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.analysis.verdict.congestion_check import congestion_checks
+from gradwire.analysis.verdict.congestion_checks import congestion_checks
 from gradwire.analysis.verdict.verdict import Verdict, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Role

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.analysis.congestion.windows import ShortWindow, WindowUse
+from gradwire.analysis.agreement.short_windows import ShortWindow, WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.packets.reading import Capture, Packets
-from gradwire.analysis.verdict.beside_check import Beside
-from gradwire.analysis.verdict.division_check import Divided
+from gradwire.analysis.packets.capture_files import Capture, Packets
+from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.fabric import Fabric

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.analysis.packets.places import Place, place_of
-from gradwire.analysis.packets.reading import Capture, Messages, Packets, read_capture
-from gradwire.analysis.utilisation.report import port_use, save_use, use_table
-from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.packets.capture_files import Capture, Messages, Packets, read_capture
+from gradwire.analysis.packets.captures import Place, place_of
+from gradwire.analysis.report.utilisation import port_use, save_use, use_table
+from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.packet_checks import capture_checks, expected_messages
 from gradwire.analysis.verdict.verdict import judge
 from gradwire.datatypes.fabric import Fabric, Topology

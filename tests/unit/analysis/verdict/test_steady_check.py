@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.verdict.steady_check import drift, steady_check
+from gradwire.analysis.verdict.condition_checks import drift, steady_check
 
 P3_LIKE = FluidTimes(np.array([0.067, 0.041, 0.049, 0.045, 0.047, 0.047]), 0.047, 1)
 

@@ -12,14 +12,14 @@ import pytest
 
 from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.frames.points import write_points_csv
+from gradwire.analysis.point_frames import write_points_csv
 from gradwire.analysis.points import (
     PointResult,
     failed_point,
     point_result,
     pool_seeds,
 )
-from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.datatypes.fabric import Fabric, Topology

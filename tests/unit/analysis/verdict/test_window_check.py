@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.analysis.congestion.windows import WindowUse, all_along, kept_bytes, short_windows, window_use
+from gradwire.analysis.agreement.short_windows import WindowUse, all_along, kept_bytes, short_windows, window_use
 from gradwire.analysis.fluid.estimate import Departure
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.verdict.congestion_checks import window_check
 from gradwire.analysis.verdict.verdict import judge
-from gradwire.analysis.verdict.window_check import window_check
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import FaultRecord, PlannedFault, PointRecord, WindowState
 from tests.unit.analysis.verdict.sound_run import ITERATIONS, WARMUP, pushes, sound_log, sound_record

@@ -6,11 +6,19 @@ import math
 
 import pytest
 
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.faults import InternalFault
-from reproduction.scoring.evidence import Measured, NoEvidence, Points, measured_claims, measures, ranked
+from reproduction.scoring.evidence import (
+    Measured,
+    NoEvidence,
+    Points,
+    can_look_up,
+    look_up,
+    measured_claims,
+    measures,
+    ranked,
+)
 from reproduction.scoring.explanations import Explanation, explained_claims, explains
-from reproduction.scoring.lookup import can_look_up, look_up
 from reproduction.scoring.reference import Claim, Kind
 from tests.shared.stored_points import stored
 

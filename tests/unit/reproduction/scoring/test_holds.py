@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.faults import InternalFault
 from reproduction.scoring.evidence import Measured, ranked
 from reproduction.scoring.holds import holds, rank_holds, tolerance_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.printed.cells import cells_of_claims
+from gradwire.analysis.cells import cells_of_claims
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import chosen, load_paper, load_papers
 
@@ -75,7 +75,9 @@ def test_a_claim_takes_the_value_that_gradwire_shows(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="claim yolo-vanilla: printed is that of the shipped value; leave it out"):
         load_paper("geryon", tmp_path)
     path.write_text(SHIPPED.replace("yolo-vanilla", "yolo"))
-    with pytest.raises(InputFault, match="claim yolo: shipped = true, but gradwire/analysis/printed has no such value"):
+    with pytest.raises(
+        InputFault, match="claim yolo: shipped = true, but gradwire/analysis/printed_values has no such value"
+    ):
         load_paper("geryon", tmp_path)
 
 

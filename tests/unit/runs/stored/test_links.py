@@ -294,6 +294,6 @@ def test_a_record_names_captures_of_its_own_folder_alone(say: Say, name: str, tm
     try:
         record = type("Record", (), {"captures": [type("About", (), {"file": name})()], "capture_start_ns": 0})()
         with pytest.raises(InputFault, match="not a name of a file"):
-            read_captures(tmp_path / "gift" / "points", None, record)  # type: ignore[arg-type]
+            read_captures(tmp_path / "gift" / "points", None, record, tmp_path)  # type: ignore[arg-type]
     finally:
         Path("victim/x.pcap").unlink()

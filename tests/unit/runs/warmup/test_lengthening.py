@@ -14,7 +14,7 @@ from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.steady_check import steady_check
+from gradwire.analysis.verdict.condition_checks import steady_check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan

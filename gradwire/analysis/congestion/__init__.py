@@ -1,1 +1,0 @@
-"""What finite buffers, marks and congestion control did in a run."""

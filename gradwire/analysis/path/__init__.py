@@ -1,1 +1,0 @@
-"""The critical path of an iteration, and what each piece of it waited for."""

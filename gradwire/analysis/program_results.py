@@ -1,0 +1,270 @@
+"""Figures from what programs write, what the points of a scenario of programs came to, and its tables.
+
+One table has a row per point, the other a row per row of figures. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from gradwire.analysis.parameters import parameter_number
+from gradwire.analysis.point_frames import parameters_frame
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.faults import InputFault
+
+Value = float | int | str | bool
+Row = dict[str, Value]
+LONGEST_SHOWN = 60
+"""Characters of a wrong line that are shown."""
+FAILED = "failed"
+"""The state of a point one of whose programs failed."""
+PROGRAM, HOST, VERDICT = "program", "host", "verdict"
+OWN_COLUMNS = (PROGRAM, HOST, VERDICT)
+"""Columns that say where a row of figures comes from, and whether it is a result."""
+
+
+def read_lines(text: str) -> list[Row]:
+    """Rows from lines of JSON, each an object whose values are numbers, texts or truth values. Blank lines are
+    skipped.
+
+    Raises InputFault, with the line's number, for a line that is none; as whoever wrote a last line may have been
+    ended in the middle of it, that one too.
+    """
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            rows.append(_row_of(line, number))
+    return rows
+
+
+def _row_of(line: str, number: int) -> Row:
+    example = 'such as {"size_bytes": 64, "time_s": 0.012}'
+    try:
+        row = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputFault(f"line {number}: no JSON object, {example}: {_cut(line)}") from error
+    wrong = [name for name, value in row.items() if not isinstance(value, Value)]
+    if wrong:
+        raise InputFault(f"line {number}: {wrong[0]}: must be a number, a text or a truth value, {example}")
+    return row
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}..."
+
+
+class _IperfSum(msgspec.Struct):
+    """A sum over all streams of a test; what a test does not have is left out."""
+
+    seconds: float
+    bytes: int
+    bits_per_second: float
+    retransmits: int | None = None
+    lost_percent: float | None = None
+    jitter_ms: float | None = None
+
+
+class _IperfEnd(msgspec.Struct):
+    sum_sent: _IperfSum | None = None
+    sum_received: _IperfSum | None = None
+    sum_received_bidir_reverse: _IperfSum | None = None
+
+
+class _IperfReport(msgspec.Struct):
+    """What of the report of iperf3 --json is read (docs: `man iperf3`, src/iperf_api.c)."""
+
+    end: _IperfEnd = msgspec.field(default_factory=_IperfEnd)
+    error: str = ""
+
+
+def read_iperf3(text: str) -> list[Row]:
+    """A row per direction from the report of `iperf3 --json`: goodput_bps and bytes at the receiver, duration_s,
+    retransmits at the sender.
+
+    Of a test over UDP, lost_percent and jitter_ms too. Raises InputFault for another text, and with the reason for a
+    test that failed.
+    """
+    try:
+        report = msgspec.json.decode(text, type=_IperfReport)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputFault(f"no report of `iperf3 --json`: {error}") from error
+    if report.error:
+        raise InputFault(f"iperf3 failed: {report.error}")
+    end = report.end
+    directions = [("forward", end.sum_received), ("reverse", end.sum_received_bidir_reverse)]
+    rows = [_iperf_row(direction, received, end.sum_sent) for direction, received in directions if received is not None]
+    if not rows:
+        raise InputFault("a report of `iperf3 --json` without what was received")
+    return rows
+
+
+def _iperf_row(direction: str, received: _IperfSum, sent: _IperfSum | None) -> Row:
+    row: Row = {
+        "direction": direction,
+        "goodput_bps": received.bits_per_second,
+        "received_bytes": received.bytes,
+        "duration_s": received.seconds,
+    }
+    if direction == "forward" and sent is not None and sent.retransmits is not None:
+        row["retransmits"] = sent.retransmits
+    if received.lost_percent is not None:
+        row["lost_percent"] = received.lost_percent
+    if received.jitter_ms is not None:
+        row["jitter_ms"] = received.jitter_ms
+    return row
+
+
+def read_osu(text: str) -> list[Row]:
+    """A row per line of numbers that an OSU micro-benchmark prints, named after the columns of the comment above:
+    size_bytes, latency_us.
+
+    Raises InputFault for lines without a comment that names their columns, and for an output without any.
+    """
+    names: list[str] = []
+    rows: list[Row] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("# Size"):
+            names = [_column(part) for part in re.split(r"\s{2,}|\t", line.removeprefix("#").strip())]
+            continue
+        values = line.split()
+        if not values or line.startswith("#") or not re.fullmatch(r"[0-9.]+", values[0]):
+            continue
+        if len(values) != len(names):
+            raise InputFault(f"line {number}: {len(values)} numbers below {len(names)} columns: {_cut(line)}")
+        try:
+            rows.append({name: _number(value) for name, value in zip(names, values, strict=True)})
+        except ValueError as error:
+            raise InputFault(f"line {number}: not all numbers: {_cut(line)}") from error
+    if not rows:
+        raise InputFault("no table of an OSU micro-benchmark, which begins with `# Size`")
+    return rows
+
+
+def _column(header: str) -> str:
+    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg Latency(us)", "bandwidth_mb_per_s" for
+    "Bandwidth (MB/s)"."""
+    name = re.sub(r"[^a-z0-9]+", "_", header.lower().replace("/", " per ")).strip("_")
+    return "size_bytes" if name == "size" else name
+
+
+def _number(text: str) -> Value:
+    return int(text) if text.isdigit() else float(text)
+
+
+READERS: Mapping[str, Callable[[str], list[Row]]] = {"lines": read_lines, "iperf3": read_iperf3, "osu": read_osu}
+"""By what a scenario calls them (scenario/program_scenarios.py)."""
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """A row of figures, and where it comes from."""
+
+    program: str
+    host: str
+    figures: Row
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """The results of one point. The figures of an invalid point are kept but are not results."""
+
+    #: Every swept parameter and its value, as text.
+    parameters: dict[str, str]
+    #: Virtual time from the start of the first program to the end of the last; None if the run did not come to its
+    #: end.
+    duration_s: float | None
+    figures: tuple[FigureRow, ...]
+    #: Of the kernel, the most that it used; 0 if the run did not come to its end.
+    memory_bytes: int
+    wall_s: float
+    verdict: Verdict
+
+    @property
+    def valid(self) -> bool:
+        """Whether the figures are results."""
+        return self.verdict.valid
+
+    @property
+    def state(self) -> str:
+        """The word that the verdict begins with: "valid", "failed" if a program failed by itself, and otherwise
+        "invalid"."""
+        return self.verdict.summary.partition(":")[0]
+
+
+def varied(results: Sequence[ProgramResult]) -> list[str]:
+    """The parameters that not all points share."""
+    keys = dict.fromkeys(key for result in results for key in result.parameters)
+    return [key for key in keys if len({result.parameters.get(key, "") for result in results}) > 1]
+
+
+def points_frame(results: Sequence[ProgramResult]) -> pd.DataFrame:
+    """points.csv: the parameters of each point as text, its duration, memory and wall time, and its verdict."""
+    keys = list(dict.fromkeys(key for result in results for key in result.parameters))
+    columns: dict[str, list[object]] = {key: [result.parameters.get(key, "") for result in results] for key in keys}
+    columns |= {
+        "virtual_s": [result.duration_s for result in results],
+        "wall_s": [result.wall_s for result in results],
+        "memory_bytes": [result.memory_bytes for result in results],
+        "verdict": [result.verdict.summary for result in results],
+    }
+    return pd.DataFrame(columns)
+
+
+def figures_frame(results: Sequence[ProgramResult], *, valid_only: bool = False) -> pd.DataFrame:
+    """figures.csv of points of programs, as `frame_of_figures` makes it."""
+    kept = [result for result in results if result.valid or not valid_only]
+    return frame_of_figures([(result.parameters, result.figures, result.verdict.summary) for result in kept])
+
+
+def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow], str]]) -> pd.DataFrame:
+    """A row per row of figures, with the point's parameters, program and host before it, and the point's verdict
+    behind it.
+
+    points: of each, the parameters, the rows, and the verdict in words.
+
+    Parameters have their types, so that numbers are numbers. A figure with the name of a parameter, or of where it
+    comes from, has its program's name before its own.
+    """
+    rows = [(parameters, row, verdict) for parameters, figures, verdict in points for row in figures]
+    keys = list(dict.fromkeys(key for parameters, _, _ in points for key in parameters))
+    frame = parameters_frame([parameters for parameters, _, _ in rows], keys)
+    frame[PROGRAM] = [row.program for _, row, _ in rows]
+    frame[HOST] = [row.host for _, row, _ in rows]
+    taken = {*map(str, frame.columns), VERDICT}
+    named = [_renamed(row, taken) for _, row, _ in rows]
+    for name in dict.fromkeys(name for figures in named for name in figures):
+        frame[name] = pd.Series([figures.get(name) for figures in named], index=frame.index)
+    frame[VERDICT] = [verdict for _, _, verdict in rows]
+    return frame.infer_objects()
+
+
+def _renamed(row: FigureRow, taken: set[str]) -> Row:
+    return {f"{row.program}.{name}" if name in taken else name: value for name, value in row.figures.items()}
+
+
+def figure_names(frame: pd.DataFrame, parameters: Sequence[str]) -> list[str]:
+    """The figures of a frame that are numbers, in the order in which they were first reported."""
+    others = {*parameters, *OWN_COLUMNS, *(f"{key}_bps" for key in parameters)}
+    return [
+        str(name)
+        for name in frame.columns
+        if name not in others
+        and pd.api.types.is_numeric_dtype(frame[name])
+        and not pd.api.types.is_bool_dtype(frame[name])
+    ]
+
+
+def is_number(texts: Sequence[str]) -> bool:
+    """Whether all values of a parameter are numbers or rates."""
+    return all(parameter_number(text) is not None for text in texts)
+
+
+def words(parameters: Mapping[str, str], keys: Sequence[str]) -> str:
+    """A point by these of its parameters."""
+    return ", ".join(f"{key} = {parameters[key]}" for key in keys if parameters.get(key))

@@ -1,0 +1,188 @@
+"""Checks of the conditions of a run: its faults, the programs in its network, divided bytes and rates, and a steady
+state.
+
+Faults must have happened when they should have, and have been undone. Division, for the virtual clock or for
+run.fidelity, must leave an iteration what it is. The measured iterations must be like those that would follow for
+ever.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special  # not scipy.stats: its import would delay every command by half a second or more
+
+from gradwire.analysis.fluid.estimate import FluidTimes
+from gradwire.analysis.fluid.steady import Window, window_bias
+from gradwire.analysis.iterations import Float64
+from gradwire.analysis.verdict.checks import Check
+from gradwire.datatypes.records import FaultRecord, PlannedFault
+
+TOLERANCE_NS = 1_000_000
+"""How late a fault may begin or end. benchmarks/faults.py saw 0.07 ms for links and for tenants, and 0.09 ms where tc
+changes queues in the namespaces of a host and of the switch. Faults at the same moment are carried out one after the
+other: this allows a dozen."""
+RESTART_TOLERANCE_NS = 10_000_000
+"""The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch
+with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred
+links."""
+FAULTS_MEANING = "Another fault happened than the scenario asks for, or at another time."
+PROGRAMS_MEANING = (
+    "A program failed or could not be read, so the strategy ran beside something else than the scenario says."
+)
+NO_PLAN = "port counters, bytes by class, bytes by uplink, upcalls: no plan for what programs send"
+OF_ALL_CAPTURED = ("captured bytes", "captured payload")
+"""Checks of captures that only hold if the agents alone send. Programs send before the first and after the last
+iteration as well."""
+DIVISION_TOLERANCE = 0.05
+"""As much as a network that is divided for the wall clock may be off (WALL_TOLERANCE): half of what makes a strategy a
+tenth faster than another. Where what is stated was measured, it was met within a percentage point (docs/trust.md)."""
+BIAS_TOLERANCE = 0.02
+"""Twice what `run.warmup = "steady"` leaves (analysis/fluid/steady.py). Of the 1,183 points of the papers' scenarios,
+measured after one iteration, 16 are farther away, all of P3's paper, and up to 15.6 %."""
+DRIFT_TOLERANCE = 0.03
+"""How much the line through the measured times may rise or fall from the first to the last. Their mean is then off
+from the middle by half of it, which is less than BIAS_TOLERANCE."""
+DRIFT_CHANCE = 0.01
+"""A rise or fall counts as a trend if times without one would show it in less than this share of cases."""
+LEAST_FOR_DRIFT = 5
+"""Fewer iterations leave too few degrees of freedom for a trend to be told from chance."""
+STEADY_MEANING = (
+    "The iterations that follow would take another time than the measured ones: measure more iterations after a "
+    "longer warm-up. "
+    'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, set run.warmup and run.iterations.'
+)
+
+
+def fault_check(faults: Sequence[PlannedFault], records: Sequence[FaultRecord], replay_ns: int, left_out: str) -> Check:
+    """Every fault began and ended when it should have. replay_ns: when the replay ended, with which faults end that
+    last longer.
+
+    left_out: checks that were not made because of the faults, for the check's value.
+    """
+    wrong = [line for fault in faults for line in _defects(fault, records, replay_ns)]
+    told = "; ".join(_times(record) for record in records)
+    value = "; ".join(wrong) if wrong else f"{told} (not checked: {left_out})" if left_out else told
+    return Check("faults", value, "each as the scenario says", not wrong, FAULTS_MEANING)
+
+
+def _times(record: FaultRecord) -> str:
+    return (
+        f"{record.fault.name}: {record.fault.what} from {record.begun_ns / 1e9:.6f} s to {record.ended_ns / 1e9:.6f} s"
+    )
+
+
+def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int) -> Iterator[str]:
+    record = next((record for record in records if record.fault == fault), None)
+    if record is None or record.begun_ns < 0:
+        yield f"{fault.name}: the last iteration ended before it began"
+        return
+    tolerance_ns = RESTART_TOLERANCE_NS if fault.kind.endswith("restart") else TOLERANCE_NS
+    if not 0 <= record.begun_ns - record.due_ns <= tolerance_ns:
+        yield f"{fault.name}: began at {record.begun_ns / 1e9:.6f} s instead of {record.due_ns / 1e9:.6f} s"
+    due_ns = replay_ns if fault.duration_ns < 0 else min(replay_ns, record.due_ns + fault.duration_ns)
+    # A link that flaps may be up when its time is over, and a worker's agent may end before the others.
+    early_ns = round(fault.value * 1e9) if fault.kind == "flapping" else due_ns if fault.is_of_worker else 0
+    if not -early_ns <= record.ended_ns - due_ns <= tolerance_ns:
+        yield f"{fault.name}: ended at {record.ended_ns / 1e9:.6f} s instead of {due_ns / 1e9:.6f} s"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is known of programs that ran beside a strategy."""
+
+    #: How many there were, on all hosts.
+    programs: int
+    #: One for each that failed, and for each whose figures cannot be read; in words.
+    wrong: Sequence[str] = ()
+    #: One for each that ended before the last iteration did; in words.
+    early: Sequence[str] = ()
+
+
+def beside_check(beside: Beside) -> Check:
+    """No program failed. Checks that compare bytes with the plan are left out, which its value says."""
+    ended = f"; {', '.join(beside.early)}" if beside.early else ""
+    value = "; ".join(beside.wrong) if beside.wrong else f"{beside.programs} ran beside the plan{ended} ({NO_PLAN})"
+    return Check("programs", value, "none fails", not beside.wrong, PROGRAMS_MEANING)
+
+
+@dataclass(frozen=True)
+class Divided:
+    """What bytes and rates were divided by, and what that was stated to do before the run."""
+
+    number: int = 1
+    #: By how much bursts, which are not divided, may move an iteration, as a share of it.
+    error: float = 0.0
+    #: What the scenario allows (run.fidelity); None: DIVISION_TOLERANCE.
+    fidelity: float | None = None
+
+    @property
+    def limit(self) -> float:
+        """The largest error with which a time is a result."""
+        return DIVISION_TOLERANCE if self.fidelity is None else self.fidelity
+
+    @property
+    def is_too_coarse(self) -> bool:
+        """Whether the error is larger."""
+        return self.number > 1 and self.error > self.limit
+
+
+def division_check(divided: Divided) -> Check:
+    """What was stated before the run is within what is allowed."""
+    by = (
+        "as the scenario allows (run.fidelity)"
+        if divided.fidelity is not None
+        else "of an iteration, unless run.fidelity allows more"
+    )
+    return Check(
+        "division",
+        f"by {divided.number}: up to {divided.error:.1%}",
+        f"{divided.limit:.1%} {by}",
+        not divided.is_too_coarse,
+        "Bursts, which are not divided, may take too much of an iteration: use fewer hosts, a lower rate or larger "
+        "messages.",
+    )
+
+
+def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Check:
+    """The measured iterations are those of the steady state on the ideal network, and their own times have no trend.
+
+    times_s: of all iterations, the warm-up included. ideal: the same plan on the ideal network; None leaves out what
+    needs it. A run without warm-up measures the cold start, which may differ.
+    """
+    measured_s = times_s[warmup:]
+    words, ok = [], True
+    if warmup == 0:
+        words.append("from the cold start, as warmup = 0 asks")
+    elif ideal is not None:
+        bias = window_bias(ideal, Window(warmup, len(measured_s)))
+        ok = abs(bias) <= BIAS_TOLERANCE
+        words.append(f"{bias:+.1%} from the ideal network's steady state")
+    growth, chance = drift(measured_s)
+    if len(measured_s) >= LEAST_FOR_DRIFT:
+        drifts = abs(growth) > DRIFT_TOLERANCE and chance < DRIFT_CHANCE
+        ok = ok and not drifts
+        words.append(f"{growth:+.1%} from the first to the last measured one" + (", a trend" if drifts else ""))
+    limit = f"within {BIAS_TOLERANCE:.0%}; no trend of more than {DRIFT_TOLERANCE:.0%}"
+    return Check("steady state", "; ".join(words) or "not estimated", limit, ok, STEADY_MEANING)
+
+
+def drift(times_s: Float64) -> tuple[float, float]:
+    """By what share a line through these times rises from the first to the last, and how likely that is without a
+    trend.
+
+    The chance is 1 for fewer than LEAST_FOR_DRIFT times, and for times that are all alike.
+    """
+    count = len(times_s)
+    if count < LEAST_FOR_DRIFT or np.ptp(times_s) == 0:
+        return 0.0, 1.0
+    numbers = np.arange(count)
+    growth = float(np.polyfit(numbers, times_s, 1)[0]) * (count - 1) / float(times_s.mean())
+    correlation = float(np.corrcoef(numbers, times_s)[0, 1])
+    if abs(correlation) >= 1:
+        return growth, 0.0
+    student = correlation * math.sqrt((count - 2) / (1 - correlation**2))
+    return growth, float(2 * special.stdtr(count - 2, -abs(student)))

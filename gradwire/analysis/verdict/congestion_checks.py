@@ -1,0 +1,214 @@
+"""Checks of losses, congestion control, marks and windows: a setting that changes nothing must not pass for one that
+does not matter.
+
+A lossless fabric loses nothing, and others as much as was asked for. Where links have a delay, they are the limit,
+and not sockets' windows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from gradwire.analysis.agreement.short_windows import WindowUse
+from gradwire.analysis.quantities import quantity
+from gradwire.analysis.verdict.checks import Check
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import BandCount, PointRecord
+from gradwire.datatypes.wire.flows import connections_of
+
+RATE_TOLERANCE = 0.015
+"""Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in
+4,206 (the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
+AT_LINE_RATE = frozenset({"", "cubic", "reno"})
+"""Congestion controls that fill a line of which nothing is lost or marked."""
+QUEUES_MEANING = (
+    "Switches' queues hold or mark something else than the scenario asks for, so another network was measured."
+)
+CONTROL_MEANING = "Connections had another congestion control than the one asked for, so another network was measured."
+MARKS_MEANING = (
+    "Switches did not mark what they should, or marks did not reach the hosts, so senders did not learn of the queues."
+)
+UNBOUNDED = (0, 0, 0)
+"""Of a queue that neither drops nor marks, as records have it."""
+WINDOW_TOLERANCE = 0.02
+"""By how much windows that hold less than their paths may make an iteration longer: as much as a run may be off an
+ideal network before a cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made
+iterations 3.87 times as long, 16 MiB 1.06 times, and the default not longer at all."""
+WINDOWS_MEANING = "Sockets' windows, which are a setting, decided how fast data went, and not the links: set a larger transport.buffer."
+
+
+def drops_check(fabric: Fabric, record: PointRecord) -> Check:
+    """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard
+    deviations and ten.
+
+    Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing.
+    """
+    meaning = "A queue overflowed: the fabric was not lossless and TCP slowed down, which PFC would have prevented."
+    drops = {band.port: 0 for band in record.counts.bands}
+    for band in record.counts.bands:
+        drops[band.port] += band.drops
+    total = sum(drops.values())
+    if fabric.buffer_bytes:
+        at_hosts = sum(drops.get(f"{host}-eth0", 0) for host in fabric.host_names())
+        value = f"{total}, {at_hosts} of them at hosts"
+        limit = f"0 at hosts; at switches what {fabric.buffer_bytes} bytes cannot hold"
+        return Check(
+            "drops", value, limit, at_hosts == 0, "A host dropped what it was to send, which its memory holds."
+        )
+    packets = sum(band.packets_sent for band in record.counts.bands)
+    requested = fabric.loss * packets
+    most = 0 if fabric.loss == 0 else int(requested + 6 * np.sqrt(requested) + 10)
+    return Check("drops", str(total), str(most), total <= most, meaning)
+
+
+def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
+    """TCP sent nothing again; on a lossy fabric, at most every segment of each dropped burst twice.
+
+    With finite buffers, at least what they dropped of the data: of a segment that was sent n times, n - 1 times again,
+    one has arrived. At most twice what was dropped, and the last segment of each message, which TCP sends again for a
+    probe if its answer is late (RFC 8985).
+    """
+    sent, counts = record.counts.tcp_retransmits, record.counts.bands
+    drops = sum(band.drops for band in counts)
+    most = 0 if fabric.is_lossless else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
+    if fabric.buffer_bytes:
+        dropped = sum(band.drops for band in counts if band.band != CONTROL_BAND)
+        most += sum(agent.messages_sent for agent in record.agents)
+        limit = f"{dropped}, the packets of data that were dropped, to {most}"
+        meaning = "Data was dropped and never sent again, or sent again although it was not dropped."
+        return Check("TCP retransmits", str(sent), limit, dropped <= sent <= most, meaning)
+    return Check(
+        "TCP retransmits",
+        str(sent),
+        str(most),
+        sent <= most,
+        "TCP took a segment for lost: data was sent twice and a congestion window shrank.",
+    )
+
+
+def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Check:
+    """The burst before iteration 0 took as long as the configured line rate implies.
+
+    At least as long where something slows TCP down: losses, finite buffers, marks, or a congestion control that paces.
+    """
+    slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
+    is_exact = fabric.loss == 0 and not fabric.has_switch_queues and congestion in AT_LINE_RATE
+    return Check(
+        "rate probe",
+        f"{record.rate_probe:.4f} of the ideal time",
+        f"1 within {RATE_TOLERANCE:.1%}" if is_exact else f"at least {1 - RATE_TOLERANCE:.3f}",
+        not (fast or (slow and is_exact)),
+        "The links did not run at the configured rate, so all times are those of another network.",
+    )
+
+
+def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestion: str) -> list[Check]:
+    """The checks that there is ground for. congestion: what was asked for, "" for the kernel's default."""
+    return [
+        *([_queues(fabric, record)] if fabric.has_switch_queues else []),
+        *([_control(plan, record, congestion)] if congestion else []),
+        *([_marks(plan, fabric, record)] if fabric.ecn_bytes else []),
+    ]
+
+
+def _queues(fabric: Fabric, record: PointRecord) -> Check:
+    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as the
+    kernel tells it."""
+    hosts = {f"{host}-eth0" for host in fabric.host_names()}
+    at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
+    at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
+    limit_bytes, threshold_bytes = fabric.switch_queue_bytes
+    asked = (limit_bytes, threshold_bytes, threshold_bytes)
+    others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
+    told = "".join(
+        f"; {count} hold {limit}, mark from {some} and all from {all_}" for (limit, some, all_), count in others
+    )
+    bounded_hosts = at_hosts.total() - at_hosts[UNBOUNDED]
+    return Check(
+        "switch queues",
+        f"{at_switches[asked]} of {at_switches.total()} as asked for{told}; {bounded_hosts} at hosts",
+        f"each holds {limit_bytes} bytes and marks from {threshold_bytes} (0: never); none at hosts",
+        not others and not bounded_hosts,
+        QUEUES_MEANING,
+    )
+
+
+def _bounds(band: BandCount) -> tuple[int, int, int]:
+    return band.limit_bytes, band.threshold_bytes, band.all_marked_bytes
+
+
+def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:
+    """Both ends of every connection have the congestion control asked for, as read back from the sockets."""
+    sockets = [state for agent in record.agents for state in agent.sockets]
+    having = sum(state.congestion == congestion for state in sockets)
+    accepted = {name for agent in record.agents for name in agent.accepted_congestion}
+    expected = len(connections_of(plan))
+    others = sorted((accepted | {state.congestion for state in sockets}) - {congestion})
+    least = min((state.least_window for state in sockets), default=0)
+    most = max((state.most_window for state in sockets), default=0)
+    told = f"; others have {', '.join(others)}" if others else ""
+    return Check(
+        "congestion control",
+        f"{congestion} at {having} of {expected} connections, with windows of {least} to {most} segments{told}",
+        f"{congestion} at both ends of each",
+        having == len(sockets) == expected and not others,
+        CONTROL_MEANING,
+    )
+
+
+def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
+    """Where queues passed the threshold, packets were marked, and hosts saw marks, no more than were made.
+
+    Datagrams cannot be marked. A marked packet that still does not fit is dropped, and past several switches one may
+    be marked at each. With one switch, all others arrive.
+    """
+    above = sum(band.above_threshold for band in record.counts.bands)
+    marks = sum(band.marks for band in record.counts.bands)
+    drops = sum(band.drops for band in record.counts.bands)
+    arrived = record.counts.marked_arrivals
+    frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
+    marks_are_due = above > 0 and not plan.multicasts()
+    least = 0 if fabric.faulty else min(marks, 1) if fabric.tree.tiers else marks - drops
+    ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
+    return Check(
+        "ECN marks",
+        f"{marks} of the {above} packets that found more than {fabric.ecn_bytes} bytes waiting; {arrived} arrived at "
+        "hosts",
+        f"some where queues passed the threshold, and {max(0, least)} to {marks * frames} at hosts",
+        ok,
+        MARKS_MEANING,
+    )
+
+
+def window_check(use: WindowUse, asked: bool) -> Check:
+    """Connections' windows hold what their paths do, or it does not matter to iterations that they do not.
+
+    asked: whether the scenario chose the buffer. It may then be what is to be measured, so the check only tells.
+    """
+    return Check(
+        "windows",
+        _short_told(use, asked)
+        if use.short
+        else f"{use.connections} connections' windows hold what their round trips do",
+        f"iterations at most {1 + WINDOW_TOLERANCE:g} times as long for windows, or transport.buffer chosen by the "
+        "scenario",
+        asked or not use.decided(WINDOW_TOLERANCE),
+        WINDOWS_MEANING,
+    )
+
+
+def _short_told(use: WindowUse, asked: bool) -> str:
+    worst = min(use.short, key=lambda window: window.window_bytes / window.path_bytes)
+    window, path = quantity(round(worst.window_bytes), "bytes"), quantity(round(worst.path_bytes), "bytes")
+    cost = "" if use.slower is None else f", and an iteration takes {use.slower:.3f} times as long for it by estimate"
+    chosen = "; transport.buffer was chosen by the scenario" if asked else ""
+    return (
+        f"{len(use.short)} of {use.connections} connections' windows hold less than their round trips, such as "
+        f"{window} of {path} "
+        f"({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for {use.held_back:.0%} of the "
+        "time that these "
+        f"were busy{cost}{chosen}"
+    )

@@ -1,1 +1,0 @@
-"""What claims read out of stored runs: packets, op logs and critical paths."""
