@@ -7,7 +7,7 @@ None is chosen to fit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -121,7 +121,7 @@ def _without_end(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
 def _with_acks(run: IdealRun) -> Iterator[Trial]:
     share = run.fabric.ack_share()
     if share >= LEAST_ACK_SHARE:
-        slower = run.on(replace(run.fabric, rate_bps=run.fabric.rate_bps * (1 - share)))
+        slower = run.on(run.fabric.with_rates_times(1 - share))
         burst = quantity(run.fabric.gso_bytes, "bytes")
         effect = f"With bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
         yield Trial(Cause.ACKS, slower.time_s(), effect)
@@ -172,7 +172,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
         return
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
-    for held_bytes, ports in product(sizes, (1, 2 * (1 + len(run.fabric.tree.tiers)))):
+    for held_bytes, ports in product(sizes, (1, 2 + run.fabric.most_trunks_on_way)):
         holding = run.of(Buffered(held_bytes)) if held_bytes else run
         held = amplification(holding, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:

@@ -15,6 +15,7 @@ from gradwire.analysis.fluid.paths import SpineOf, ports_between
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault, PointRecord, WindowState
+from gradwire.datatypes.routes import lines_of
 
 FILLED_SHARE = 2 / 3
 """Of a socket's buffer, what waits or is under way when its sender writes again (sk_stream_min_wspace of include/net/sock.h). Two hosts at
@@ -85,7 +86,7 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
     if not states:
         return ()
     port_s = delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])).port_s
-    rates = [fabric.rate_bps] * (2 * fabric.hosts) + 2 * [trunk.rate_bps for trunk in fabric.tree.trunks]
+    rates = [link.rate_bps for link in lines_of(fabric)]
     names, found = fabric.endpoint_names(), []
     for state in states:
         there = ports_between(fabric, state.src_host, state.dst_host, spine_of)
@@ -108,7 +109,7 @@ def window_use(run: IdealRun, record: PointRecord) -> WindowUse | None:
     short = short_windows(run.fabric, record, run.spine_of)
     use = WindowUse(len(states), short)
     faults = [told.fault for told in record.faults]
-    if not short or not all_along(faults) or len(run.plan.ops) > LARGEST_PLAN_OPS:
+    if not short or (faults and not all_along(faults)) or len(run.plan.ops) > LARGEST_PLAN_OPS:
         return use
     far = delays_of(run.fabric, link_delays_s(run.fabric, faults))
     return replace(use, slower=with_windows(run, far, short).time_s() / run.with_delays(far).time_s())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import Fabric
@@ -27,7 +28,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
     return [
         *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
-        *([_marks(plan, fabric, record)] if fabric.ecn_bytes else []),
+        *([_marks(plan, fabric, record)] if fabric.marks else []),
     ]
 
 
@@ -36,6 +37,8 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
+    if fabric.link_settings or fabric.graph is not None:
+        return _different_queues(fabric, record, hosts)
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes
     asked = (limit_bytes, threshold_bytes, threshold_bytes)
     others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
@@ -48,6 +51,28 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
         f"{at_switches[asked]} of {at_switches.total()} as asked for{told}; {bounded_hosts} at hosts",
         f"each holds {limit_bytes} bytes and marks from {threshold_bytes} (0: never); none at hosts",
         not others and not bounded_hosts,
+        QUEUES_MEANING,
+    )
+
+
+def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str]) -> Check:
+    """The same where links may differ in their buffers and thresholds."""
+    asked = fabric.queue_bytes_by_port()
+    wrong = []
+    for band in record.counts.bands:
+        limit_bytes, threshold_bytes = asked.get(band.port, (0, 0))
+        if band.port in hosts:
+            limit_bytes = threshold_bytes = 0
+        if _bounds(band) != (limit_bytes, threshold_bytes, threshold_bytes) and (
+            band.port in asked or any(_bounds(band))
+        ):
+            wrong.append(band)
+    told = f"; {wrong[0].port} holds {wrong[0].limit_bytes} and marks from {wrong[0].threshold_bytes}" if wrong else ""
+    return Check(
+        "switch queues",
+        f"{len(record.counts.bands) - len(wrong)} of {len(record.counts.bands)} as asked for{told}",
+        "each holds and marks as its link says; none at hosts",
+        not wrong,
         QUEUES_MEANING,
     )
 
@@ -87,12 +112,17 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     arrived = record.counts.marked_arrivals
     frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
     marks_are_due = above > 0 and not plan.multicasts()
-    least = 0 if fabric.faulty else min(marks, 1) if fabric.tree.tiers else marks - drops
+    least = 0 if fabric.faulty else min(marks, 1) if fabric.most_trunks_on_way else marks - drops
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",
-        f"{marks} of the {above} packets that found more than {fabric.ecn_bytes} bytes waiting; {arrived} arrived at hosts",
+        f"{marks} of the {above} packets that found more than {_thresholds(fabric)} bytes waiting; {arrived} arrived at hosts",
         f"some where queues passed the threshold, and {max(0, least)} to {marks * frames} at hosts",
         ok,
         MARKS_MEANING,
     )
+
+
+def _thresholds(fabric: Fabric) -> str:
+    """The lengths from which queues mark."""
+    return " or ".join(str(size_bytes) for size_bytes in sorted({link.ecn_bytes for link in fabric.links()} - {0}))

@@ -25,16 +25,18 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
     for band in record.counts.bands:
         drops[band.port] += band.drops
     total = sum(drops.values())
-    if fabric.buffer_bytes:
+    if fabric.drops:
         at_hosts = sum(drops.get(f"{host}-eth0", 0) for host in fabric.host_names())
         value = f"{total}, {at_hosts} of them at hosts"
-        limit = f"0 at hosts; at switches what {fabric.buffer_bytes} bytes cannot hold"
+        limit = f"0 at hosts; at switches what {_buffers(fabric)} bytes cannot hold"
         return Check(
             "drops", value, limit, at_hosts == 0, "A host dropped what it was to send, which its memory holds."
         )
-    packets = sum(band.packets_sent for band in record.counts.bands)
-    requested = fabric.loss * packets
-    most = 0 if fabric.loss == 0 else int(requested + 6 * np.sqrt(requested) + 10)
+    losses = fabric.losses
+    requested = sum(losses.get(band.port, 0.0) * band.packets_sent for band in record.counts.bands)
+    if fabric.loss:
+        requested = max(requested, fabric.loss * sum(band.packets_sent for band in record.counts.bands))
+    most = int(requested + 6 * np.sqrt(requested) + 10) if losses else 0
     return Check("drops", str(total), str(most), total <= most, meaning)
 
 
@@ -47,7 +49,7 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
     sent, counts = record.counts.tcp_retransmits, record.counts.bands
     drops = sum(band.drops for band in counts)
     most = 0 if fabric.is_lossless else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
-    if fabric.buffer_bytes:
+    if fabric.drops:
         dropped = sum(band.drops for band in counts if band.band != CONTROL_BAND)
         most += sum(agent.messages_sent for agent in record.agents)
         limit = f"{dropped}, the packets of data that were dropped, to {most}"
@@ -68,7 +70,7 @@ def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Ch
     At least as long where something slows TCP down: losses, finite buffers, marks, or a congestion control that paces.
     """
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
-    is_exact = fabric.loss == 0 and not fabric.has_switch_queues and congestion in AT_LINE_RATE
+    is_exact = not fabric.losses and not fabric.has_switch_queues and congestion in AT_LINE_RATE
     return Check(
         "rate probe",
         f"{record.rate_probe:.4f} of the ideal time",
@@ -76,3 +78,8 @@ def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Ch
         not (fast or (slow and is_exact)),
         "The links did not run at the configured rate, so all times are those of another network.",
     )
+
+
+def _buffers(fabric: Fabric) -> str:
+    """What queues hold, where they drop."""
+    return " or ".join(str(size_bytes) for size_bytes in sorted({link.buffer_bytes for link in fabric.links()} - {0}))

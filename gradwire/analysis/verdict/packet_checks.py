@@ -123,7 +123,7 @@ def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Captur
     """TCP's payload is the captured messages and one hello per connection, to the byte; on a lossy fabric, resent bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
-    loses = fabric.loss > 0 or fabric.buffer_bytes > 0
+    loses = bool(fabric.losses) or fabric.drops
     connections = _connections(plan)
     for place, capture in at_hosts:
         messages = capture.messages
