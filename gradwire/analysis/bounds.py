@@ -71,8 +71,8 @@ def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
 
 
 def slowest_bps(fabric: Fabric) -> float:
-    """Rate of the slowest ports that a message may pass, which may be those between switches."""
-    return min(link.rate_bps for link in fabric.shape_links)
+    """Rate of the slowest ports that a message may pass, which may be those between switches; or of a flow that is limited to less."""
+    return min([link.rate_bps for link in fabric.shape_links] + [fabric.flow_rate_bps] * (fabric.flow_rate_bps > 0))
 
 
 def _stream_bounds_s(plan: Plan) -> tuple[float, float]:

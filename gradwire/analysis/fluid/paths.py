@@ -49,6 +49,9 @@ class Paths:
     flow_is_multicast: Bool
     #: Number of hosts.
     hosts: int
+    #: Whether each flow may take no more than `flow_bytes_per_ns`.
+    flow_is_limited: Bool
+    flow_bytes_per_ns: float
 
 
 def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Paths:
@@ -80,6 +83,9 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
         line_bytes=line_bytes,
         flow_is_multicast=ops.group[sends] == 1,
         hosts=fabric.hosts,
+        # An aggregator's link is not shaped, and neither are its flows.
+        flow_is_limited=(plan.rank_host[ops.rank[sends]] < fabric.hosts) & (fabric.flow_rate_bps > 0),
+        flow_bytes_per_ns=fabric.flow_rate_bps / 8e9,
     )
 
 
