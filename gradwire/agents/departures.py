@@ -151,7 +151,7 @@ class Line:
 
 def _line(fabric: Fabric, endpoint: int, header_bytes: int) -> Line:
     # A switch's aggregator has a link without a rate.
-    rate_bps = fabric.rate_bps if endpoint < fabric.hosts else math.inf
+    rate_bps = fabric.host_bps[endpoint] if endpoint < fabric.hosts else math.inf
     return Line(
         ns_per_byte=8e9 / rate_bps,
         payload_bytes=fabric.mtu_bytes - header_bytes,

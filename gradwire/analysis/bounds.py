@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.analysis.fluid.paths import paths_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
+from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.tiers import Tier
 from gradwire.faults import InternalFault
 
@@ -69,8 +71,8 @@ def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
 
 
 def slowest_bps(fabric: Fabric) -> float:
-    """Rate of the slowest ports that a message may pass, which may be those between switches."""
-    return min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])
+    """Rate of the slowest ports that a message may pass, which may be those between switches; or of a flow that is limited to less."""
+    return min([link.rate_bps for link in fabric.shape_links] + [fabric.flow_rate_bps] * (fabric.flow_rate_bps > 0))
 
 
 def _stream_bounds_s(plan: Plan) -> tuple[float, float]:
@@ -150,8 +152,28 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     limited = ~_aggregating(plan, count)
     out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
     into = np.bincount(moved.dst, weights=line, minlength=count)
-    busiest_s = float(np.maximum(out, into)[limited].max(initial=0.0)) * 8 / fabric.rate_bps
+    rates_bps = _endpoint_bps(fabric, count)
+    busiest_s = float((np.maximum(out, into) / rates_bps)[limited].max(initial=0.0)) * 8
+    if fabric.graph is not None:
+        return max(busiest_s, _line_bound_s(plan, fabric))
     return max(busiest_s, _uplink_bound_s(fabric, moved, line))
+
+
+def _endpoint_bps(fabric: Fabric, count: int) -> Float64:
+    """Line rate of each of `count` endpoints' links, where it has one."""
+    rates_bps: Float64 = np.full(count, fabric.rate_bps)
+    rates_bps[: fabric.hosts] = fabric.host_bps
+    return rates_bps
+
+
+def _line_bound_s(plan: Plan, fabric: Fabric) -> float:
+    """The longest time that the bytes of any line of a graph take there, by the ways that its routes give them."""
+    paths = paths_of(plan, fabric)
+    sends = np.flatnonzero(paths.flow_of_send >= 0)
+    of_flow = np.bincount(paths.flow_of_send[sends], paths.line_bytes[sends], len(paths.flow_band))
+    flow = np.repeat(np.arange(len(paths.flow_band)), np.diff(paths.route_start))
+    of_port = np.bincount(paths.route_port, of_flow[flow], len(paths.port_bytes_per_ns))
+    return float((of_port / paths.port_bytes_per_ns).max(initial=0.0)) / 1e9
 
 
 def _aggregating(plan: Plan, count: int) -> Bool:
@@ -185,9 +207,10 @@ def _tier_bound_s(fabric: Fabric, tier: Tier, moved: Transfers, line: Float64) -
     source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
     crosses = source != target
     goes_up, goes_down = once(crosses & (source >= 0), moved.op), once(crosses & (target >= 0), moved.op, target)
-    up = np.bincount(source[goes_up], weights=line[goes_up])
-    down = np.bincount(target[goes_down], weights=line[goes_down])
-    return float(max(up.max(initial=0.0), down.max(initial=0.0))) * 8 / tier.total_bps
+    parts, rates_bps = len(tier.names), np.array(tier.part_bps)
+    up = np.bincount(source[goes_up], weights=line[goes_up], minlength=parts)
+    down = np.bincount(target[goes_down], weights=line[goes_down], minlength=parts)
+    return float((np.maximum(up, down) / rates_bps).max(initial=0.0)) * 8
 
 
 def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
@@ -215,20 +238,47 @@ def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
 def message_ns(plan: Plan, fabric: Fabric) -> Float64:
     """Time in ns that the message of each SEND takes on an empty network; 0 within a host and for other ops.
 
-    A message between leaves passes one spine, so its rate is at most that of one uplink; and between pods one core.
+    A message between leaves passes one spine, so its rate is at most that of one uplink; and between pods one core. The delays of links
+    come on top.
     """
     moved = transfers(plan)
-    aggregating = _aggregating(plan, max(plan.hosts, fabric.hosts))
-    rate = np.where(aggregating[moved.src] & aggregating[moved.dst], np.inf, fabric.rate_bps)
-    for tier in fabric.tree.tiers:
-        # A message between a leaf and an aggregator on a spine crosses an uplink too.
-        crosses = parts_of(fabric, tier, moved.src) != parts_of(fabric, tier, moved.dst)
-        rate[crosses] = np.minimum(rate[crosses], tier.rate_bps)
+    rate, delay_s = _alone(plan, fabric, moved)
     wire: Float64 = np.full(len(plan.ops), np.inf)
     # A multicast message takes the time of its nearest receiver: a lower bound must not assume the farthest.
-    np.minimum.at(wire, moved.op, _line_bytes(plan, fabric, moved) * 8 * 1e9 / rate)
+    np.minimum.at(wire, moved.op, _line_bytes(plan, fabric, moved) * 8 * 1e9 / rate + delay_s * 1e9)
     wire[np.isinf(wire)] = 0.0
     return wire
+
+
+def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float64]:
+    """The highest rate and the shortest delay that each transfer can have on an empty network."""
+    count = max(plan.hosts, fabric.hosts)
+    aggregating = _aggregating(plan, count)
+    rates_bps = np.where(aggregating, np.inf, _endpoint_bps(fabric, count))
+    delays_s = np.zeros(count)
+    delays_s[: fabric.hosts] = [link.delay_s for link in fabric.shape_links[: fabric.hosts]]
+    rate = np.minimum(rates_bps[moved.src], rates_bps[moved.dst])
+    delay_s = delays_s[moved.src] + delays_s[moved.dst]
+    if fabric.flow_rate_bps:
+        rate = np.minimum(rate, np.where(aggregating[moved.src], np.inf, fabric.flow_rate_bps))
+    if fabric.graph is not None:
+        pairs, pair_of = np.unique(np.stack([moved.src, moved.dst]), axis=1, return_inverse=True)
+        links, routes = lines_of(fabric), routes_of(fabric)
+        passed = [[links[number] for number in routes.path(*pair)] for pair in pairs.T.tolist()]
+        slowest = np.array([min(link.rate_bps for link in way) for way in passed])[pair_of.reshape(-1)]
+        summed = np.array([sum(link.delay_s for link in way) for way in passed])[pair_of.reshape(-1)]
+        return np.minimum(rate, slowest), summed
+    trunks = fabric.trunk_links()
+    for tier in fabric.tree.tiers:
+        # A message between a leaf and an aggregator on a spine crosses an uplink too.
+        source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
+        crosses = source != target
+        # What is above the tier is part -1, and so the last element.
+        fastest = np.array([*(max(rates) for rates in tier.rates_bps), np.inf])
+        shortest = np.array([*(min(trunks[number].delay_s for number in numbers) for numbers in tier.uplinks), 0.0])
+        rate[crosses] = np.minimum(rate[crosses], np.minimum(fastest[source], fastest[target])[crosses])
+        delay_s[crosses] += (shortest[source] + shortest[target])[crosses]
+    return rate, delay_s
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ if messages need more, the one that arrived first goes first and the others catc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +17,10 @@ from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_message
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
+from gradwire.datatypes.routes import SummitOf, routes_of
 
-SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""Maps two endpoints on different leaves to the spine or core between them (the summit: datatypes/tiers.py); None if it is unknown.
-
-The third argument holds the hosts of the multicast group that the message goes to, and is empty for unicast messages.
-"""
+SpineOf = SummitOf
+"""Chooses the spine or core between two endpoints where switches are in tiers (datatypes/routes.py); None if it is unknown."""
 
 
 def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None:
@@ -59,12 +56,15 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         moved = binned_bytes(edges_ns, begun[chosen], arrived, line_bytes[chosen], rate_bps / 8e9)
         loads.append(LinkLoad(name, rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps))
 
-    for host, name in enumerate(fabric.host_names()):
-        add(f"{name} out", fabric.rate_bps, (messages.src == host) & messages.first)
-        add(f"{name} in", fabric.rate_bps, messages.dst == host)
-    if fabric.tree.trunks:
-        summits = _summits(logged.plan, messages, fabric, spine_of)
-        for link, (up, down) in zip(fabric.trunk_links(), _passing(messages, fabric, summits), strict=True):
+    for host, (name, rate_bps) in enumerate(zip(fabric.host_names(), fabric.host_bps, strict=True)):
+        add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
+        add(f"{name} in", rate_bps, messages.dst == host)
+    if trunks := fabric.trunk_links():
+        if fabric.graph is None:
+            passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
+        else:
+            passing = _passing_in_graph(logged.plan, messages, fabric)
+        for link, (up, down) in zip(trunks, passing, strict=True):
             add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
             add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
     return loads
@@ -149,3 +149,25 @@ def _passing(messages: WireMessages, fabric: Fabric, summits: Int64) -> list[tup
         return once(wanted, messages.iteration, messages.send)
 
     return [(marked(up), marked(down)) for up, down in rows]
+
+
+def _passing_in_graph(plan: Plan, messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
+    """The same where switches are in no tiers."""
+    routes, trunks = routes_of(fabric), len(fabric.trunk_links())
+    ways: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+    rows: list[list[int]] = [[] for _ in range(2 * trunks)]
+    for row in range(len(messages)):
+        members = _members(plan, int(messages.send[row]))
+        ends = int(messages.src[row]), int(messages.dst[row]), members
+        if ends not in ways:
+            ways[ends] = routes.branch(*ends) if members else routes.path(*ends[:2])
+        for line in ways[ends]:
+            if line >= 2 * fabric.hosts:
+                rows[line - 2 * fabric.hosts].append(row)
+
+    def marked(found: list[int]) -> Bool:
+        wanted: Bool = np.zeros(len(messages), dtype=np.bool_)
+        wanted[found] = True
+        return once(wanted, messages.iteration, messages.send)
+
+    return [(marked(rows[trunk]), marked(rows[trunks + trunk])) for trunk in range(trunks)]

@@ -44,9 +44,9 @@ def ideal_s(plan: Plan, fabric: Fabric) -> float:
     data = plan.ops.traffic_class[moved.op] >= 0
     multicast = plan.ops.group[moved.op] == 1
     line = moved.size_bytes / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share())
-    out = np.bincount(moved.src[data & moved.first], line[data & moved.first])
-    into = np.bincount(moved.dst[data], line[data])
-    return float(max(out.max(), into.max())) * 8 / fabric.rate_bps
+    out = np.bincount(moved.src[data & moved.first], line[data & moved.first], minlength=fabric.hosts)
+    into = np.bincount(moved.dst[data], line[data], minlength=fabric.hosts)
+    return float((np.maximum(out, into)[: fabric.hosts] / np.array(fabric.host_bps)).max()) * 8
 
 
 def low_share(plan: Plan, log: OpLog, iteration: int) -> float:

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gradwire.controller import ryu_compat as ryu
-from gradwire.controller.flows import PAIR_TABLE, FlowRule, GroupRule, SwitchRules, switch_rules
+from gradwire.controller.flows import switch_rules
+from gradwire.controller.rules import ALL_BITS, FlowRule, GroupRule, Match, SwitchRules
 from gradwire.datatypes.fabric import Fabric
 
 ADD_OR_MODIFY = 0x8000
 """Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD would be refused."""
-ALL_BITS = 2**64 - 1
-"""Mask of metadata that is written as a whole."""
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""
 
@@ -89,7 +88,7 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
     fields: dict[str, Any] = {}
     if rule.match is not None:
         wanted = {
-            "metadata": rule.match.turn,
+            "metadata": _metadata(rule.match),
             "ip_dscp": rule.match.dscp,
             "ipv4_src": rule.match.source_ip,
             "ipv4_dst": rule.match.destination_ip,
@@ -98,8 +97,8 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
     instructions = [parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else []
     if rule.turn is not None:
         instructions += [
-            parser.OFPInstructionWriteMetadata(rule.turn, ALL_BITS),
-            parser.OFPInstructionGotoTable(PAIR_TABLE),
+            parser.OFPInstructionWriteMetadata(rule.turn, rule.turn_mask),
+            parser.OFPInstructionGotoTable(rule.next_table),
         ]
     return parser.OFPFlowMod(
         datapath=datapath,
@@ -108,6 +107,11 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
         match=parser.OFPMatch(**fields),
         instructions=instructions,
     )
+
+
+def _metadata(match: Match) -> int | tuple[int, int] | None:
+    """The metadata that a rule matches, with its mask where only a part of it counts."""
+    return match.turn if match.turn is None or match.turn_mask == ALL_BITS else (match.turn, match.turn_mask)
 
 
 def group_message(datapath: Any, rule: GroupRule, *, may_exist: bool = False) -> Any:

@@ -15,115 +15,55 @@ A multicast group has a tree: up from its source's leaf to one spine or core, ch
 Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report
 (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count
 as table misses.
+
+Where switches are in no tiers, rules are those of controller/graph_flows.py.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, MulticastGroup, dscp_of_band
-
-UNMARKED_DSCP = 0
-IGMP_REPORTS_IP = "224.0.0.22"
-IGMP_DSCP = 48
-"""Linux marks IGMP reports with CS6, "internetwork control"."""
-MULTICAST_PRIORITY = 300
-PAIR_PRIORITY = 200
-"""Rules of the second table, which match a source's turn and the destination."""
-DESTINATION_PRIORITY = 100
-SOURCE_PRIORITY = 50
-"""Rules for what no rule by destination is meant for, which leave the rest to the second table."""
-MISS_PRIORITY = 0
-FIRST_TABLE, PAIR_TABLE = 0, 1
-
-
-@dataclass(frozen=True)
-class Match:
-    """IPv4 packets with these fields; None matches anything."""
-
-    source_ip: str | None
-    destination_ip: str | None
-    dscp: int | None
-    #: What the first table wrote as metadata.
-    turn: int | None = None
-
-    def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
-        """Whether a packet with these fields matches."""
-        packet = (source_ip, destination_ip, dscp, turn)
-        wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)
-        return all(field in (None, value) for field, value in zip(wanted, packet, strict=True))
-
-
-@dataclass(frozen=True)
-class FlowRule:
-    """Sends matching packets through a band of a switch port, to a group, or on to the second table; drops them if it has none of these."""
-
-    priority: int
-    #: None for the table-miss rule.
-    match: Match | None
-    #: The tc band of the port; None for the one that the first table chose.
-    band: int | None = None
-    output_port: int | None = None
-    group_id: int | None = None
-    table: int = FIRST_TABLE
-    #: What to write as metadata before the second table has its say.
-    turn: int | None = None
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Sends one copy of a packet through a band of a port."""
-
-    band: int
-    output_port: int
-
-
-@dataclass(frozen=True)
-class GroupRule:
-    """An OpenFlow group of type `all`, in which every bucket gets a copy."""
-
-    group_id: int
-    buckets: tuple[Bucket, ...]
-
-
-@dataclass(frozen=True)
-class SwitchRules:
-    """All rules of one switch."""
-
-    #: Its position in Fabric.switch_names(), counted from 1.
-    dpid: int
-    name: str
-    flows: tuple[FlowRule, ...]
-    groups: tuple[GroupRule, ...] = field(default=())
-
-
-@dataclass(frozen=True)
-class Hop:
-    """A switch on a packet's path, and the port and band through which the packet leaves it."""
-
-    switch: str
-    band: int
-    output_port: int
+from gradwire.controller.graph_flows import graph_flows, graph_tree
+from gradwire.controller.rules import (
+    IGMP_DSCP,
+    IGMP_REPORTS_IP,
+    MULTICAST_PRIORITY,
+    PAIR_PRIORITY,
+    PAIR_TABLE,
+    SOURCE_PRIORITY,
+    Bucket,
+    FlowRule,
+    GroupRule,
+    Hop,
+    Match,
+    SwitchRules,
+    band_of_dscp,
+    lookup,
+    rules_to,
+    table_misses,
+)
+from gradwire.datatypes.balanced_routes import stable_hash
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
 
 
 def switch_rules(fabric: Fabric) -> list[SwitchRules]:
     """Rules of every switch, leaves first, in the order of Fabric.switch_names()."""
-    summit_of = SummitChoice(fabric)
-    leaves = fabric.tree.leaf_count
-    unicast = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
-    unicast += [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
-    trees = [_tree(fabric, group) for group in fabric.groups]
+    leaves = len(fabric.leaf_names())
+    if fabric.graph is not None:
+        unicast = graph_flows(fabric)
+        trees = [graph_tree(fabric, group) for group in fabric.groups]
+    else:
+        summit_of = SummitChoice(fabric)
+        unicast = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
+        unicast += [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
+        trees = [_tree(fabric, group) for group in fabric.groups]
     rules = []
     for switch, (name, flows) in enumerate(zip(fabric.switch_names(), unicast, strict=True)):
         groups, to_groups = _multicast(
             fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
         )
         reports = [_drop_reports()] if fabric.groups and switch < leaves else []
-        rules.append(
-            SwitchRules(switch + 1, name, (*to_groups, *reports, *flows, *_table_misses(flows)), tuple(groups))
-        )
+        rules.append(SwitchRules(switch + 1, name, (*to_groups, *reports, *flows, *table_misses(flows)), tuple(groups)))
     return rules
 
 
@@ -135,7 +75,7 @@ def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:
         ports.setdefault(fabric.leaf_of(member), []).append(fabric.leaf_port(member))
     far = sorted(ports.keys() - {here})
     if far:
-        choice = _stable_hash(fabric.seed, "group", group.source, *group.members)
+        choice = stable_hash(fabric.seed, "group", group.source, *group.members)
         up, down = tree.between(here, far, group_summit(fabric, here, far, choice))
         for number in up:
             ports.setdefault(tree.trunks[number].lower, []).append(tree.trunks[number].lower_port)
@@ -184,7 +124,7 @@ class SummitChoice:
         self._rank: dict[int, int] = {}
         self._firsts: dict[tuple[str, int, int], int] = {}
         for leaf, members in enumerate(fabric.hosts_of_leaves):
-            shuffled = sorted(members, key=lambda host: (_stable_hash(fabric.seed, "host", host), host))
+            shuffled = sorted(members, key=lambda host: (stable_hash(fabric.seed, "host", host), host))
             self._rank.update({host: rank for rank, host in enumerate(shuffled)})
             if fabric.aggregators:
                 self._rank[fabric.aggregator_of(leaf)] = fabric.hosts_per_leaf
@@ -213,7 +153,7 @@ class SummitChoice:
     def _first(self, word: str, near: int, far: int) -> int:
         """The first way between two leaves or pods."""
         if (word, near, far) not in self._firsts:
-            self._firsts[word, near, far] = _stable_hash(self._fabric.seed, word, near, far)
+            self._firsts[word, near, far] = stable_hash(self._fabric.seed, word, near, far)
         return self._firsts[word, near, far]
 
 
@@ -228,7 +168,7 @@ def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: in
     here = fabric.switch_names()[fabric.switch_of(source)]
     hops: list[Hop] = []
     while here in by_name:
-        passed = _lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
+        passed = lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
         bands = [rule.band for rule in passed if rule.band is not None]
         if not passed or passed[-1].output_port is None or not bands:
             return hops
@@ -256,7 +196,7 @@ def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int)
             continue
         visited.add(here)
         switch = by_name[here]
-        passed = _lookup(switch, fabric.host_ip(source), fabric.group_ip(group), dscp)
+        passed = lookup(switch, fabric.host_ip(source), fabric.group_ip(group), dscp)
         entries = {entry.group_id: entry for entry in switch.groups}
         if not passed or passed[-1].group_id is None:
             continue
@@ -285,7 +225,7 @@ def _leaf_flows(fabric: Fabric, leaf: int, summit_of: SummitChoice) -> list[Flow
         remote += [fabric.aggregator_of(other) for other in range(tree.leaf_count) if other != leaf]
         spines = range(len(fabric.spine_names()))
         up = {fabric.aggregator_of(tree.leaf_count + spine): fabric.hosts_per_leaf + spine + 1 for spine in spines}
-    own = [rule for endpoint, port in {**local, **up}.items() for rule in _rules_to(fabric, endpoint, port)]
+    own = [rule for endpoint, port in {**local, **up}.items() for rule in rules_to(fabric, endpoint, port)]
     if not remote:
         return own
     port_of = {
@@ -312,7 +252,7 @@ def _up_flows(
     by_source = [
         FlowRule(SOURCE_PRIORITY, Match(fabric.host_ip(source), None, dscp), band, turn=summit_of.turn(source))
         for source in sources
-        for dscp, band in _band_of_dscp(fabric).items()
+        for dscp, band in band_of_dscp(fabric).items()
     ]
     # The second table comes first: a packet that the first one sends on finds its rule there.
     return by_turn + by_source
@@ -334,50 +274,9 @@ def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[F
     if fabric.aggregators:
         ports |= {fabric.aggregator_of(leaf): leaf + 1 for leaf in leaves}
         ports[fabric.aggregator_of(switch)] = fabric.aggregator_port(switch)
-    down = [rule for endpoint, port in sorted(ports.items()) for rule in _rules_to(fabric, endpoint, port)]
+    down = [rule for endpoint, port in sorted(ports.items()) for rule in rules_to(fabric, endpoint, port)]
     if not tree.cores or pod < 0:
         return down
     outside = [host for host in range(fabric.hosts) if tree.pod_of(fabric.leaf_of(host)) != pod]
     cores = {trunk.upper - tree.leaf_count: trunk.lower_port for trunk in tree.trunks if trunk.lower == switch}
     return down + _up_flows(fabric, sorted(ports), outside, summit_of, cores)
-
-
-def _rules_to(fabric: Fabric, destination: int, output_port: int) -> list[FlowRule]:
-    """One rule per band, and one for unmarked packets."""
-    return [
-        FlowRule(DESTINATION_PRIORITY, Match(None, fabric.host_ip(destination), dscp), band, output_port)
-        for dscp, band in _band_of_dscp(fabric).items()
-    ]
-
-
-def _band_of_dscp(fabric: Fabric) -> dict[int, int]:
-    return {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
-
-
-def _table_misses(flows: list[FlowRule]) -> list[FlowRule]:
-    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the last of all."""
-    tables = {FIRST_TABLE, *(rule.table for rule in flows)}
-    return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
-
-
-def _lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) -> list[FlowRule]:
-    """The rules that OpenFlow tables would pick, one of each table that the packet comes to."""
-    picked: list[FlowRule] = []
-    table, turn = FIRST_TABLE, None
-    while True:
-        rules = [
-            rule
-            for rule in switch.flows
-            if rule.table == table and (rule.match is None or rule.match.takes(source_ip, destination_ip, dscp, turn))
-        ]
-        if not rules:
-            return picked
-        picked.append(max(rules, key=lambda rule: rule.priority))
-        table, turn = PAIR_TABLE, picked[-1].turn
-        if turn is None:
-            return picked
-
-
-def _stable_hash(*words: int | str) -> int:
-    digest = hashlib.blake2b("/".join(str(word) for word in words).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")

@@ -1,6 +1,6 @@
 """How long packets are under way beside their time on the line, and what that asks of windows. Pure; imports only frozen data.
 
-Links have no delay but what faults of kind "delay" give them, which is there for packets of both directions.
+A link has the delay that the fabric gives it for good, and those of faults of kind "delay", which are there for packets of both directions.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ LARGEST_WINDOW_BYTES = 1 << 30
 
 
 def link_delays_s(fabric: Fabric, faults: Iterable[PlannedFault]) -> list[float]:
-    """What each link adds to the time of a packet in either direction, in the order of `Fabric.links`: all its faults at once."""
+    """What each link adds to the time of a packet in either direction, in the order of `Fabric.links`.
+
+    That is what it does for good, where the mean of a jitter counts, and all its faults at once.
+    """
     places = {end.interface: number for number, link in enumerate(fabric.links()) for end in (link.a, link.b)}
-    delays = [0.0] * len(fabric.links())
+    delays = [link.delay_s + link.jitter_s / 2 for link in fabric.links()]
     for fault in faults:
         if fault.kind == "delay":
             delays[places[fault.place]] += fault.value
@@ -41,11 +44,15 @@ def link_delays_s(fabric: Fabric, faults: Iterable[PlannedFault]) -> list[float]
 def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> float:
     """The most that links add to a round trip between any two endpoints; 0 where no link has a delay.
 
-    It is a bound: the slowest two links of each tier are taken to be on one way.
+    It is a bound: the slowest two links of each tier, and of a graph as many of the slowest as a way has at most, are taken to be on one
+    way.
     """
-    if not any(fault.kind == "delay" for fault in faults):
-        return 0.0
     delays = link_delays_s(fabric, faults)
+    if not any(delays):
+        return 0.0
+    if fabric.graph is not None:
+        ends, between = sorted(delays[: fabric.hosts]), sorted(delays[fabric.hosts :])
+        return 2 * (sum(ends[-2:]) + sum(between[len(between) - fabric.most_trunks_on_way :]))
     trunks = delays[fabric.hosts : fabric.hosts + len(fabric.tree.trunks)]
     of_leaves = fabric.tree.leaf_count * fabric.tree.spines
     ends = delays[: fabric.hosts] + delays[fabric.hosts + len(trunks) :]
@@ -54,8 +61,8 @@ def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> floa
 
 
 def round_trip_bytes(fabric: Fabric, faults: Sequence[PlannedFault]) -> int:
-    """What the longest round trip holds at the rate of a host's link: the bandwidth-delay product; 0 where no link has a delay."""
-    return math.ceil(fabric.rate_bps * longest_round_trip_s(fabric, faults) / 8)
+    """What the longest round trip holds at the rate of the fastest host's link (bandwidth-delay product); 0 where no link has a delay."""
+    return math.ceil(max(fabric.host_bps) * longest_round_trip_s(fabric, faults) / 8)
 
 
 def enough_buffer_bytes(path_bytes: int) -> int:

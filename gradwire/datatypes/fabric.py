@@ -12,8 +12,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 
+from gradwire.datatypes.graph import Graph
+from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
+from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.shape import Shape
 from gradwire.datatypes.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.faults import InputFault
@@ -47,32 +52,15 @@ LEAST_BURSTS = 4
 """Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts and not bytes."""
 NO_LIMIT_BYTES = 2**31 - 1
 """Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
-NEWER = frozenset({"pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"})
+NEWER = frozenset(
+    {
+        *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph"),
+    }
+)
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """One end of a link: a device's interface, numbered from 1 on switches."""
-
-    device: str
-    number: int
-
-    @property
-    def interface(self) -> str:
-        """Name of the network interface, unique on the machine for switches."""
-        return f"{self.device}-eth{self.number}"
-
-
-@dataclass(frozen=True)
-class Link:
-    """A full-duplex link; `rate_bps` is the line rate of each direction."""
-
-    a: Port
-    b: Port
-    rate_bps: float
 
 
 @dataclass(frozen=True)
@@ -119,23 +107,71 @@ class Fabric(Shape):
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
+        if self.link_settings and not defects:
+            defects = [*self.link_defects(), *self._link_queue_defects()]
         if defects:
             raise InputFault("\n".join(defects))
 
     @property
     def is_lossless(self) -> bool:
         """Whether no packet is meant to get lost."""
-        return self.loss == 0 and not self.faulty and self.buffer_bytes == 0
+        return not self.losses and not self.faulty and not self.drops
+
+    @cached_property
+    def losses(self) -> dict[str, float]:
+        """Share of packets that are lost at random at each port, by the name of its interface; without ports that lose none.
+
+        `loss` is for the ports of switches towards hosts, and a link's own for both of its ends.
+        """
+        found: dict[str, float] = {}
+        for number, link in enumerate(self.shape_links):
+            for end, others in ((link.a, 0.0), (link.b, self.loss if number < self.hosts else 0.0)):
+                if share := 1 - (1 - link.loss) * (1 - others) if link.loss else others:
+                    found[end.interface] = share
+        return found
+
+    @property
+    def most_loss(self) -> float:
+        """The largest of them; 0 where nothing is lost."""
+        return max(self.losses.values(), default=0.0)
+
+    @cached_property
+    def drops(self) -> bool:
+        """Whether queues of switches' ports drop what is too much."""
+        return any(link.buffer_bytes for link in self.links())
+
+    @cached_property
+    def marks(self) -> bool:
+        """Whether queues of switches' ports mark what waits behind too much."""
+        return any(link.ecn_bytes for link in self.links())
+
+    @cached_property
+    def most_trunks_on_way(self) -> int:
+        """Links between switches that a packet passes at most."""
+        if self.graph is None:
+            return 2 * len(self.tree.tiers)
+        ends = [switch for switch, hosts in enumerate(self.graph.hosts_of_switches) if hosts]
+        return max(distance for switch in ends for distance in self.graph.distances(switch))
 
     @property
     def has_switch_queues(self) -> bool:
         """Whether queues of switches' ports do more than wait: they drop what is too much, or mark it."""
-        return bool(self.buffer_bytes or self.ecn_bytes)
+        return self.drops or self.marks
 
     @property
     def switch_queue_bytes(self) -> tuple[int, int]:
-        """What a band's queue at a switch's port holds, and the length from which it marks (0: never), where `has_switch_queues`."""
+        """What a band's queue at a switch's port holds, and the length from which it marks (0: never), unless its link says otherwise."""
         return self.buffer_bytes or NO_LIMIT_BYTES, self.ecn_bytes
+
+    def queue_bytes_by_port(self) -> dict[str, tuple[int, int]]:
+        """The same for each switch's port that drops or marks, by the name of its interface."""
+        switches = set(self.switch_names())
+        return {
+            end.interface: (link.buffer_bytes or NO_LIMIT_BYTES, link.ecn_bytes)
+            for link in self.links()
+            for end in (link.a, link.b)
+            if end.device in switches and (link.buffer_bytes or link.ecn_bytes)
+        }
 
     def _port_defects(self) -> Iterator[str]:
         if not 1 <= self.classes < MAX_BANDS:
@@ -146,10 +182,10 @@ class Fabric(Shape):
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
         yield from self._queue_defects()
-        if self.aggregators and self.topology is Topology.FAT_TREE:
+        if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
-                "fabric.topology = 'fat-tree': strategies that aggregate in the network know one or two tiers of switches; use 'single' or "
-                "'leaf-spine'"
+                f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers of switches; use "
+                "'single' or 'leaf-spine'"
             )
 
     def _queue_defects(self) -> Iterator[str]:
@@ -160,6 +196,18 @@ class Fabric(Shape):
         if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
             yield f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below fabric.buffer"
         sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
+        yield from self._short_queues(sizes)
+
+    def _link_queue_defects(self) -> Iterator[str]:
+        for setting in self.link_settings:
+            key = f"fabric.link.'{setting.pattern}'"
+            sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}
+            yield from self._short_queues(sizes)
+        for link in self.shape_links:
+            if link.buffer_bytes and link.ecn_bytes >= link.buffer_bytes:
+                yield f"fabric.link: {link.name} would mark nothing before it is dropped; its ecn must be below its buffer"
+
+    def _short_queues(self, sizes: Mapping[str, int]) -> Iterator[str]:
         for key, size_bytes in sizes.items():
             if 0 < size_bytes < LEAST_BURSTS * self.gso_bytes:
                 yield (
@@ -238,10 +286,6 @@ class Fabric(Shape):
         port_bps = self.rate_bps if rate_bps is None else rate_bps
         return (self.burst_bytes(port_bps, exact_timers=exact_timers) + self.gso_bytes) * 8 / port_bps
 
-    def host_names(self) -> list[str]:
-        """Names of the hosts, by index."""
-        return [f"h{i + 1}" for i in range(self.hosts)]
-
     def aggregator_names(self) -> list[str]:
         """Names of the aggregators, in the order of the switches that they are on."""
         return [f"a{i + 1}" for i in range(len(self.switch_names()))] if self.aggregators else []
@@ -279,32 +323,49 @@ class Fabric(Shape):
 
     def aggregator_port(self, switch: int) -> int:
         """Number of a switch's port towards its aggregator, which is its last."""
-        trunks = sum(switch in (trunk.lower, trunk.upper) for trunk in self.tree.trunks)
-        return 1 + trunks + (self.hosts_per_leaf if switch < self.tree.leaf_count else 0)
+        trunks = sum(switch in (trunk.lower, trunk.upper) for trunk in self._unset_tree.trunks)
+        return 1 + trunks + (self.hosts_per_leaf if switch < self._unset_tree.leaf_count else 0)
 
     def links(self) -> list[Link]:
-        """All links: of hosts, then between switches in the order of `tree.trunks`, whose `a` is the lower one.
+        """All links: of hosts, then between switches in the order of `trunk_links`, whose `a` is the lower one.
 
         On a leaf, ports 1 to hosts_per_leaf go to hosts. Links of aggregators come last; their rate is infinite.
         """
-        switches, names = self.switch_names(), self.host_names()
-        down = [
-            Link(Port(names[h], 0), Port(switches[self.leaf_of(h)], self.leaf_port(h)), self.rate_bps)
-            for h in range(self.hosts)
-        ]
-        extra = [
-            Link(Port(name, 0), Port(switch, self.aggregator_port(index)), math.inf)
-            for index, (name, switch) in enumerate(zip(self.aggregator_names(), switches, strict=False))
-        ]
-        return down + self.trunk_links() + extra
+        return list(self._links)
 
-    def trunk_links(self) -> list[Link]:
-        """The links between switches, in the order of `tree.trunks`; `a` is the lower end."""
-        switches = self.switch_names()
-        return [
-            Link(Port(switches[t.lower], t.lower_port), Port(switches[t.upper], t.upper_port), t.rate_bps)
-            for t in self.tree.trunks
+    @cached_property
+    def _links(self) -> tuple[Link, ...]:
+        own = [self._with_queues(link) for link in self.shape_links]
+        extra = [
+            self._with_queues(Link(Port(name, 0), Port(switch, self.aggregator_port(index)), math.inf))
+            for index, (name, switch) in enumerate(zip(self.aggregator_names(), self.switch_names(), strict=False))
         ]
+        return (*own, *extra)
+
+    def _with_queues(self, link: Link) -> Link:
+        """The link with the fabric's buffer and marks, where it has none of its own."""
+        if not (self.buffer_bytes or self.ecn_bytes):
+            return link
+        return replace(
+            link,
+            buffer_bytes=link.buffer_bytes or self.buffer_bytes,
+            ecn_bytes=link.ecn_bytes or self.ecn_bytes,
+        )
+
+    def with_rates_times(self, factor: float) -> Fabric:
+        """The fabric with the rate of every link, and of flows, multiplied."""
+        settings = tuple(
+            each if each.rate_bps is None else replace(each, rate_bps=each.rate_bps * factor)
+            for each in self.link_settings
+        )
+        graph = None if self.graph is None else self.graph.with_rates_times(factor)
+        return replace(
+            self,
+            rate_bps=self.rate_bps * factor,
+            link_settings=settings,
+            graph=graph,
+            flow_rate_bps=self.flow_rate_bps * factor,
+        )
 
     def ports(self) -> list[tuple[Port, float]]:
         """Every port with its line rate in bit/s."""
@@ -341,8 +402,14 @@ class Fabric(Shape):
     def from_json(text: str) -> Fabric:
         """Inverse of `to_json`."""
         fields = json.loads(text)
-        groups = tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"])
-        return Fabric(**{**fields, "topology": Topology(fields["topology"]), "groups": groups})
+        parts: dict[str, object] = {
+            "topology": Topology(fields["topology"]),
+            "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
+            "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
+        }
+        if fields.get("graph") is not None:
+            parts["graph"] = Graph.from_fields(fields["graph"])
+        return Fabric(**{**fields, **parts})
 
 
 def dscp_of_band(band: int) -> int:

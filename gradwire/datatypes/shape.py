@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from gradwire.datatypes.graph import Graph
+from gradwire.datatypes.links import Link, LinkSetting, Port, idle_settings, numbered, with_settings
 from gradwire.datatypes.tiers import Tiers
 
 MOST_TRUNKS = 2**14
@@ -22,6 +24,17 @@ class Topology(StrEnum):
     SINGLE_SWITCH = "single"
     LEAF_SPINE = "leaf-spine"
     FAT_TREE = "fat-tree"
+    RING = "ring"
+    LINEAR = "linear"
+    FULL_MESH = "full-mesh"
+    TORUS = "torus"
+    DRAGONFLY = "dragonfly"
+    CUSTOM = "custom"
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether the switches are those of a Graph, and not in tiers."""
+        return self not in (Topology.SINGLE_SWITCH, Topology.LEAF_SPINE, Topology.FAT_TREE)
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,14 @@ class Shape:
     nics_per_host: int = 1
     #: Whether NIC k of every machine is at a leaf of rail k. Otherwise all NICs of a machine are at one leaf.
     rails: bool = False
+    #: How long packets are under way on each link, unless `link_settings` say otherwise.
+    delay_s: float = 0.0
+    #: What single links are like, a later one before an earlier one.
+    link_settings: tuple[LinkSetting, ...] = ()
+    #: What the bytes on the line of one connection out of a host are limited to; 0 for no limit.
+    flow_rate_bps: float = 0.0
+    #: The switches of a topology that has no tiers.
+    graph: Graph | None = None
 
     def shape_defects(self) -> Iterator[str]:
         """What makes the shape impossible, a line for each reason."""
@@ -54,10 +75,28 @@ class Shape:
             yield f"fabric.rate = {self.rate_bps}: must be above 0"
         if self.rails and self.nics_per_host == 1:
             yield "fabric.rails = true: needs hosts with several NICs: cluster.nics_per_host"
-        if self.hosts % self.nics_per_host:
+        if self.topology.is_graph:
+            yield from self._graph_defects()
+        elif self.hosts % self.nics_per_host:
             yield f"cluster.nics_per_host = {self.nics_per_host}: must divide the {self.hosts} NICs of the network"
         elif self.topology is not Topology.SINGLE_SWITCH:
             yield from self._tiers_defects()
+
+    def link_defects(self) -> Iterator[str]:
+        """What is wrong with settings of links, of a shape that has no other defects."""
+        names = ", ".join(link.name for link in self._unset_links[:3])
+        for setting in idle_settings(self._unset_links, self.link_settings, self.aliases):
+            yield f"fabric.link.'{setting.pattern}': no link is called that; links are {names}, ..."
+
+    def _graph_defects(self) -> Iterator[str]:
+        if self.graph is None:
+            yield f"fabric.topology = '{self.topology}': needs its switches and links"
+            return
+        if self.hosts != len(self.graph.host_links):
+            yield f"fabric: a network for {len(self.graph.host_links)} hosts cannot have {self.hosts}"
+        if self.nics_per_host > 1:
+            yield f"cluster.nics_per_host = {self.nics_per_host}: not with fabric.topology = '{self.topology}'"
+        yield from self.graph.defects()
 
     def _tiers_defects(self) -> Iterator[str]:
         of_pod = " of each pod" if self.topology is Topology.FAT_TREE else ""
@@ -115,12 +154,14 @@ class Shape:
     @property
     def hosts_per_leaf(self) -> int:
         """Hosts on each leaf (all of them on a single switch)."""
-        return self.hosts if self.topology is Topology.SINGLE_SWITCH else self.hosts // (self.pods * self.leaves)
+        if self.topology is Topology.SINGLE_SWITCH or self.topology.is_graph:
+            return self.hosts
+        return self.hosts // (self.pods * self.leaves)
 
     @property
     def uplink_rate_bps(self) -> float:
         """Line rate of each link between a leaf and a spine."""
-        if self.topology is Topology.SINGLE_SWITCH:
+        if self.topology is Topology.SINGLE_SWITCH or self.topology.is_graph:
             return 0.0
         return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
 
@@ -133,33 +174,93 @@ class Shape:
 
     @cached_property
     def tree(self) -> Tiers:
-        """The switches and the links between them."""
-        if self.topology is Topology.SINGLE_SWITCH:
+        """The switches and the links between them; without tiers, a single switch has none, and neither has a graph."""
+        tiers = self._unset_tree
+        if self.graph is not None or not any(setting.rate_bps for setting in self.link_settings):
+            return tiers
+        return replace(tiers, trunk_rates_bps=tuple(link.rate_bps for link in self.shape_links[self.hosts :]))
+
+    @cached_property
+    def _unset_tree(self) -> Tiers:
+        """The tree without settings of links."""
+        if self.topology is Topology.SINGLE_SWITCH or self.graph is not None:
             return Tiers(self.hosts)
         shape = Tiers(self.hosts_per_leaf, 1, self.leaves, self.spines, leaf_uplink_bps=self.uplink_rate_bps)
         if self.topology is Topology.LEAF_SPINE:
             return shape
         return replace(shape, pods=self.pods, cores=self.cores, spine_uplink_bps=self.core_rate_bps)
 
+    @cached_property
+    def shape_links(self) -> tuple[Link, ...]:
+        """The links of hosts, then those between switches as `trunk_links` has them."""
+        return with_settings(self._unset_links, self.link_settings, self.aliases)
+
+    @cached_property
+    def _unset_links(self) -> tuple[Link, ...]:
+        """The links, as they are without settings that name them."""
+        hosts, switches = self.host_names(), self.switch_names()
+        if self.graph is not None:
+            found = [
+                link if link.delay_s else replace(link, delay_s=self.delay_s)
+                for link in self.graph.links(hosts, switches)
+            ]
+            return tuple(numbered(found))
+        down = [
+            Link(Port(name, 0), Port(switches[self.leaf_of(h)], self.leaf_port(h)), self.rate_bps, self.delay_s)
+            for h, name in enumerate(hosts)
+        ]
+        trunks = [
+            Link(Port(switches[t.lower], t.lower_port), Port(switches[t.upper], t.upper_port), t.rate_bps, self.delay_s)
+            for t in self._unset_tree.trunks
+        ]
+        return (*down, *trunks)
+
+    def trunk_links(self) -> list[Link]:
+        """The links between switches, in the order of `tree.trunks` or of the graph's; `a` is the lower end."""
+        return list(self.shape_links[self.hosts :])
+
+    @cached_property
+    def host_bps(self) -> tuple[float, ...]:
+        """Line rate of each host's link."""
+        return tuple(link.rate_bps for link in self.shape_links[: self.hosts])
+
+    @cached_property
+    def aliases(self) -> Mapping[str, tuple[str, ...]]:
+        """Further names of devices: those of the user's network, or what they are among the tiers ("leaf1")."""
+        hosts, switches, tree = self.host_names(), self.switch_names(), self._unset_tree
+        if self.graph is not None:
+            labels = zip([*hosts, *switches], [*self.graph.host_labels, *self.graph.switch_labels], strict=False)
+            return {name: (label,) for name, label in labels if label != name}
+        if self.topology is Topology.SINGLE_SWITCH:
+            return {}
+        tiers = (("leaf", tree.leaf_count), ("spine", tree.spine_count), ("core", tree.cores))
+        words = [f"{word}{number + 1}" for word, count in tiers for number in range(count)]
+        return {name: (word,) for name, word in zip(switches, words, strict=True)}
+
+    def host_names(self) -> list[str]:
+        """Names of the hosts, by index."""
+        return [f"h{i + 1}" for i in range(self.hosts)]
+
     def leaf_names(self) -> list[str]:
-        """Switches with hosts."""
-        return self.switch_names()[: self.tree.leaf_count]
+        """Switches that hosts can be on."""
+        return self.switch_names() if self.graph is not None else self.switch_names()[: self._unset_tree.leaf_count]
 
     def spine_names(self) -> list[str]:
-        """Switches without hosts: spines, then cores."""
-        return self.switch_names()[self.tree.leaf_count :]
+        """Switches above those with hosts: spines, then cores; none where switches are in no tiers."""
+        return [] if self.graph is not None else self.switch_names()[self._unset_tree.leaf_count :]
 
     def switch_names(self) -> list[str]:
-        """Leaves, then spines, then cores."""
-        return [f"s{i + 1}" for i in range(self.tree.switches)]
+        """Leaves, then spines, then cores; or the switches of the graph."""
+        count = self._unset_tree.switches if self.graph is None else self.graph.switches
+        return [f"s{i + 1}" for i in range(count)]
 
     def leaf_of(self, host: int) -> int:
-        """Index of the leaf that host index `host` is on."""
-        return self._place_of(host)[0]
+        """Index of the leaf, or of the graph's switch, that host index `host` is on."""
+        return self._place_of(host)[0] if self.graph is None else self.graph.host_links[host].b
 
     def leaf_port(self, host: int) -> int:
         """Number of the leaf's port towards host index `host`."""
-        return self._place_of(host)[1] + 1
+        return self._place_of(host)[1] + 1 if self.graph is None else self.graph.host_ports[host]
 
     def _place_of(self, host: int) -> tuple[int, int]:
         """The leaf of a host, and the place among the leaf's hosts."""
@@ -171,8 +272,10 @@ class Shape:
 
     @cached_property
     def hosts_of_leaves(self) -> tuple[tuple[int, ...], ...]:
-        """Host indices on each leaf, in the order of its ports."""
-        leaves: list[list[int]] = [[] for _ in range(self.tree.leaf_count)]
+        """Host indices on each leaf, or on each switch of a graph, in the order of its ports."""
+        if self.graph is not None:
+            return self.graph.hosts_of_switches
+        leaves: list[list[int]] = [[] for _ in range(self._unset_tree.leaf_count)]
         for host in range(self.hosts):
             leaves[self.leaf_of(host)].append(host)
         return tuple(tuple(hosts) for hosts in leaves)

@@ -9,8 +9,9 @@ numbered from 0 at the first spine.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 
@@ -39,12 +40,24 @@ class Tier:
     #: Numbers of the trunks that lead up from each part.
     uplinks: tuple[tuple[int, ...], ...]
     #: Line rate of each of them.
-    rate_bps: float
+    rates_bps: tuple[tuple[float, ...], ...]
 
     @property
-    def total_bps(self) -> float:
-        """Line rate of all uplinks of a part together."""
-        return len(self.uplinks[0]) * self.rate_bps
+    def slowest_bps(self) -> float:
+        """Line rate of the slowest uplink of any part."""
+        return min(min(rates) for rates in self.rates_bps)
+
+    @property
+    def fastest_bps(self) -> float:
+        """Line rate of the fastest uplink of any part."""
+        return max(max(rates) for rates in self.rates_bps)
+
+    @cached_property
+    def part_bps(self) -> tuple[float, ...]:
+        """Line rate of all uplinks of each part together."""
+        return tuple(
+            len(rates) * rates[0] if min(rates) == max(rates) else math.fsum(rates) for rates in self.rates_bps
+        )
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,8 @@ class Tiers:
     leaf_uplink_bps: float = 0.0
     #: Line rate of a trunk between spine and core.
     spine_uplink_bps: float = 0.0
+    #: Line rate of each trunk, where they differ from these two.
+    trunk_rates_bps: tuple[float, ...] = ()
 
     @property
     def leaf_count(self) -> int:
@@ -98,7 +113,12 @@ class Tiers:
     @cached_property
     def trunks(self) -> tuple[Trunk, ...]:
         """Leaf by leaf to its spines, then spine by spine to its cores."""
-        return (*self._leaf_trunks(), *self._spine_trunks())
+        trunks = (*self._leaf_trunks(), *self._spine_trunks())
+        if not self.trunk_rates_bps:
+            return trunks
+        return tuple(
+            replace(trunk, rate_bps=rate_bps) for trunk, rate_bps in zip(trunks, self.trunk_rates_bps, strict=True)
+        )
 
     def _leaf_trunks(self) -> Iterator[Trunk]:
         for leaf in range(self.leaf_count):
@@ -120,12 +140,12 @@ class Tiers:
         """Leaves, if anything is above them, and pods, if there are several."""
         if not self.spines:
             return ()
-        found = [self._tier("leaf", [f"s{leaf + 1}" for leaf in range(self.leaf_count)], self.leaf_uplink_bps)]
+        found = [self._tier("leaf", [f"s{leaf + 1}" for leaf in range(self.leaf_count)])]
         if self.cores:
-            found.append(self._tier("pod", [f"pod {pod + 1}" for pod in range(self.pods)], self.spine_uplink_bps))
+            found.append(self._tier("pod", [f"pod {pod + 1}" for pod in range(self.pods)]))
         return tuple(found)
 
-    def _tier(self, word: str, names: list[str], rate_bps: float) -> Tier:
+    def _tier(self, word: str, names: list[str]) -> Tier:
         below = self.leaf_count if word == "leaf" else self.leaf_count + self.spine_count
         part_of = [
             (switch if word == "leaf" else self.pod_of(switch)) if switch < below else -1
@@ -135,7 +155,8 @@ class Tiers:
         for number, trunk in enumerate(self.trunks):
             if part_of[trunk.lower] >= 0 and part_of[trunk.upper] < 0:
                 uplinks[part_of[trunk.lower]].append(number)
-        return Tier(word, tuple(names), tuple(part_of), tuple(tuple(numbers) for numbers in uplinks), rate_bps)
+        rates = tuple(tuple(self.trunks[number].rate_bps for number in numbers) for numbers in uplinks)
+        return Tier(word, tuple(names), tuple(part_of), tuple(tuple(numbers) for numbers in uplinks), rates)
 
     def only_summit(self, near: int, far: int) -> int | None:
         """The summit between two switches where there is no choice: one of them is above the leaves, or there is one way."""

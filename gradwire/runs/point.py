@@ -181,7 +181,7 @@ def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequen
     first iteration of two hosts at 25 Gbit/s with a round trip of 50 ms took 7.0 s, and not 0.53 s as all others did: cubic leaves its slow
     start early, and then adds a twentieth in each round trip.
     """
-    loses = fabric.loss > 0 or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
+    loses = bool(fabric.losses) or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
     return (
         0
         if loses or sockets.congestion

@@ -166,7 +166,7 @@ def _undivided(run: JudgedRun, clock: Clock | None) -> Fabric:
     """The network that a run had, at the rate that its scenario gives."""
     completion = run.stored.completion()
     by = max(completion.divided_by if completion else 1, clock.scale if clock else 1)
-    return replace(run.fabric, rate_bps=run.fabric.rate_bps * by)
+    return run.fabric.with_rates_times(by)
 
 
 def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:

@@ -128,6 +128,9 @@ class ProgramPoint:
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             seed=self.section.run.seed,
+            delay_s=wanted.delay,
+            link_settings=wanted.link_settings,
+            flow_rate_bps=wanted.flow_rate or 0.0,
         )
 
     def _needed_classes(self) -> int:

@@ -372,4 +372,4 @@ class PointSection(PointTables):
     @property
     def congestion(self) -> str:
         """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks."""
-        return self.transport.congestion or ("cubic" if self.fabric.buffer_bytes or self.fabric.ecn_bytes else "")
+        return self.transport.congestion or ("cubic" if self.fabric.drops_or_marks else "")

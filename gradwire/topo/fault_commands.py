@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gradwire.datatypes.fabric import MAX_BANDS, Fabric, Link, Port
 from gradwire.datatypes.records import PlannedFault
 from gradwire.topo.tc import band_options, line_options
-from gradwire.topo.wiring import Naming, asked_of_switches, controller_arguments, near_end
+from gradwire.topo.wiring import Naming, asked_of_switches, controller_arguments, inner_end_of_far, near_end
 
 CUTS = ("link-down", "flapping")
 IMPAIRS = ("loss", "delay")
@@ -89,8 +89,8 @@ def link_commands(
     ip: dict[str, list[list[str]]] = {}
     tc: dict[str, list[list[str]]] = {}
     if before.is_up != after.is_up:
-        near = naming.interface(near_end(link, naming))
-        ip[""] = [["link", "set", near, "up" if after.is_up else "down"]]
+        ends = [naming.interface(near_end(link, naming)), inner_end_of_far(link, naming)]
+        ip[""] = [["link", "set", end, "up" if after.is_up else "down"] for end in ends if end is not None]
     for port in (link.a, link.b):
         commands: list[list[str]] = []
         interface = naming.interface(port)

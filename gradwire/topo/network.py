@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
+from gradwire.topo.long_links import holding_commands
 from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
 from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
@@ -40,8 +42,9 @@ from gradwire.topo.wiring import (
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    inner_end_of_far,
     kernel_sysctls,
-    link_command,
+    link_commands,
     near_end,
 )
 
@@ -126,7 +129,7 @@ class Network:
         return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
 
     def __enter__(self) -> Network:
-        if self.fabric.ecn_bytes:
+        if self.fabric.marks:
             require_red()
         with ExitStack() as undo:
             if not self._owns_kernel:
@@ -180,9 +183,8 @@ class Network:
         return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
 
     def loss_of(self, port: Port) -> float:
-        """Share of packets that the fabric itself loses at a port: those of leaves towards hosts."""
-        is_last = port.device in self.fabric.leaf_names() and port.number <= self.fabric.hosts_per_leaf
-        return self.fabric.loss if is_last else 0.0
+        """Share of packets that the fabric itself loses at a port."""
+        return self.fabric.losses.get(port.interface, 0.0)
 
     @property
     def naming(self) -> Naming:
@@ -241,11 +243,16 @@ class Network:
             )
         taken = set(listed.stdout.split()) | {entry.name for entry in Path("/sys/class/net").iterdir()}
         bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
-        for name in [*bridges, *self._naming.switch_interfaces()]:
+        for name in [*bridges, *self._initial_interfaces()]:
             if name in taken:
                 raise MachineFault(
                     f"a bridge or interface {name} exists already: remove it or use another switch_prefix"
                 )
+
+    def _initial_interfaces(self) -> list[str]:
+        """All interfaces in the machine's initial network namespace: those of switches, and those inside long links."""
+        inside = [end for ends in self._naming.inner_ends.values() for end in ends]
+        return [*self._naming.switch_interfaces(), *inside]
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:
@@ -254,7 +261,7 @@ class Network:
         settings = {
             **HOST_SYSCTLS,
             **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
-            **(ECN_SYSCTLS if self.fabric.ecn_bytes else {}),
+            **(ECN_SYSCTLS if self.fabric.marks else {}),
         }
         if self.userspace and self.fabric.is_lossless:
             settings |= REORDERING_SYSCTLS
@@ -267,12 +274,27 @@ class Network:
 
     def _make_links(self) -> None:
         pids = {name: self.host_pid(host) for host, name in enumerate(self.fabric.endpoint_names())}
-        commands = [link_command(link, self._naming, pids) for link in self.fabric.links()]
+        commands = [words for link in self.fabric.links() for words in link_commands(link, self._naming, pids)]
         run(["ip", "-batch", "-"], batch_text(commands))
-        for name in self._naming.switch_interfaces():
+        for name in self._initial_interfaces():
             _silence_ipv6(name)
         with Kernel() as kernel:
-            kernel.do([raised(name, known_index(name)) for name in self._naming.switch_interfaces()])
+            kernel.do([raised(name, known_index(name)) for name in self._initial_interfaces()])
+        self._stretch_links()
+
+    def _stretch_links(self) -> None:
+        """Joins the halves of long links."""
+        inside, has_seed = self._naming.inner_ends, self._abilities.has_netem_seed
+        commands = [
+            words
+            for number, link in enumerate(self.fabric.links())
+            if link.name in inside
+            for words in holding_commands(
+                link, inside[link.name], abs(self.fabric.seed) + 2 * number if has_seed else None
+            )
+        ]
+        if commands:
+            run(["tc", "-batch", "-"], batch_text(commands))
 
     def _configure_hosts(self) -> None:
         neighbours: dict[int, list[Request]] = {}
@@ -321,13 +343,14 @@ class Network:
     def _shape_ports(self) -> None:
         """Shapes all ports. This comes last, because Open vSwitch clears a port's qdiscs when the port is added."""
         commands: dict[int | None, list[list[str]]] = {}
-        for port, rate_bps in self.fabric.ports():
+        ends = [(end, link) for link in self.fabric.links() for end in (link.a, link.b)]
+        for port, link in ends:
             is_switch = self._naming.is_switch(port.device)
             place = None if is_switch else self.fabric.endpoint_names().index(port.device)
             commands.setdefault(place, []).extend(
                 port_commands(
                     self._naming.interface(port),
-                    rate_bps,
+                    link.rate_bps,
                     self.fabric,
                     has_prio=self._abilities.has_prio,
                     has_fq=self._abilities.has_fq,
@@ -337,11 +360,13 @@ class Network:
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
                     impaired=port in self._impaired,
                     bounded=is_switch,
+                    queue_bytes=(link.buffer_bytes, link.ecn_bytes),
+                    flow_rate_bps=0.0 if is_switch or math.isinf(link.rate_bps) else self.fabric.flow_rate_bps,
                 )
             )
         run(["tc", "-batch", "-"], batch_text(commands.pop(None)))
         self._shape_hosts({place: batch for place, batch in commands.items() if place is not None})
-        if self.fabric.loss > 0 and not self._abilities.has_netem_seed:
+        if self.fabric.losses and not self._abilities.has_netem_seed:
             LOG.warning("tc or the kernel does not know netem's seed: losses differ from run to run")
 
     def _shape_hosts(self, commands: Mapping[int, list[list[str]]]) -> None:
@@ -370,6 +395,7 @@ class Network:
     def _delete_links(self) -> None:
         """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of them."""
         ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
+        ends += [end for link in self.fabric.links() if (end := inner_end_of_far(link, self._naming))]
         names = [name for name in ends if Path("/sys/class/net", name).exists()]
         run(["ip", "-batch", "-"], batch_text([["link", "del", name] for name in names]))
 

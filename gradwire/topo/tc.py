@@ -16,7 +16,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from gradwire.datatypes.fabric import BANDS_MAJOR, Fabric, dscp_of_band
-from gradwire.faults import InputFault
+from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.switch_queues import switch_queue
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
@@ -64,6 +64,8 @@ def port_commands(
     netem_seed: int | None = None,
     impaired: bool = False,
     bounded: bool = False,
+    queue_bytes: tuple[int, int] | None = None,
+    flow_rate_bps: float = 0.0,
 ) -> list[list[str]]:
     """tc commands, without "tc", that shape `interface` to line rate `rate_bps`; an infinite rate is not shaped.
 
@@ -77,7 +79,9 @@ def port_commands(
     exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <= mtu_bytes.
     netem_seed: makes the losses repeatable; None if the kernel or tc does not know netem's `seed`.
     impaired: whether faults will lose or delay packets here (`band_options`). netem then stands in front of the queue, which stays fair.
-    bounded: whether the port has the fabric's buffer and marks, which are those of switches.
+    bounded: whether the port has a buffer and marks, which are those of switches.
+    queue_bytes: this buffer, and the length from which it marks (0 for neither); by default the fabric's.
+    flow_rate_bps: what the line carries of one socket at most; 0 for no limit. Raises MachineFault without sch_fq, which does it.
 
     Raises InputFault for more bands than the kernel can order.
     """
@@ -90,7 +94,13 @@ def port_commands(
         bands = [_prio(interface, ["root"], fabric.bands)]
     else:
         bands = _prio_bands(interface, rate, burst, fabric.bands)
-    queue = switch_queue(fabric, rate_bps) if bounded and fabric.has_switch_queues else None
+    sizes = queue_bytes or (fabric.buffer_bytes, fabric.ecn_bytes)
+    queue = switch_queue(*sizes, fabric.gso_bytes, rate_bps) if bounded and any(sizes) else None
+    if flow_rate_bps:
+        if not has_fq:
+            raise MachineFault("fabric.flow_rate: this kernel has no sch_fq, which limits flows; use the virtual clock")
+        queue = limited_queue(fabric, flow_rate_bps)
+    impaired = impaired or (queue is not None and loss > 0)
     leaves = [
         command
         for band in range(fabric.bands)
@@ -221,6 +231,14 @@ def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> 
     # (benchmarks/fluid_agreement.py) the worst came from 6.0 % too fast to 2.5 %, a parameter server of 8 workers from 1.8 % to 0.1 %.
     turns = ["quantum", quantum, "initial_quantum", quantum]
     return ["fq", "limit", limit, "flow_limit", limit, "nopacing", "maxrate", NO_FAST_PATH, *turns]
+
+
+def limited_queue(fabric: Fabric, flow_rate_bps: float) -> list[str]:
+    """The queue of a band in which each socket's packets leave at this rate of the line at most."""
+    limit, quantum = str(fabric.queue_packets), str(max(QUANTUM_BYTES, fabric.gso_bytes))
+    rate = f"{round(fabric.shaped_rate_bps(flow_rate_bps))}bit"
+    turns = ["quantum", quantum, "initial_quantum", quantum]
+    return ["fq", "limit", limit, "flow_limit", limit, "pacing", "maxrate", rate, *turns]
 
 
 def _dscp_filter(interface: str, band: int) -> list[str]:

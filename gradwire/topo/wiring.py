@@ -9,6 +9,7 @@ from functools import cached_property
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
 from gradwire.faults import InputFault, MachineFault
+from gradwire.topo.long_links import inner_ends
 
 OVS_TIMEOUT_S = 30
 """How long Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual time is endless."""
@@ -103,11 +104,16 @@ class Naming:
         return found
 
     @cached_property
+    def inner_ends(self) -> dict[str, tuple[str, str]]:
+        """Interfaces inside long links, by the names of these."""
+        return inner_ends(self.fabric, self.switch_prefix)
+
+    @cached_property
     def _switches(self) -> frozenset[str]:
         return frozenset(self.fabric.switch_names())
 
     def switch_interfaces(self) -> list[str]:
-        """All interfaces in the machine's initial network namespace."""
+        """All interfaces of switches, which are in the machine's initial network namespace."""
         return [self.interface(port) for port, _ in self.fabric.ports() if self.is_switch(port.device)]
 
 
@@ -116,19 +122,34 @@ def near_end(link: Link, naming: Naming) -> Port:
     return link.a if naming.is_switch(link.a.device) else link.b
 
 
-def link_command(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[str]:
-    """The `ip` command, without "ip", that makes a link's veth pair, with a host's end directly in its network namespace.
+def link_commands(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[list[str]]:
+    """The `ip` commands, without "ip", that make a link's veth pair, or its two pairs if it is long (topo/long_links.py).
 
-    host_pids: a thread or a process in each host's network namespace, by name of the host. Raises InputFault for an impossible GSO size.
+    A host's end is directly in its network namespace. host_pids: a thread or a process in each, by name of the host. Raises InputFault for
+    an impossible GSO size.
     """
     fabric = naming.fabric
     near = near_end(link, naming)
     far = link.b if near is link.a else link.a
-    peer = ["peer", "name", naming.interface(far), *_interface_options(fabric)]
+    options = _interface_options(fabric)
+    peer = ["peer", "name", naming.interface(far), *options]
     if far.device in host_pids:
         address = fabric.host_mac(fabric.endpoint_names().index(far.device))
         peer += ["address", address, "netns", str(host_pids[far.device])]
-    return ["link", "add", naming.interface(near), *_interface_options(fabric), "type", "veth", *peer]
+    inner = naming.inner_ends.get(link.name)
+    if inner is None:
+        return [["link", "add", naming.interface(near), *options, "type", "veth", *peer]]
+    by_near, by_far = inner if near is link.a else inner[::-1]
+    return [
+        ["link", "add", naming.interface(near), *options, "type", "veth", "peer", "name", by_near, *options],
+        ["link", "add", by_far, *options, "type", "veth", *peer],
+    ]
+
+
+def inner_end_of_far(link: Link, naming: Naming) -> str | None:
+    """The interface inside a long link whose pair has the end that is not `near_end`; None for other links."""
+    inner = naming.inner_ends.get(link.name)
+    return None if inner is None else inner[1] if near_end(link, naming) is link.a else inner[0]
 
 
 def _interface_options(fabric: Fabric) -> list[str]:

@@ -7,10 +7,12 @@ next.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 
 LOW_MESSAGE_BYTES = 16_384
@@ -50,21 +52,42 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
     sends a single flow to the next leaf, so that no two flows can meet on a link, whatever spines they take; the last
     leaf of each pod sends to the next pod.
     """
-    size, leaves = fabric.hosts_per_leaf, fabric.hosts_of_leaves
+    leaves = [hosts for hosts in fabric.hosts_of_leaves if hosts]
     phases: list[tuple[list[Transfer], float]] = []
-    if size > 1:
-        around = [
-            Transfer(host, hosts[(index + 1) % size], size_bytes)
-            for hosts in leaves
-            for index, host in enumerate(hosts)
-        ]
-        phases.append((around, fabric.rate_bps * (1 - fabric.ack_share())))
+    around = [
+        Transfer(host, hosts[(place + 1) % len(hosts)], size_bytes)
+        for hosts in leaves
+        if len(hosts) > 1
+        for place, host in enumerate(hosts)
+    ]
+    limit_bps = fabric.flow_rate_bps or math.inf
+    if around:
+        slowest_bps = min(fabric.host_bps[transfer.src] for transfer in around)
+        phases.append((around, min(limit_bps, slowest_bps * (1 - fabric.ack_share()))))
     if len(leaves) > 1:
-        across = [
-            Transfer(near[0], far[-1], size_bytes) for near, far in zip(leaves, (*leaves[1:], leaves[0]), strict=True)
-        ]
-        phases.append((across, min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])))
+        if fabric.graph is not None:
+            across, slowest_bps = _apart(fabric, size_bytes)
+        else:
+            ends = zip(leaves, (*leaves[1:], leaves[0]), strict=True)
+            across = [Transfer(near[0], far[-1], size_bytes) for near, far in ends]
+            slowest_bps = min([*fabric.host_bps, *(tier.slowest_bps for tier in fabric.tree.tiers)])
+        phases.append((across, min(limit_bps, slowest_bps)))
     return phases
+
+
+def _apart(fabric: Fabric, size_bytes: int) -> tuple[list[Transfer], float]:
+    """Flows between switches of a graph that meet on no line, the shorter ones first; and the rate of the slowest line on their ways."""
+    routes, links = routes_of(fabric), lines_of(fabric)
+    leaves = [hosts for hosts in fabric.hosts_of_leaves if hosts]
+    ways = [routes.path(near[0], far[-1]) for near in leaves for far in leaves if near is not far]
+    taken: set[int] = set()
+    found: list[list[int]] = []
+    for way in sorted(ways, key=len):
+        if taken.isdisjoint(way):
+            taken.update(way)
+            found.append(way)
+    transfers = [Transfer(way[0], way[-1] - fabric.hosts, size_bytes) for way in found]
+    return transfers, min(links[line].rate_bps for line in taken)
 
 
 def incast(hosts: int, size_bytes: int) -> list[Transfer]:

@@ -3,7 +3,7 @@ or a pod."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,14 +65,14 @@ def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
     rate."""
     arrivals = _Arrivals.of(plan)
     leaving = _first_of_each(arrivals.send)
-    rate = f"{fabric.rate_bps / 1e9:g} Gbit/s"
     for direction, send, host in (
         ("out", arrivals.send[leaving], arrivals.source[leaving]),
         ("in", arrivals.send, arrivals.target),
     ):
         at_host = host < fabric.hosts
-        index, size_bytes, line_bytes = _busiest(plan, fabric, send[at_host], host[at_host])
-        yield BusyPort(f"h{index + 1} {direction}", size_bytes, line_bytes * 8 / fabric.rate_bps, rate)
+        index, size_bytes, seconds = _busiest(plan, fabric, send[at_host], host[at_host], fabric.host_bps)
+        rate = f"{fabric.host_bps[index] / 1e9:g} Gbit/s"
+        yield BusyPort(f"h{index + 1} {direction}", size_bytes, seconds, rate)
 
 
 def _uplinks(plan: Plan, fabric: Fabric, tier: Tier) -> Iterator[BusyPort]:
@@ -83,17 +83,14 @@ def _uplinks(plan: Plan, fabric: Fabric, tier: Tier) -> Iterator[BusyPort]:
     arrivals = _Arrivals.of(plan)
     source, target = (_parts_of(fabric, tier, endpoints) for endpoints in (arrivals.source, arrivals.target))
     crossing = source != target
-    rate = f"{len(tier.uplinks[0])} x {tier.rate_bps / 1e9:g} Gbit/s"
     for direction, part, keys in (
         ("up", source, (arrivals.send,)),
         ("down", target, (arrivals.send, target)),
     ):
         rows = np.flatnonzero(crossing & (part >= 0))
         rows = rows[_first_of_each(*(key[rows] for key in keys))]
-        index, size_bytes, line_bytes = _busiest(plan, fabric, arrivals.send[rows], part[rows])
-        yield BusyPort(
-            f"uplinks of {tier.word} {index + 1} {direction}", size_bytes, line_bytes * 8 / tier.total_bps, rate
-        )
+        index, size_bytes, seconds = _busiest(plan, fabric, arrivals.send[rows], part[rows], tier.part_bps)
+        yield BusyPort(f"uplinks of {tier.word} {index + 1} {direction}", size_bytes, seconds, _rates(tier, index))
 
 
 def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
@@ -103,16 +100,28 @@ def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
     return of_endpoint
 
 
-def _busiest(plan: Plan, fabric: Fabric, send: Int64, port: Int64) -> tuple[int, int, float]:
-    """Returns the place with the most bytes on the line, its payload, and its bytes on the line with the overhead of
-    full frames."""
+def _rates(tier: Tier, part: int) -> str:
+    """The line rates of a part's uplinks, formatted."""
+    rates = tier.rates_bps[part]
+    if min(rates) == max(rates):
+        return f"{len(rates)} x {rates[0] / 1e9:g} Gbit/s"
+    return f"{' + '.join(f'{rate_bps / 1e9:g}' for rate_bps in rates)} Gbit/s"
+
+
+def _busiest(
+    plan: Plan, fabric: Fabric, send: Int64, place: Int64, rates_bps: Sequence[float]
+) -> tuple[int, int, float]:
+    """Returns the place whose bytes take longest on the line with the overhead of full frames, its payload, and how long that is."""
     size = plan.ops.size_bytes[send]
     multicast = plan.ops.group[send] == 1
     line = np.bincount(
-        port, size / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share()), minlength=1
+        place,
+        size / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share()),
+        minlength=len(rates_bps),
     )
-    index = int(line.argmax())
-    return index, int(size[port == index].sum()), float(line[index])
+    seconds = line * 8 / np.array(rates_bps)
+    index = int(seconds.argmax())
+    return index, int(size[place == index].sum()), float(seconds[index])
 
 
 def _first_of_each(*keys: npt.NDArray[np.int32] | Int64) -> Int64:

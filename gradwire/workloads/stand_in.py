@@ -40,7 +40,7 @@ def scaled_fabric(fabric: Fabric, scale: int, *, keep_burst: bool = False) -> Fa
     """
     gso_bytes = max(fabric.mtu_bytes + ETHERNET_HEADER_BYTES, fabric.gso_bytes // scale)
     burst_bytes = fabric.gso_bytes if keep_burst else gso_bytes
-    return replace(fabric, rate_bps=fabric.rate_bps / scale, gso_bytes=burst_bytes)
+    return replace(fabric.with_rates_times(1 / scale), rate_bps=fabric.rate_bps / scale, gso_bytes=burst_bytes)
 
 
 VIRTUAL_CAPACITY_BPS = 3.3e12
@@ -58,7 +58,7 @@ def virtual_scale(fabric: Fabric, capacity_bps: float = VIRTUAL_CAPACITY_BPS) ->
     """Returns the number, 1 or a power of 2, by which a fabric's bytes and rates are divided so that the virtual clock
     can carry it."""
     scale = 1
-    while fabric.hosts * fabric.rate_bps / scale > capacity_bps:
+    while sum(fabric.host_bps) / scale > capacity_bps:
         scale *= 2
     return scale
 

@@ -86,6 +86,6 @@ def test_an_all_to_all_takes_what_the_busiest_tier_allows(core_oversubscription:
     measured_s = float(iteration_times_s(run.plan, run.log, 3)[-1])
     # A leaf's two hosts send to six others, and a pod's four to four others.
     leaf, pod = fabric.tree.tiers
-    lines = max(12 * LONG_BYTES / leaf.total_bps, 16 * LONG_BYTES / pod.total_bps)
+    lines = max(12 * LONG_BYTES / leaf.part_bps[0], 16 * LONG_BYTES / pod.part_bps[0])
     assert measured_s == pytest.approx(lines * 8 / fabric.goodput_share(), rel=0.02)
     assert measured_s == pytest.approx(estimate(plan, fabric, Spines(fabric).spine_of).iteration_s, rel=0.01)

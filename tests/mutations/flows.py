@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import gradwire.controller.app
-from gradwire.controller.flows import (
+from gradwire.controller.rules import (
     IGMP_REPORTS_IP,
     MULTICAST_PRIORITY,
     PAIR_PRIORITY,

@@ -115,7 +115,7 @@ def window_use(run: IdealRun, record: PointRecord) -> WindowUse | None:
     short = short_windows(run.fabric, record, run.spine_of)
     use = WindowUse(len(states), short)
     faults = [told.fault for told in record.faults]
-    if not short or not all_along(faults) or len(run.plan.ops) > LARGEST_PLAN_OPS:
+    if not short or (faults and not all_along(faults)) or len(run.plan.ops) > LARGEST_PLAN_OPS:
         return use
     far = delays_of(run.fabric, link_delays_s(run.fabric, faults))
     return replace(use, slower=with_windows(run, far, short).time_s() / run.with_delays(far).time_s())

@@ -9,7 +9,7 @@ One of them is that a plan amplifies jitter: delays of messages cost it more tim
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
@@ -220,7 +220,7 @@ def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Ite
 def _with_acks(run: IdealRun) -> Iterator[Trial]:
     share = run.fabric.ack_share()
     if share >= LEAST_ACK_SHARE:
-        slower = run.on(replace(run.fabric, rate_bps=run.fabric.rate_bps * (1 - share)))
+        slower = run.on(run.fabric.with_rates_times(1 - share))
         burst = quantity(run.fabric.gso_bytes, "bytes")
         effect = f"With bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
         yield Trial(Cause.ACKS, slower.time_s(), effect)
@@ -274,7 +274,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Es
         return
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
-    for held_bytes, ports in product(sizes, (1, 2 * (1 + len(run.fabric.tree.tiers)))):
+    for held_bytes, ports in product(sizes, (1, 2 + run.fabric.most_trunks_on_way)):
         held = estimates.amplification(held_bytes, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
             continue  # What is held may explain it; that messages are late as well does not.

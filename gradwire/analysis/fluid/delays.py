@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.fluid.paths import Float64, Paths
+from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
 
 
@@ -26,8 +27,13 @@ NO_DELAYS = Delays()
 
 def delays_of(fabric: Fabric, link_s: Sequence[float], window_bytes: float = float("inf")) -> Delays:
     """Delays of links in the order of `Fabric.links`, each in both directions. Links of aggregators are not ports of Paths."""
-    hosts, trunks = list(link_s[: fabric.hosts]), list(link_s[fabric.hosts :][: len(fabric.tree.trunks)])
+    hosts, trunks = list(link_s[: fabric.hosts]), list(link_s[fabric.hosts : len(fabric.shape_links)])
     return Delays((*hosts, *hosts, *trunks, *trunks), window_bytes)
+
+
+def own_delays(fabric: Fabric) -> Delays:
+    """What a fabric's links add for good."""
+    return delays_of(fabric, link_delays_s(fabric, ()))
 
 
 def travel_ns(paths: Paths, delays: Delays) -> Float64:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.fluid.agenda import agenda_for
-from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
+from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.graph import Float64, graph_of
 from gradwire.analysis.fluid.lanes import lanes_of
 from gradwire.analysis.fluid.network import network_of
@@ -84,7 +84,7 @@ def estimate(
     jitter: Jitter | None = None,
     whole_bytes: int = 0,
     early_bytes: int = 0,
-    delays: Delays = NO_DELAYS,
+    delays: Delays | None = None,
     apart_s: Sequence[float] = (),
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
@@ -94,11 +94,13 @@ def estimate(
     spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
     none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of payload
     have not left when a message arrives. A message with less payload than whole_bytes has as much less of both latency and jitter; delays
-    are those of links, with the windows of connections. With jitter no iteration repeats another. apart_s: how much later than the first
-    each worker begins iteration 0; all begin together where it is empty. Raises InternalFault for a plan that gets stuck.
+    are those of links, with the windows of connections; the fabric's own where they are left
+    out. With jitter no iteration repeats another. apart_s: how much later than the first each worker begins iteration 0; all begin together
+    where it is empty. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
+    delays = own_delays(fabric) if delays is None else delays
     graph, policy, lane_ops = graph_of(plan, paths)
     late_share = np.minimum(1.0, plan.ops.size_bytes / whole_bytes) if whole_bytes else np.ones(len(plan.ops))
     latency_ns, jitter_ns = (

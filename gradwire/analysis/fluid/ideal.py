@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
+from gradwire.analysis.fluid.delays import Delays
 from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
@@ -34,8 +34,8 @@ class IdealRun:
     window: Window
     #: The run's own rule.
     send_ends: SendEnds
-    #: Of its links, with the windows of its connections.
-    delays: Delays = NO_DELAYS
+    #: Of its links, with the windows of its connections; None: the fabric's own, where windows do not matter.
+    delays: Delays | None = None
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """The same with another rule."""

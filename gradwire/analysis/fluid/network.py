@@ -32,6 +32,7 @@ FLOW = np.dtype(
         ("window_rate", "f8"),  # and that over a round trip: the rate of a flow whose window is full
         ("free_bytes", "f8"),  # what is free of its window
         ("limit", "f8"),  # a rate that it does not exceed: `window_rate` while its window is full, else infinite
+        ("most_rate", "f8"),  # a rate that it never exceeds; infinite if nothing limits it but ports and windows
         ("first_message", "i8"),  # its messages are a ring from here on,
         ("room", "i8"),  # of this length;
         ("head", "i8"),  # the oldest message's place in the ring,
@@ -98,11 +99,11 @@ class Network(NamedTuple):
     #: The ports and flows that are being filled.
     filled_ports: Int64
     filled_flows: Int64
-    #: Lengths of `touched`, `filled_ports` and `filled_flows`, and how many active flows have full windows.
+    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows have full windows, and how many have a most rate.
     counts: Int64
 
 
-TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS = 0, 1, 2, 3
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED = 0, 1, 2, 3, 4
 """Indices of Network.counts."""
 
 
@@ -127,6 +128,7 @@ def network_of(
         flows["window_bytes"][far] = delays.window_bytes / paths.flow_goodput_share[far]
         flows["window_rate"][far] = flows["window_bytes"][far] / (2 * flows["travel_ns"][far])
     flows["free_bytes"] = flows["window_bytes"]
+    flows["most_rate"] = np.where(paths.flow_is_limited, paths.flow_bytes_per_ns, np.inf)
     # One more, for a message that has arrived and ended but not left.
     flows["room"] = paths.flow_sends * iterations + 1 if unsent_bytes else 1
     flows["first_message"] = np.cumsum(flows["room"]) - flows["room"]
@@ -149,5 +151,5 @@ def network_of(
         touched=np.zeros(count, np.int64),
         filled_ports=np.zeros(ports, np.int64),
         filled_flows=np.zeros(count, np.int64),
-        counts=np.zeros(4, np.int64),
+        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum()], np.int64),
     )

@@ -7,7 +7,6 @@ slowest port decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,22 +14,20 @@ import numpy.typing as npt
 
 from gradwire.datatypes.fabric import Fabric, band_of_class
 from gradwire.datatypes.plan import Int64, Plan
-from gradwire.faults import InternalFault
+from gradwire.datatypes.routes import SummitOf, lines_of, routes_of
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
-SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
-multicast group; it is empty for unicast."""
+SpineOf = SummitOf
+"""Chooses the spine or core between two endpoints, where switches are in tiers (datatypes/routes.py)."""
 
 
 @dataclass(frozen=True)
 class Paths:
     """Ports, flows, and the way of each flow.
 
-    Ports are, in this order: out of each host, into each host, then of the links between switches, in the order of `Tiers.trunks`, all
-    upwards and all downwards. An aggregator's own link has no rate and is none of them.
+    Ports are numbered as the lines of datatypes/routes.py, which they send on.
     """
 
     #: Line rate of each port.
@@ -52,6 +49,9 @@ class Paths:
     flow_is_multicast: Bool
     #: Number of hosts.
     hosts: int
+    #: Whether each flow may take no more than `flow_bytes_per_ns`.
+    flow_is_limited: Bool
+    flow_bytes_per_ns: float
 
 
 def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Paths:
@@ -83,12 +83,15 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
         line_bytes=line_bytes,
         flow_is_multicast=ops.group[sends] == 1,
         hosts=fabric.hosts,
+        # An aggregator's link is not shaped, and neither are its flows.
+        flow_is_limited=(plan.rank_host[ops.rank[sends]] < fabric.hosts) & (fabric.flow_rate_bps > 0),
+        flow_bytes_per_ns=fabric.flow_rate_bps / 8e9,
     )
 
 
 def ports_between(fabric: Fabric, source: int, target: int, spine_of: SpineOf | None = None) -> list[int]:
     """The ports on the way from one host to another, numbered as in Paths. Raises InternalFault as `paths_of` does."""
-    return _Ways(fabric, spine_of).path(source, target)
+    return routes_of(fabric, spine_of).path(source, target)
 
 
 def _packed(plan: Plan, sends: Int64) -> Int64:
@@ -104,8 +107,7 @@ def _packed(plan: Plan, sends: Int64) -> Int64:
 
 def port_rates_bps(fabric: Fabric) -> Float64:
     """Line rate of each port, numbered as in Paths."""
-    trunks = [trunk.rate_bps for trunk in fabric.tree.trunks]
-    return np.array([fabric.rate_bps] * (2 * fabric.hosts) + 2 * trunks, np.float64)
+    return np.array([link.rate_bps for link in lines_of(fabric)], np.float64)
 
 
 def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) -> list[list[int]]:
@@ -113,7 +115,7 @@ def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) 
     ops, host = plan.ops, plan.rank_host
     sources = host[ops.rank[sends]].tolist()
     grouped, peers = ops.group[sends].tolist(), ops.peer[sends].tolist()
-    ways = _Ways(fabric, spine_of)
+    ways = routes_of(fabric, spine_of)
     routes = []
     for source, is_group, peer in zip(sources, grouped, peers, strict=True):
         if is_group:
@@ -122,58 +124,6 @@ def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) 
         else:
             routes.append(ways.path(source, int(host[peer])))
     return routes
-
-
-class _Ways:
-    """Finds the ports between endpoints of a fabric."""
-
-    def __init__(self, fabric: Fabric, spine_of: SpineOf | None) -> None:
-        self._fabric, self._spine_of = fabric, spine_of
-        self._paths: dict[tuple[int, int], list[int]] = {}
-
-    def path(self, source: int, target: int) -> list[int]:
-        """From one endpoint to another."""
-        if (source, target) not in self._paths:
-            near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
-            between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
-            self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
-        return self._paths[source, target]
-
-    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
-        """From a host to all others of a group."""
-        others = [member for member in members if member != source]
-        near = self._fabric.switch_of(source)
-        far = sorted({self._fabric.switch_of(member) for member in others} - {near})
-        between = self._between(near, far, self._group_summit(source, near, far, members)) if far else []
-        return [*self._out(source), *between, *(port for member in others for port in self._into(member))]
-
-    def _out(self, endpoint: int) -> list[int]:
-        return [endpoint] if endpoint < self._fabric.hosts else []
-
-    def _into(self, endpoint: int) -> list[int]:
-        return [self._fabric.hosts + endpoint] if endpoint < self._fabric.hosts else []
-
-    def _between(self, near: int, far: list[int], summit: int) -> list[int]:
-        """Up from a leaf and down to others; either end may be a spine, whose aggregator sends or receives."""
-        up, down = self._fabric.tree.between(near, far, summit)
-        first = 2 * self._fabric.hosts
-        return [first + number for number in up] + [first + len(self._fabric.tree.trunks) + number for number in down]
-
-    def _group_summit(self, source: int, near: int, far: list[int], members: tuple[int, ...]) -> int:
-        """The summit of a multicast tree, which is a core if any of its leaves is in another pod."""
-        tree = self._fabric.tree
-        farthest = max(far, key=lambda leaf: tree.pod_of(leaf) != tree.pod_of(near))
-        target = next(each for each in members if self._fabric.switch_of(each) == farthest)
-        return self._summit(source, target, members)
-
-    def _summit(self, source: int, target: int, members: tuple[int, ...]) -> int:
-        only = self._fabric.tree.only_summit(self._fabric.switch_of(source), self._fabric.switch_of(target))
-        summit = only if only is not None or self._spine_of is None else self._spine_of(source, target, members)
-        if summit is None:
-            raise InternalFault(
-                f"no spine is known between endpoints {source} and {target}; report this with the scenario"
-            )
-        return summit
 
 
 def _compressed(routes: list[list[int]], count: int) -> tuple[Int64, Int64]:

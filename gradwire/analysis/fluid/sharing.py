@@ -4,7 +4,7 @@ The rates of a band are found by filling (Bertsekas and Gallager, Data Networks,
 least decides their rates, and is taken out together with them, until no flow is left. What a band takes is missing to the bands below it.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed at that rate, as if
-it passed a port of its own that has no more.
+it passed a port of its own that has no more. So is a flow that the network limits (fabric.flow_rate).
 
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them, directly or through other
 flows of the same band, and of lower bands at the ports where that band's sum has changed.
@@ -16,6 +16,7 @@ import numpy as np
 
 from gradwire.analysis.fluid.compiled import compiled
 from gradwire.analysis.fluid.network import (
+    CAPPED,
     FILLED_FLOWS,
     FILLED_PORTS,
     FULL_WINDOWS,
@@ -146,7 +147,7 @@ def _fill_tightest(network: Network, band: int) -> int:
         record = network.ports[network.filled_ports[number]]
         if record.unfilled > 0:
             share = min(share, record.room / record.unfilled)
-    if network.counts[FULL_WINDOWS] > 0:
+    if network.counts[FULL_WINDOWS] > 0 or network.counts[CAPPED] > 0:
         fixed = _fix_limited(network, share)
         if fixed > 0:
             return fixed
@@ -167,13 +168,14 @@ def _fill_tightest(network: Network, band: int) -> int:
 
 @compiled
 def _fix_limited(network: Network, share: float) -> int:
-    """Fixes the rates of flows whose full windows let less through than every port; returns their number."""
+    """Fixes the rates of flows that full windows, or limits of their own, let less through than every port; returns their number."""
     fixed = 0
     for number in range(network.counts[FILLED_FLOWS]):
         flow = network.filled_flows[number]
         record = network.flows[flow]
-        if record.old_rate == RATE_UNKNOWN and record.limit < share:
-            _fix(network, flow, record.limit)
+        most = min(record.limit, record.most_rate)
+        if record.old_rate == RATE_UNKNOWN and most < share:
+            _fix(network, flow, most)
             fixed += 1
     return fixed
 

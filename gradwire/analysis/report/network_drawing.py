@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import PALETTE, STYLE
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.shape import Shape
@@ -82,9 +83,29 @@ def rate_lines(fabric: Fabric) -> list[str]:
     lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{each}; links of {_gbit(fabric.rate_bps)}"]
     ratios = (fabric.oversubscription, fabric.core_oversubscription)
     for tier, ratio in zip(fabric.tree.tiers, ratios, strict=False):
-        lines.append(
-            f"uplinks of a {tier.word}: {len(tier.uplinks[0])} x {_gbit(tier.rate_bps)}, oversubscription {ratio:g}:1"
-        )
+        rate = _gbit(tier.slowest_bps)
+        if tier.fastest_bps > tier.slowest_bps:
+            rate = f"{tier.slowest_bps / 1e9:g} to {_gbit(tier.fastest_bps)}"
+        lines.append(f"uplinks of a {tier.word}: {len(tier.uplinks[0])} x {rate}, oversubscription {ratio:g}:1")
+    return [*lines, *link_lines(fabric)]
+
+
+def link_lines(fabric: Fabric) -> list[str]:
+    """What single links are like, and how long they are, a line each; none where all are as their rates say."""
+    delays = [link.delay_s for link in fabric.shape_links]
+    lines = []
+    if any(delays):
+        spread = f"{quantity(min(delays), 's')} to " if min(delays) < max(delays) else ""
+        lines.append(f"delay of a link: {spread}{quantity(max(delays), 's')} in each direction")
+    if max(fabric.host_bps) > min(fabric.host_bps):
+        lines.append(f"links of hosts: {min(fabric.host_bps) / 1e9:g} to {_gbit(max(fabric.host_bps))}")
+    jitters, losses = ([getattr(link, name) for link in fabric.shape_links] for name in ("jitter_s", "loss"))
+    if any(jitters):
+        lines.append(f"jitter of a link: up to {quantity(max(jitters), 's')}")
+    if any(losses):
+        lines.append(f"loss of a link: up to {max(losses):.3g} of its packets")
+    if fabric.flow_rate_bps:
+        lines.append(f"each connection: up to {_gbit(fabric.flow_rate_bps)}")
     return lines
 
 

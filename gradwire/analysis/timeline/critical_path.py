@@ -135,12 +135,13 @@ class Traffic:
     def _places(self, mine: Bool) -> list[_Place]:
         """The places with a line rate on the path of the messages `mine`; an aggregator's port has none."""
         messages, fabric = self._messages, self._fabric
-        rate_bps = fabric.rate_bps if fabric else 1.0
+        rates_bps = fabric.host_bps if fabric else ()
         source, places = int(messages.src[mine][0]), []
         if source not in self._aggregators:
             leaving = (messages.src == source) & messages.first | mine
-            places.append(_Place(f"the port out of {host_name(source)}", rate_bps, leaving))
+            places.append(_Place(f"the port out of {host_name(source)}", rates_bps[source] if fabric else 1.0, leaving))
         for target in set(messages.dst[mine].tolist()) - self._aggregators:
+            rate_bps = rates_bps[target] if fabric else 1.0
             places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
         if fabric is not None:
             places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
@@ -156,7 +157,7 @@ class Traffic:
                 crossing = passing & (source != target)
                 if (crossing & mine).any():
                     once_each = once(crossing, messages.iteration, messages.send)
-                    places.append(_Place(f"the {way} of {name}", tier.total_bps, once_each))
+                    places.append(_Place(f"the {way} of {name}", tier.part_bps[part], once_each))
         return places
 
     def _largest(self, moved: Float64, chosen: Bool, most: int) -> tuple[tuple[str, float], ...]:

@@ -107,7 +107,7 @@ def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     frames = float(_frame_bytes(plan, fabric, moved)[first].sum()) * record.iterations
     frames += beside * tcp_frame_share(fabric)
     handshakes = HANDSHAKE_BYTES * (fabric.hosts * (fabric.hosts - 1) * fabric.bands + len(tenants))
-    tolerance = 1 + PORT_TOLERANCE + LOSS_FACTOR * fabric.loss
+    tolerance = 1 + PORT_TOLERANCE + LOSS_FACTOR * fabric.most_loss
     limit = int(frames * (tolerance + _ack_share(fabric)) + PORT_SLACK_BYTES * messages + handshakes + FLOOR_BYTES)
     limit += resent_bytes(fabric, record)
     return Check(
@@ -140,7 +140,7 @@ def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
 
     0 for other networks: those without drops have none, and those that lose at random have LOSS_FACTOR.
     """
-    return record.counts.tcp_retransmits * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES) if fabric.buffer_bytes else 0
+    return record.counts.tcp_retransmits * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES) if fabric.drops else 0
 
 
 def _and_tenants(plan: Plan, moved: Transfers, tenants: Sequence[FaultRecord]) -> Transfers:
@@ -207,7 +207,7 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     counted: dict[tuple[str, int], int] = {}
     for count in record.counts.bands:
         counted[count.port, count.band] = counted.get((count.port, count.band), 0) + count.bytes_sent
-    tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.loss
+    tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.most_loss
     worst, text, places = -1.0, "nothing to compare", 0
     for line in _places(fabric, moved):
         for number in range(fabric.bands):

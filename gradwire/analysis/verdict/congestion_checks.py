@@ -8,6 +8,7 @@ and not sockets' windows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
 
@@ -51,16 +52,18 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
     for band in record.counts.bands:
         drops[band.port] += band.drops
     total = sum(drops.values())
-    if fabric.buffer_bytes:
+    if fabric.drops:
         at_hosts = sum(drops.get(f"{host}-eth0", 0) for host in fabric.host_names())
         value = f"{total}, {at_hosts} of them at hosts"
-        limit = f"0 at hosts; at switches what {fabric.buffer_bytes} bytes cannot hold"
+        limit = f"0 at hosts; at switches what {_buffers(fabric)} bytes cannot hold"
         return Check(
             "drops", value, limit, at_hosts == 0, "A host dropped what it was to send, which its memory holds."
         )
-    packets = sum(band.packets_sent for band in record.counts.bands)
-    requested = fabric.loss * packets
-    most = 0 if fabric.loss == 0 else int(requested + 6 * np.sqrt(requested) + 10)
+    losses = fabric.losses
+    requested = sum(losses.get(band.port, 0.0) * band.packets_sent for band in record.counts.bands)
+    if fabric.loss:
+        requested = max(requested, fabric.loss * sum(band.packets_sent for band in record.counts.bands))
+    most = int(requested + 6 * np.sqrt(requested) + 10) if losses else 0
     return Check("drops", str(total), str(most), total <= most, meaning)
 
 
@@ -74,7 +77,7 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
     sent, counts = record.counts.tcp_retransmits, record.counts.bands
     drops = sum(band.drops for band in counts)
     most = 0 if fabric.is_lossless else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
-    if fabric.buffer_bytes:
+    if fabric.drops:
         dropped = sum(band.drops for band in counts if band.band != CONTROL_BAND)
         most += sum(agent.messages_sent for agent in record.agents)
         limit = f"{dropped}, the packets of data that were dropped, to {most}"
@@ -95,7 +98,7 @@ def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Ch
     At least as long where something slows TCP down: losses, finite buffers, marks, or a congestion control that paces.
     """
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
-    is_exact = fabric.loss == 0 and not fabric.has_switch_queues and congestion in AT_LINE_RATE
+    is_exact = not fabric.losses and not fabric.has_switch_queues and congestion in AT_LINE_RATE
     return Check(
         "rate probe",
         f"{record.rate_probe:.4f} of the ideal time",
@@ -110,7 +113,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
     return [
         *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
-        *([_marks(plan, fabric, record)] if fabric.ecn_bytes else []),
+        *([_marks(plan, fabric, record)] if fabric.marks else []),
     ]
 
 
@@ -120,6 +123,8 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
+    if fabric.link_settings or fabric.graph is not None:
+        return _different_queues(fabric, record, hosts)
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes
     asked = (limit_bytes, threshold_bytes, threshold_bytes)
     others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
@@ -132,6 +137,28 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
         f"{at_switches[asked]} of {at_switches.total()} as asked for{told}; {bounded_hosts} at hosts",
         f"each holds {limit_bytes} bytes and marks from {threshold_bytes} (0: never); none at hosts",
         not others and not bounded_hosts,
+        QUEUES_MEANING,
+    )
+
+
+def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str]) -> Check:
+    """The same where links may differ in their buffers and thresholds."""
+    asked = fabric.queue_bytes_by_port()
+    wrong = []
+    for band in record.counts.bands:
+        limit_bytes, threshold_bytes = asked.get(band.port, (0, 0))
+        if band.port in hosts:
+            limit_bytes = threshold_bytes = 0
+        if _bounds(band) != (limit_bytes, threshold_bytes, threshold_bytes) and (
+            band.port in asked or any(_bounds(band))
+        ):
+            wrong.append(band)
+    told = f"; {wrong[0].port} holds {wrong[0].limit_bytes} and marks from {wrong[0].threshold_bytes}" if wrong else ""
+    return Check(
+        "switch queues",
+        f"{len(record.counts.bands) - len(wrong)} of {len(record.counts.bands)} as asked for{told}",
+        "each holds and marks as its link says; none at hosts",
+        not wrong,
         QUEUES_MEANING,
     )
 
@@ -171,16 +198,26 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     arrived = record.counts.marked_arrivals
     frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
     marks_are_due = above > 0 and not plan.multicasts()
-    least = 0 if fabric.faulty else min(marks, 1) if fabric.tree.tiers else marks - drops
+    least = 0 if fabric.faulty else min(marks, 1) if fabric.most_trunks_on_way else marks - drops
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",
-        f"{marks} of the {above} packets that found more than {fabric.ecn_bytes} bytes waiting; {arrived} arrived at "
+        f"{marks} of the {above} packets that found more than {_thresholds(fabric)} bytes waiting; {arrived} arrived at "
         "hosts",
         f"some where queues passed the threshold, and {max(0, least)} to {marks * frames} at hosts",
         ok,
         MARKS_MEANING,
     )
+
+
+def _buffers(fabric: Fabric) -> str:
+    """What queues hold, where they drop."""
+    return " or ".join(str(size_bytes) for size_bytes in sorted({link.buffer_bytes for link in fabric.links()} - {0}))
+
+
+def _thresholds(fabric: Fabric) -> str:
+    """The lengths from which queues mark."""
+    return " or ".join(str(size_bytes) for size_bytes in sorted({link.ecn_bytes for link in fabric.links()} - {0}))
 
 
 def window_check(use: WindowUse, asked: bool) -> Check:

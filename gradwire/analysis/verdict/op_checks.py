@@ -136,7 +136,7 @@ class Schedule:
 
 def last_packet_ns(fabric: Fabric) -> int:
     """At most what the last packet of a message takes on a host's line: a full burst."""
-    return int(fabric.gso_bytes / fabric.goodput_share() * 8e9 / fabric.rate_bps) + 1
+    return int(fabric.gso_bytes / fabric.goodput_share() * 8e9 / min(fabric.host_bps)) + 1
 
 
 def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:

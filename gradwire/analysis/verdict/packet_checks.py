@@ -128,7 +128,7 @@ def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Captur
     bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
-    loses = fabric.loss > 0 or fabric.buffer_bytes > 0
+    loses = bool(fabric.losses) or fabric.drops
     connections = _connections(plan)
     for location, capture in at_hosts:
         messages = capture.messages

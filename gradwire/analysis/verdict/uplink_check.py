@@ -19,6 +19,7 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
+from gradwire.datatypes.routes import line_interfaces
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
@@ -26,7 +27,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
 
     The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of` does not tell it.
     """
-    if len(fabric.spine_names()) < 2 or spine_of is None:
+    if fabric.graph is None and (len(fabric.spine_names()) < 2 or spine_of is None):
         return []
     counted: dict[str, int] = {}
     for count in record.counts.bands:
@@ -41,16 +42,15 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
         (ports_between(fabric, tenant.fault.source, tenant.fault.destination, spine_of), tenant.sent_bytes)
         for tenant in tenants_of(record)
     ]
-    tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.loss
+    tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.most_loss
     worst, text = -1.0, ""
-    ports, trunks = _ports(fabric), fabric.tree.trunks
+    ports = line_interfaces(fabric)[2 * fabric.hosts :]
     for number, port in enumerate(ports, 2 * fabric.hosts):
         passing = np.isin(paths.flow_of_send[data], _flows_past(paths, number))
         expected = float(frames[passing].sum()) * record.iterations
         expected += sum(size_bytes for way, size_bytes in beside if number in way) * tcp_frame_share(fabric)
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
-        below = _hosts_below(fabric, trunks[(number - 2 * fabric.hosts) % len(trunks)].lower)
-        slack += HANDSHAKE_BYTES * below * (fabric.hosts - below) * fabric.bands + FLOOR_BYTES
+        slack += HANDSHAKE_BYTES * _pairs_past(fabric, number) * fabric.bands + FLOOR_BYTES
         slack += resent_bytes(fabric, record)
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
@@ -66,15 +66,14 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     ]
 
 
-def _ports(fabric: Fabric) -> list[str]:
-    """Interfaces of the lines between switches, in the order of Paths: all upwards, then all downwards."""
-    lines = fabric.trunk_links()
-    return [line.a.interface for line in lines] + [line.b.interface for line in lines]
-
-
-def _hosts_below(fabric: Fabric, switch: int) -> int:
-    """Hosts that a leaf has, or a spine's pod."""
-    return fabric.hosts_per_leaf * (1 if switch < fabric.tree.leaf_count else fabric.tree.leaves)
+def _pairs_past(fabric: Fabric, number: int) -> int:
+    """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a graph."""
+    if fabric.graph is not None:
+        return fabric.hosts * (fabric.hosts - 1)
+    trunks = fabric.tree.trunks
+    lower = trunks[(number - 2 * fabric.hosts) % len(trunks)].lower
+    below = fabric.hosts_per_leaf * (1 if lower < fabric.tree.leaf_count else fabric.tree.leaves)
+    return below * (fabric.hosts - below)
 
 
 def _flows_past(paths: Paths, port: int) -> Int64:

@@ -212,7 +212,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     switch. If hosts have several ranks, more connections than that can open at once, and each may cause upcalls in
     both of its directions.
     """
-    switches_on_path = 1 + 2 * len(fabric.tree.tiers)
+    switches_on_path = 1 + fabric.most_trunks_on_way
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
     flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)

@@ -67,8 +67,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     """Why no cause is looked for; "" where one is."""
     if len(plan.ops) > LARGEST_PLAN_OPS:
         return f"the plan has {len(plan.ops):,} ops and the limit is {LARGEST_PLAN_OPS:,} (LARGEST_PLAN_OPS)"
-    if fabric.loss:
-        return f"the point loses packets on purpose (fabric.loss = {fabric.loss:g})"
+    if fabric.losses:
+        return f"the point loses packets on purpose (up to {fabric.most_loss:g} of those at a port)"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"

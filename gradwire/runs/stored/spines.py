@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from gradwire.controller.flows import SummitChoice, SwitchRules, switch_rules, trace_group
+from gradwire.controller.flows import SummitChoice, switch_rules, trace_group
+from gradwire.controller.rules import SwitchRules
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
 
 

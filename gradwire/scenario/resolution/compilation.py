@@ -348,9 +348,9 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
-    return Fabric(
+    built = Fabric(
         hosts=hosts,
-        rate_bps=rate_bps or wanted.rate,
+        rate_bps=wanted.rate,
         topology=wanted.topology,
         leaves=wanted.leaves,
         spines=wanted.spines,
@@ -368,4 +368,10 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         seed=section.run.seed,
+        delay_s=wanted.delay,
+        link_settings=wanted.link_settings,
+        flow_rate_bps=wanted.flow_rate or 0.0,
     )
+    if rate_bps in (None, wanted.rate):
+        return built
+    return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

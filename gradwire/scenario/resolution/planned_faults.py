@@ -31,8 +31,8 @@ def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]
     for key, host in (("source", fault.source), ("destination", fault.destination)):
         if host is not None and host not in fabric.host_names():
             yield f"{key} = '{host}': hosts are h1 to h{fabric.hosts}"
-    if fault.kind == "tenant" and fault.rate is not None and fault.rate > fabric.rate_bps:
-        yield f"rate: must be at most the {fabric.rate_bps / 1e9:g}gbit of a host's link"
+    if fault.kind == "tenant" and fault.rate is not None and fault.rate > (line_bps := _source_bps(fault, fabric)):
+        yield f"rate: must be at most the {line_bps / 1e9:g}gbit of a host's link"
     if fault.link is None:
         return
     try:
@@ -43,6 +43,12 @@ def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]
     line_rate_bps = next(rate for port, rate in fabric.ports() if port.interface == place)
     if fault.rate is not None and fault.rate >= line_rate_bps:
         yield f"rate: must be below the {line_rate_bps / 1e9:g}gbit of link {fault.link}"
+
+
+def _source_bps(fault: FaultSection, fabric: Fabric) -> float:
+    """Line rate of the host that a tenant sends from."""
+    hosts = fabric.host_names()
+    return fabric.host_bps[hosts.index(fault.source)] if fault.source in hosts else fabric.rate_bps
 
 
 def port_of(fabric: Fabric, link: str) -> str:

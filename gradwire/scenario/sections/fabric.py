@@ -7,16 +7,50 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Topology
-from gradwire.workloads.fields import LARGEST_RATIO, MOST_WORKERS, Because, RateBps, Section, SizeBytes
+from gradwire.datatypes.links import LinkSetting
+from gradwire.workloads.fields import LARGEST_RATIO, MOST_WORKERS, Because, DurationS, RateBps, Section, SizeBytes
 
 LARGEST_LOSS = 0.1
 """TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
 loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
 LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 """Finite buffers and thresholds, from a frame upwards: 2^30 is more than any switch has for all of its ports."""
+LONGEST_DELAY_S = 1.0
+"""A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
+LONG_DELAYS = "TCP's first timer is a second long"
 FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
 SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
 """Keys of fabrics with more than one switch."""
+
+
+class LinkSection(Section):
+    """What the links are like for good whose names match the table's: "h1-s1" or "s1-s3" (in either order), "h1" for the link of a host,
+    "leaf1-spine2", a port such as "s1-eth4", or a pattern such as "s1-*". Where several tables match, the later one counts."""
+
+    rate: RateBps | None = None
+    """Line rate of each direction."""
+    delay: Annotated[DurationS, Because(LONG_DELAYS)] | None = Field(None, ge=0, le=LONGEST_DELAY_S)
+    """How long packets of each direction are under way beside their time on the line: 5 us is a kilometre of fibre."""
+    jitter: Annotated[DurationS, Because(LONG_DELAYS)] | None = Field(None, ge=0, le=LONGEST_DELAY_S)
+    """How much longer than `delay` a packet may be under way, at random and evenly; packets do not overtake one another."""
+    loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] | None = Field(
+        None, ge=0, le=LARGEST_LOSS
+    )
+    """Share of frames of each direction that are lost at random."""
+    buffer: SizeBytes | None = Field(None, ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)
+    """`fabric.buffer` of the switches' ports at these links."""
+    ecn: SizeBytes | None = Field(None, ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)
+    """`fabric.ecn` of the switches' ports at these links."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("says nothing: give rate, delay, jitter, loss, buffer or ecn")
+        return self
+
+    def setting(self, pattern: str) -> LinkSetting:
+        """The table as a fabric has it."""
+        return LinkSetting(pattern, self.rate, self.delay, self.jitter, self.loss, self.buffer, self.ecn)
 
 
 class FabricSection(Section):
@@ -59,8 +93,28 @@ class FabricSection(Section):
         0.0, ge=0, le=LARGEST_LOSS
     )
     """Share of frames that switches drop. Beyond the range TCP makes no progress."""
+    delay: Annotated[DurationS, Because(LONG_DELAYS)] = Field(0.0, ge=0, le=LONGEST_DELAY_S)
+    """How long packets of each direction are under way on every link, beside their time on the line."""
+    flow_rate: RateBps | None = None
+    """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
+    link: dict[str, LinkSection] = Field(default_factory=dict)
+    """What single links are like for good."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
+
+    def __hash__(self) -> int:
+        """Sections are told apart by their values, and a table of tables has no hash of its own."""
+        return hash(self.model_dump_json())
+
+    @property
+    def link_settings(self) -> tuple[LinkSetting, ...]:
+        """`link` as a fabric has it."""
+        return tuple(table.setting(pattern) for pattern, table in self.link.items())
+
+    @property
+    def drops_or_marks(self) -> bool:
+        """Whether any queue of a switch's port drops or marks."""
+        return bool(self.buffer_bytes or self.ecn_bytes or any(each.buffer or each.ecn for each in self.link.values()))
 
     @property
     def buffer_bytes(self) -> int:
@@ -77,7 +131,7 @@ class FabricSection(Section):
         """`gso`, or what stands for it where it is unset."""
         if self.gso is not None:
             return self.gso
-        return self.mtu_bytes + ETHERNET_HEADER_BYTES if self.buffer_bytes or self.ecn_bytes else MAX_GSO_BYTES
+        return self.mtu_bytes + ETHERNET_HEADER_BYTES if self.drops_or_marks else MAX_GSO_BYTES
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:

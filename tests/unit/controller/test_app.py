@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gradwire.controller import app
-from gradwire.controller.flows import Bucket, FlowRule, GroupRule, Match, SwitchRules
 from gradwire.controller.process import ControllerProcess
+from gradwire.controller.rules import Bucket, FlowRule, GroupRule, Match, SwitchRules
 from gradwire.controller.ryu_compat import FRAMEWORK, ofproto_v1_3
 from gradwire.datatypes.fabric import Fabric, MulticastGroup
 from gradwire.faults import MachineFault

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.controller.flows import FlowRule, Hop, Match, SummitChoice, SwitchRules, switch_rules, trace, trace_group
+from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_group
+from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)

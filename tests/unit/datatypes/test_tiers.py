@@ -38,14 +38,14 @@ def test_the_k_ary_fat_tree_has_its_switches_and_links() -> None:
     assert {ports[name] for name in FAT_TREE.switch_names()} == {4}
     assert {link.rate_bps for link in FAT_TREE.links()} == {10e9}
     assert [tier.word for tier in tree.tiers] == ["leaf", "pod"]
-    assert {tier.total_bps for tier in tree.tiers} == {20e9, 40e9}
+    assert {tier.part_bps[0] for tier in tree.tiers} == {20e9, 40e9}
 
 
 def test_each_tier_has_an_oversubscription_of_its_own() -> None:
     fabric = replace(FAT_TREE, oversubscription=2.0, core_oversubscription=4.0)
     assert (fabric.uplink_rate_bps, fabric.core_rate_bps) == (5e9, 1.25e9)
     leaf, pod = fabric.tree.tiers
-    assert (leaf.total_bps, pod.total_bps) == (10e9, 5e9)
+    assert (leaf.part_bps[0], pod.part_bps[0]) == (10e9, 5e9)
 
 
 @given(trees())

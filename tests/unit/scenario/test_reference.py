@@ -57,8 +57,8 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
         ),
         ("title", ["title"]),
         ("costs.copy_rate.value", ["costs.copy_rate.value"]),
-        ("ecn", ["fabric.ecn"]),
-        ("buffer", ["fabric.buffer", "transport.buffer"]),
+        ("ecn", ["fabric.ecn", "fabric.link.NAME.ecn"]),
+        ("buffer", ["fabric.buffer", "fabric.link.NAME.buffer", "transport.buffer"]),
         ("p3", [f"strategy.options.{option}" for option in BUILT_IN["p3"].options.model_fields]),
     ],
 )
@@ -97,7 +97,7 @@ def test_the_json_schema_takes_every_shipped_scenario(path: Path) -> None:
         ("fabric", "rat", "10gbit"),
         ("fabric", "rate", 10),
         ("cluster", "workers", 0),
-        ("fabric", "topology", "ring"),
+        ("fabric", "topology", "star"),
         ("", "titel", "x"),
     ],
 )

@@ -64,7 +64,7 @@ def test_faults_lose_and_delay_in_front_of_a_finite_buffer() -> None:
 @pytest.mark.parametrize("ecn_bytes", [6056, 7000, 30_000, 30_280, 98_410, 100_000, 1_000_000, 2**30])
 def test_the_average_forgets_as_fast_as_tc_can_make_it(ecn_bytes: int) -> None:
     """By iproute2's tc_red_eval_ewma: the exponent is 1, so that half of the weight is the newest arrival's."""
-    burst, packet_bytes = averaged_packets(replace(FINITE, buffer_bytes=0, ecn_bytes=ecn_bytes))
+    burst, packet_bytes = averaged_packets(ecn_bytes, FINITE.gso_bytes)
     left = burst + 1 - ecn_bytes / packet_bytes
     assert 1 <= left <= (1 - 0.5**burst) / 0.5
 

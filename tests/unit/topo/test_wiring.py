@@ -12,7 +12,7 @@ from gradwire.topo.wiring import (
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
-    link_command,
+    link_commands,
     near_end,
 )
 
@@ -22,14 +22,14 @@ PIDS = {"h1": 101, "h2": 102, "h3": 103, "h4": 104}
 
 
 def test_host_link_is_born_with_the_host_end_in_its_namespace() -> None:
-    assert " ".join(link_command(SINGLE.links()[1], Naming(SINGLE), PIDS)) == (
+    assert " ".join(link_commands(SINGLE.links()[1], Naming(SINGLE), PIDS)[0]) == (
         "link add s1-eth2 mtu 1500 gso_max_size 65536 type veth peer name h2-eth0 mtu 1500 gso_max_size 65536 "
         "address 02:00:00:00:00:02 netns 102"
     )
 
 
 def test_link_between_switches_stays_outside() -> None:
-    command = " ".join(link_command(LEAF_SPINE.links()[-1], Naming(LEAF_SPINE, "gw"), PIDS))
+    command = " ".join(link_commands(LEAF_SPINE.links()[-1], Naming(LEAF_SPINE, "gw"), PIDS)[0])
     assert command.startswith("link add gws2-eth4 ")
     assert " peer name gws4-eth2 " in command
     assert "netns" not in command
@@ -43,7 +43,7 @@ def test_near_ends_name_every_link_once_and_no_host() -> None:
 
 def test_packet_by_packet_limits_segments() -> None:
     fabric = replace(SINGLE, gso_bytes=1514)
-    assert " gso_max_size 1514 gso_max_segs 1 " in " ".join(link_command(fabric.links()[0], Naming(fabric), PIDS))
+    assert " gso_max_size 1514 gso_max_segs 1 " in " ".join(link_commands(fabric.links()[0], Naming(fabric), PIDS)[0])
 
 
 @pytest.mark.parametrize("gso_bytes", [1000, 1513, 65537])

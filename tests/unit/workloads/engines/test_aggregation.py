@@ -17,7 +17,7 @@ from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.topo.netlink.addresses import neighbour_requests
 from gradwire.topo.tc import Classify, port_commands
-from gradwire.topo.wiring import Naming, link_command
+from gradwire.topo.wiring import Naming, link_commands
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
@@ -46,7 +46,7 @@ def test_an_aggregator_is_on_every_switch_at_a_port_without_limit() -> None:
 
 def test_aggregators_are_wired_as_hosts() -> None:
     pids = {name: 100 + index for index, name in enumerate(SINGLE.endpoint_names())}
-    command = " ".join(link_command(SINGLE.links()[-1], Naming(SINGLE), pids))
+    command = " ".join(link_commands(SINGLE.links()[-1], Naming(SINGLE), pids)[0])
     assert command.startswith("link add s1-eth4 ")
     assert command.endswith("peer name a1-eth0 mtu 1500 gso_max_size 65536 address 02:00:00:00:00:04 netns 103")
     neighbours = [request.words.split()[3] for request in neighbour_requests(SINGLE, 2)]

@@ -1,0 +1,133 @@
+"""What OpenFlow rules are made of, as frozen data, and which rule a packet meets. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band
+
+UNMARKED_DSCP = 0
+IGMP_REPORTS_IP = "224.0.0.22"
+IGMP_DSCP = 48
+"""Linux marks IGMP reports with CS6, "internetwork control"."""
+MULTICAST_PRIORITY = 300
+PAIR_PRIORITY = 200
+"""Rules of the second table, which match a source's turn and the destination."""
+DESTINATION_PRIORITY = 100
+SOURCE_PRIORITY = 50
+"""Rules for what no rule by destination is meant for, which leave the rest to the second table."""
+MISS_PRIORITY = 0
+FIRST_TABLE, PAIR_TABLE, WAY_TABLE = 0, 1, 2
+ALL_BITS = 2**64 - 1
+"""Mask of metadata that is written, or matched, as a whole."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """IPv4 packets with these fields; None matches anything."""
+
+    source_ip: str | None
+    destination_ip: str | None
+    dscp: int | None
+    #: What tables before wrote as metadata, and which bits of it count.
+    turn: int | None = None
+    turn_mask: int = ALL_BITS
+
+    def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
+        """Whether a packet with these fields matches."""
+        packet = (source_ip, destination_ip, dscp, None if turn is None else turn & self.turn_mask)
+        wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)
+        return all(field in (None, value) for field, value in zip(wanted, packet, strict=True))
+
+
+@dataclass(frozen=True)
+class FlowRule:
+    """Sends matching packets through a band of a switch port, to a group, or on to another table; drops them if it has none of these."""
+
+    priority: int
+    #: None for the table-miss rule.
+    match: Match | None
+    #: The tc band of the port; None for the one that the first table chose.
+    band: int | None = None
+    output_port: int | None = None
+    group_id: int | None = None
+    table: int = FIRST_TABLE
+    #: What to write as metadata before another table has its say, and to which bits of it.
+    turn: int | None = None
+    turn_mask: int = ALL_BITS
+    next_table: int = PAIR_TABLE
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Sends one copy of a packet through a band of a port."""
+
+    band: int
+    output_port: int
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """An OpenFlow group of type `all`, in which every bucket gets a copy."""
+
+    group_id: int
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True)
+class SwitchRules:
+    """All rules of one switch."""
+
+    #: Its position in Fabric.switch_names(), counted from 1.
+    dpid: int
+    name: str
+    flows: tuple[FlowRule, ...]
+    groups: tuple[GroupRule, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A switch on a packet's path, and the port and band through which the packet leaves it."""
+
+    switch: str
+    band: int
+    output_port: int
+
+
+def band_of_dscp(fabric: Fabric) -> dict[int, int]:
+    """Every DSCP that packets of the fabric have, and the band that it stands for."""
+    return {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
+
+
+def table_misses(flows: list[FlowRule]) -> list[FlowRule]:
+    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the last of all."""
+    tables = {FIRST_TABLE, *(rule.table for rule in flows)}
+    return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
+
+
+def lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) -> list[FlowRule]:
+    """The rules that OpenFlow tables would pick, one of each table that the packet comes to."""
+    picked: list[FlowRule] = []
+    table = FIRST_TABLE
+    turn: int | None = None
+    while True:
+        rules = [
+            rule
+            for rule in switch.flows
+            if rule.table == table and (rule.match is None or rule.match.takes(source_ip, destination_ip, dscp, turn))
+        ]
+        if not rules:
+            return picked
+        picked.append(max(rules, key=lambda rule: rule.priority))
+        written = picked[-1].turn
+        if written is None:
+            return picked
+        table, turn = picked[-1].next_table, (turn or 0) & ~picked[-1].turn_mask | written
+
+
+def rules_to(fabric: Fabric, destination: int, output_port: int) -> list[FlowRule]:
+    """One rule per band, and one for unmarked packets."""
+    return [
+        FlowRule(DESTINATION_PRIORITY, Match(None, fabric.host_ip(destination), dscp), band, output_port)
+        for dscp, band in band_of_dscp(fabric).items()
+    ]

@@ -1,0 +1,134 @@
+"""Links of a fabric: their ends, and what they are like for good. Imports only the standard library.
+
+A link is called by the devices at its ends, in either order: "h1-s1", "s3-s1". Where several links join the same two devices, the second
+one is "s3-s1#2". In a leaf/spine network or a fat tree, "leaf1-spine2" says the same, and whatever a network of the user's own calls its
+devices does as well. A host's link is also called by the host alone, and each link by its ports ("s1-eth4").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Port:
+    """One end of a link: a device's interface, numbered from 1 on switches."""
+
+    device: str
+    number: int
+
+    @property
+    def interface(self) -> str:
+        """Name of the network interface, unique on the machine for switches."""
+        return f"{self.device}-eth{self.number}"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A full-duplex link; `rate_bps` is the line rate of each direction."""
+
+    a: Port
+    b: Port
+    rate_bps: float
+    #: How long a packet of either direction is under way beside its time on the line.
+    delay_s: float = 0.0
+    #: How much longer than `delay_s` it may be, at random. Packets do not overtake one another.
+    jitter_s: float = 0.0
+    #: Share of packets of each direction that are lost on the way.
+    loss: float = 0.0
+    #: What a band of a switch's port at this link holds before it drops; 0 for the deep queues of a lossless fabric.
+    buffer_bytes: int = 0
+    #: Length from which on such a queue marks packets (ECN); 0 for no marks.
+    ecn_bytes: int = 0
+    #: Which of the links between the same two devices it is.
+    number: int = 1
+
+    @property
+    def name(self) -> str:
+        """The link by its devices: "h1-s1"."""
+        return f"{self.a.device}-{self.b.device}" + (f"#{self.number}" if self.number > 1 else "")
+
+    @property
+    def is_long(self) -> bool:
+        """Whether packets take time on their way, or get lost there, beyond what their rate says."""
+        return bool(self.delay_s or self.jitter_s or self.loss)
+
+
+@dataclass(frozen=True)
+class LinkSetting:
+    """What links are like whose names match a pattern; None leaves a link as it is."""
+
+    #: A link's name, or a pattern as of a shell's file names: "s1-*".
+    pattern: str
+    rate_bps: float | None = None
+    delay_s: float | None = None
+    jitter_s: float | None = None
+    loss: float | None = None
+    buffer_bytes: int | None = None
+    ecn_bytes: int | None = None
+
+    def set_values(self) -> Mapping[str, float]:
+        """The fields of Link that it sets."""
+        values = {
+            "rate_bps": self.rate_bps,
+            "delay_s": self.delay_s,
+            "jitter_s": self.jitter_s,
+            "loss": self.loss,
+            "buffer_bytes": self.buffer_bytes,
+            "ecn_bytes": self.ecn_bytes,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    def takes(self, names: Collection[str]) -> bool:
+        """Whether a link with these names is meant."""
+        return self.pattern in names or any(fnmatchcase(name, self.pattern) for name in names)
+
+
+def with_settings(
+    links: Iterable[Link], settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]
+) -> tuple[Link, ...]:
+    """The links as settings have them, of which a later one counts where several set the same. aliases: further names of devices."""
+    return tuple(_settled(link, settings, aliases) if settings else link for link in links)
+
+
+def idle_settings(
+    links: Sequence[Link], settings: Iterable[LinkSetting], aliases: Mapping[str, Sequence[str]]
+) -> list[LinkSetting]:
+    """The settings that no link takes."""
+    names = [frozenset(link_names(link, aliases)) for link in links]
+    return [setting for setting in settings if not any(setting.takes(each) for each in names)]
+
+
+def _settled(link: Link, settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]) -> Link:
+    names = frozenset(link_names(link, aliases))
+    values: dict[str, float] = {}
+    for setting in settings:
+        if setting.takes(names):
+            values |= setting.set_values()
+    return replace(link, **values) if values else link  # type: ignore[arg-type] # each value has its field's type
+
+
+def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Everything that a link is called."""
+    yield from (link.a.interface, link.b.interface)
+    which = f"#{link.number}" if link.number > 1 else ""
+    ends = [(end.device, *aliases.get(end.device, ())) for end in (link.a, link.b)]
+    for near in ends[0]:
+        for far in ends[1]:
+            yield f"{near}-{far}{which}"
+            yield f"{far}-{near}{which}"
+    if link.a.number == 0:  # hosts have one port, and its number is 0
+        yield from ends[0]
+
+
+def numbered(links: Iterable[Link]) -> list[Link]:
+    """The links, each with its number among those between the same two devices."""
+    counted: dict[frozenset[str], int] = {}
+    found = []
+    for link in links:
+        ends = frozenset((link.a.device, link.b.device))
+        counted[ends] = counted.get(ends, 0) + 1
+        found.append(replace(link, number=counted[ends]) if counted[ends] > 1 else link)
+    return found

@@ -1,0 +1,143 @@
+"""Which lines a packet passes on its way through a fabric. Pure; imports only frozen data.
+
+A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links between switches in the
+order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down"). Aggregators' links have no rate and do not
+count. Everything that has to know ways asks `routes_of`: estimates, loads of links, checks, and, for graphs, the switches' rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gradwire.datatypes.balanced_routes import BalancedRoutes
+from gradwire.datatypes.fabric import Fabric, Link
+from gradwire.faults import InternalFault
+
+SummitOf = Callable[[int, int, tuple[int, ...]], int | None]
+"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
+multicast group; it is empty for unicast."""
+
+
+class Routes(Protocol):
+    """The ways through a fabric."""
+
+    def path(self, source: int, target: int) -> list[int]:
+        """The lines from one endpoint to another, in order."""
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """The lines from a host to all others of a multicast group, each once."""
+
+    def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
+        """Those of them that lead to one of the group's members."""
+
+
+def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
+    """The ways through a fabric. summit_of: chooses where switches are in tiers; a graph's routes need nothing else."""
+    return TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
+
+
+def lines_of(fabric: Fabric) -> list[Link]:
+    """The link of each line."""
+    links = fabric.links()
+    hosts, trunks = links[: fabric.hosts], fabric.trunk_links()
+    return [*hosts, *hosts, *trunks, *trunks]
+
+
+def line_interfaces(fabric: Fabric) -> list[str]:
+    """The port that sends on each line, by the name of its interface."""
+    hosts, trunks = fabric.links()[: fabric.hosts], fabric.trunk_links()
+    return [
+        *(link.a.interface for link in hosts),
+        *(link.b.interface for link in hosts),
+        *(link.a.interface for link in trunks),
+        *(link.b.interface for link in trunks),
+    ]
+
+
+class GraphRoutes:
+    """Ways through a graph."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        assert fabric.graph is not None
+        self._hosts, self._graph = fabric.hosts, fabric.graph
+        self._balanced = BalancedRoutes.of(fabric.graph, fabric.seed)
+
+    def path(self, source: int, target: int) -> list[int]:
+        """From one host to another."""
+        steps = self._balanced.steps(source, target)
+        return [source, *map(self._line, steps), self._hosts + target]
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """From a host to all others of a group."""
+        others = [member for member in members if member != source]
+        steps = self._balanced.tree(source, tuple(others))
+        return [source, *map(self._line, steps), *(self._hosts + member for member in others)]
+
+    def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
+        """Those that lead to one of the members."""
+        others = tuple(member for member in members if member != source)
+        steps = self._balanced.tree(source, others, (target,))
+        return [source, *map(self._line, steps), self._hosts + target]
+
+    def _line(self, step: tuple[int, bool]) -> int:
+        trunk, is_up = step
+        return 2 * self._hosts + trunk + (0 if is_up else len(self._graph.trunks))
+
+
+class TieredRoutes:
+    """Ways up to a summit and down again."""
+
+    def __init__(self, fabric: Fabric, summit_of: SummitOf | None) -> None:
+        self._fabric, self._summit_of = fabric, summit_of
+        self._paths: dict[tuple[int, int], list[int]] = {}
+
+    def path(self, source: int, target: int) -> list[int]:
+        """From one endpoint to another. Raises InternalFault if there are several spines and nothing says which."""
+        if (source, target) not in self._paths:
+            near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
+            between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
+            self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
+        return self._paths[source, target]
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """From a host to all others of a group. Raises InternalFault as `path` does."""
+        others = [member for member in members if member != source]
+        near = self._fabric.switch_of(source)
+        far = sorted({self._fabric.switch_of(member) for member in others} - {near})
+        between = self._between(near, far, self._group_summit(source, near, far, members)) if far else []
+        return [*self._out(source), *between, *(port for member in others for port in self._into(member))]
+
+    def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
+        """Those that lead to one of the members. Raises InternalFault as `path` does."""
+        near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
+        between = [] if near == far else self._between(near, [far], self._summit(source, target, members))
+        return [*self._out(source), *between, *self._into(target)]
+
+    def _out(self, endpoint: int) -> list[int]:
+        return [endpoint] if endpoint < self._fabric.hosts else []
+
+    def _into(self, endpoint: int) -> list[int]:
+        return [self._fabric.hosts + endpoint] if endpoint < self._fabric.hosts else []
+
+    def _between(self, near: int, far: list[int], summit: int) -> list[int]:
+        """Up from a leaf and down to others; either end may be a spine, whose aggregator sends or receives."""
+        up, down = self._fabric.tree.between(near, far, summit)
+        first = 2 * self._fabric.hosts
+        return [first + number for number in up] + [first + len(self._fabric.tree.trunks) + number for number in down]
+
+    def _group_summit(self, source: int, near: int, far: list[int], members: tuple[int, ...]) -> int:
+        """The summit of a multicast tree, which is a core if any of its leaves is in another pod."""
+        tree = self._fabric.tree
+        farthest = max(far, key=lambda leaf: tree.pod_of(leaf) != tree.pod_of(near))
+        target = next(each for each in members if self._fabric.switch_of(each) == farthest)
+        return self._summit(source, target, members)
+
+    def _summit(self, source: int, target: int, members: tuple[int, ...]) -> int:
+        only = self._fabric.tree.only_summit(self._fabric.switch_of(source), self._fabric.switch_of(target))
+        summit = only if only is not None or self._summit_of is None else self._summit_of(source, target, members)
+        if summit is None:
+            raise InternalFault(
+                f"no spine is known between endpoints {source} and {target}; report this with the scenario"
+            )
+        return summit
