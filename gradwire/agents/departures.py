@@ -60,8 +60,10 @@ class Departure(NamedTuple):
 
 
 def report_departures(sock: socket.socket) -> None:
-    """Has a socket report the timestamps that its messages ask for. A TCP socket must be connected and have sent
-    nothing."""
+    """Has a socket report the timestamps that its messages ask for.
+
+    A TCP socket must be connected and have sent nothing.
+    """
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, SOFTWARE | OPT_ID)
 
 

@@ -139,8 +139,10 @@ class Interpreter:
 
     @property
     def finished(self) -> bool:
-        """Whether every op of every iteration has ended. Ranks without ops, or no ranks at all, are finished before
-        they start."""
+        """Whether every op of every iteration has ended.
+
+        Ranks without ops, or no ranks at all, are finished before they start.
+        """
         return self.iterations_done == self.iterations or not self._graph.own_ops
 
     def awaited(self) -> list[tuple[int, int]]:

@@ -1,5 +1,7 @@
-"""What may end a replay early: workers that die, and a network on which nothing moves any more. Without a clock and
-without I/O."""
+"""What may end a replay early: workers that die, and a network on which nothing moves any more.
+
+Without a clock and without I/O.
+"""
 
 from __future__ import annotations
 

@@ -37,8 +37,10 @@ class Group:
         return _entries(self.name, tuple(sys.path))
 
     def origins(self, name: str, built_in: Mapping[str, Any]) -> list[str]:
-        """Where what is called `name` comes from: gradwire itself, or packages by name and version. Normally one
-        origin."""
+        """Where what is called `name` comes from: gradwire itself, or packages by name and version.
+
+        Normally one origin.
+        """
         return [
             *([GRADWIRE] if name in built_in else []),
             *(distribution_of(entry) for entry in self.entries().get(name, ())),
@@ -91,8 +93,10 @@ def distribution_of(entry: EntryPoint) -> str:
 
 
 def installed_catalogue() -> Catalogue:
-    """Built-in models and devices, and those of installed packages. A name that several claim raises InputFault when
-    it is looked up."""
+    """Built-in models and devices, and those of installed packages.
+
+    A name that several claim raises InputFault when it is looked up.
+    """
     return BUILT_IN.with_more(
         {name: partial(_model, name) for name in MODELS.entries()},
         {name: partial(_device, name) for name in DEVICES.entries()},

@@ -165,8 +165,10 @@ def after_backward(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 
 def allreduce_load(algorithm: str, cluster: Cluster) -> Load:
-    """The load of one allreduce. Raises InputFault for an algorithm without a closed form here, or a number it cannot
-    pair."""
+    """The load of one allreduce.
+
+    Raises InputFault for an algorithm without a closed form here, or a number it cannot pair.
+    """
     workers, machines, per_machine = cluster.workers, cluster.worker_hosts, cluster.workers_per_host
     if workers < 2:
         return Load(0, 0, 0, 0)

@@ -225,8 +225,10 @@ class _AllreducePlan:
             builder.iteration(rank, passes.begin, end)
 
     def _barrier(self, arrived: Sequence[int]) -> list[int]:
-        """Every worker tells the first one, which tells them all: two tokens per worker. Returns the op after which
-        each goes on."""
+        """Every worker tells the first one, which tells them all: two tokens per worker.
+
+        Returns the op after which each goes on.
+        """
         builder = self.builder
         queues = [builder.queue(rank) for rank in self.ranks]
         complete = builder.compute(0)

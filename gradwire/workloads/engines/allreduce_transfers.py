@@ -1,5 +1,4 @@
-"""The messages of collectives in whole columns: buckets or calls that share a schedule, and what each of their ops
-waits for."""
+"""The messages of collectives in whole columns: buckets or calls that share a schedule, with all dependencies."""
 
 from __future__ import annotations
 
@@ -39,9 +38,10 @@ class WorkerQueues:
 
 
 class Connections:
-    """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used:
-    neither a receiver that is busy nor a class holds up another. What a rank multicasts goes by the queue to itself,
-    which nothing else uses.
+    """The hosts of ranks, and a send queue for each pair of ranks, channel and traffic class.
+
+    A queue is made when it is first used. Neither a receiver that is busy nor a class holds up another. What a rank
+    multicasts goes by the queue to itself, which nothing else uses.
     """
 
     def __init__(self, builder: PlanBuilder, hosts: Int64) -> None:

@@ -175,8 +175,10 @@ def pool_chunks(gradients: Sequence[Gradient], chunk_values: int) -> list[Gradie
 
 
 def select_chunks(count: int, share: float, seed: int) -> list[int]:
-    """Numbers of the selected chunks, in order. Norms are not known here, so the seed decides, for all workers and
-    iterations alike."""
+    """Numbers of the selected chunks, in order.
+
+    Norms are not known here, so the seed decides, for all workers and iterations alike.
+    """
     chosen = max(1, round(share * count))
     return sorted(random.Random(f"{seed}/csc").sample(range(count), chosen))
 

@@ -82,8 +82,10 @@ def accesses_to_sums(graph: Graph, holdings: Holdings) -> Accesses:
 
 
 def _additions_that_take_time(plan: Plan, arrives: npt.NDArray[np.bool_]) -> Int64:
-    """REDUCEs that wait for what they add: it is in the sum when they end. Others only keep their stream busy, as
-    copies do."""
+    """REDUCEs that wait for what they add: it is in the sum when they end.
+
+    Others only keep their stream busy, as copies do.
+    """
     ops = plan.ops
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
     reduces = (

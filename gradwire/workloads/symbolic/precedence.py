@@ -25,8 +25,10 @@ Bool = npt.NDArray[np.bool_]
 
 
 class Precedence(Protocol):
-    """Tells of pairs of nodes whether the first always comes before the second. All questions go by the places of
-    nodes in one order."""
+    """Tells of pairs of nodes whether the first always comes before the second.
+
+    All questions go by the places of nodes in one order.
+    """
 
     #: Place of each node in an order that the edges permit.
     place: Int32

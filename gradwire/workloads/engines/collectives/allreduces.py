@@ -67,8 +67,10 @@ def whole_ring(ranks: int, first: int) -> Schedule:
 
 
 def butterfly(ranks: int) -> Schedule:
-    """Recursive doubling: log2(N) steps, in each of which a rank exchanges the whole bucket with another. Raises
-    InputFault."""
+    """Recursive doubling: log2(N) steps, in each of which a rank exchanges the whole bucket with another.
+
+    Raises InputFault.
+    """
     _expect_power_of_two(ranks, "butterfly")
 
     def rows() -> Iterator[Row]:

@@ -244,8 +244,11 @@ def allgathers(groups: Groups, way: Way) -> Schedule:
 
 
 def reduce_scatters(groups: Groups, way: Way) -> Schedule:
-    """A reduce-scatter in each group, of the same parts in all. Where there are several groups, each part comes in as
-    many pieces, one behind the other, so that `allreduces_of_shares` may go on with it."""
+    """A reduce-scatter in each group, of the same parts in all.
+
+    Where there are several groups, each part comes in as many pieces, one behind the other, so that
+    `allreduces_of_shares` may go on with it.
+    """
     whole = _side_by_side([(group, 0) for group in groups], way, Combine.ADD, range(len(groups)))
     pieces = len(groups)
     if pieces == 1:

@@ -318,8 +318,10 @@ class _ModelParallelPlan:
         return -(-self.cut.activation_values * (self.batch // self.division.microbatches) // self.division.context)
 
     def _between_stages(self) -> None:
-        """Activations to the next stage, and gradients to the one before. Behind the last stage comes the next chunk
-        of the first one."""
+        """Activations to the next stage, and gradients to the one before.
+
+        Behind the last stage comes the next chunk of the first one.
+        """
         values = self._activation_values()
         size_bytes = (
             -(-values // self.division.tensor) if self.division.sequence else values

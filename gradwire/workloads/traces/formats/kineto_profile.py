@@ -110,8 +110,11 @@ class _Gpu:
         return max(int(self.ended_before[at]), host_ns)
 
     def comes_to(self, host_ns: int) -> int:
-        """When the GPU comes to what the host launches from a time on. If nothing that was launched before is
-        recorded, as in a profile's first step, it is as far behind then as with the first that is."""
+        """When the GPU comes to what the host launches from a time on.
+
+        If nothing that was launched before is recorded, as in a profile's first step, it is as far behind then as with
+        the first that is.
+        """
         at = int(np.searchsorted(self.launched, host_ns))
         if at or not len(self.launched):
             return self.free_at(host_ns)
@@ -254,18 +257,23 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     _say_who(events, record, reading)
     if events.head.gradwire:
         record.findings.note(
-            record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and "
+            record.file,
+            "",
+            "written by gradwire: collectives are in it as the messages that they were made of, and "
             "what a computation "
             "waited for is not; `gradwire trace --chakra` writes that as well",
-        )  # fmt: skip
+        )
     window, host_calls = _time_and_calls(events, record, reading)
     calls, listed, waits = _calls(host_calls, record)
     if len(events.nccl) and not events.calls:
         record.findings.refuse(
-            record.file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, and no record_param_comms that says "
+            record.file,
+            "",
+            f"kernels of NCCL, such as {events.nccl_name[:60]}, and no record_param_comms that says "
             "their sizes; torch "
-            "records those from 2.2 on", len(events.nccl),
-        )  # fmt: skip
+            "records those from 2.2 on",
+            len(events.nccl),
+        )
         return record
     chain = timeline(events, listed, waits, window, of_host=reading.step is not None)
     _fill(record, calls, chain)
@@ -305,8 +313,10 @@ def _time_and_calls(
 
 
 def _calls(host_calls: list[HostCall], record: RankRecord) -> tuple[list[Call], list[HostCall], list[HostCall]]:
-    """The communications, the events that they come from, and the waits. A call in a call of the same kind and size is
-    the same one."""
+    """The communications, the events that they come from, and the waits.
+
+    A call in a call of the same kind and size is the same one.
+    """
     calls: list[Call] = []
     listed: list[HostCall] = []
     waits: list[HostCall] = []
@@ -332,9 +342,10 @@ def _without_nested(host_calls: list[HostCall], record: RankRecord) -> Iterator[
                 )
             else:
                 record.findings.refuse(
-                    record.file, call.place, f"'{call.arguments.collective}' in '{outer.arguments.collective}': which "
-                    "of them communicates?"
-                )  # fmt: skip
+                    record.file,
+                    call.place,
+                    f"'{call.arguments.collective}' in '{outer.arguments.collective}': which of them communicates?",
+                )
             continue
         last[call.tid] = call
         yield call
@@ -368,20 +379,25 @@ def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: 
         )
     if chain.contradicted:
         findings.note(
-            file, "", "waits whose computation began before the communication had ended: none of the file's waits is "
+            file,
+            "",
+            "waits whose computation began before the communication had ended: none of the file's waits is "
             "believed, and "
-            "everything is waited for at the end", chain.contradicted,
-        )  # fmt: skip
+            "everything is waited for at the end",
+            chain.contradicted,
+        )
     if chain.unwaited:
         findings.note(
             file, "", "communications without a recorded wait: they are waited for at the end", chain.unwaited
         )
     if chain.stray_kernels and whole and not findings.refused:  # the kernels of refused calls are stray as well
         findings.refuse(
-            file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what "
+            file,
+            "",
+            f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what "
             "they send is not said",
             chain.stray_kernels,
-        )  # fmt: skip
+        )
     if len(events.nccl):
         busy = union(events.work.begin_ns, events.work.end_ns)
         begin, end = (np.clip(column, *chain.window) for column in (events.nccl.begin_ns, events.nccl.end_ns))
