@@ -160,7 +160,7 @@ class Interpreter:
         return []
 
     def next_timer_ns(self) -> int | None:
-        """When `advance` must be called at the latest; None if no timer is set."""
+        """The latest time to call `advance`; None if no timer is set."""
         return self._timers[0].end_ns if self._timers else None
 
     def take_outbox(self) -> list[Outgoing]:

@@ -84,7 +84,7 @@ class ReplayLoop:
 
     @property
     def lateness_ns(self) -> Int64:
-        """Of each timer, how long after its time it was noticed."""
+        """How long after its time each timer was noticed."""
         return np.array(self._interpreter.lateness_ns, np.int64)
 
     def run(

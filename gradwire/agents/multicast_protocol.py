@@ -119,7 +119,7 @@ class SendWindow:
         return missing
 
     def deadline_ns(self) -> int | None:
-        """When to probe if no report brings progress before; None if every member has everything."""
+        """The time to probe if no report brings progress before; None if every member has everything."""
         return None if self._slowest == self.next else self._since_ns + self._wait_ns
 
     def probe(self, now_ns: int) -> DatagramContent | None:

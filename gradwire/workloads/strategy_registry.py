@@ -209,7 +209,7 @@ def _of_package(name: str) -> Strategy:
 
 
 def strategy_origins(name: str) -> list[str]:
-    """Where a strategy of that name comes from: gradwire itself, packages by name and version, or this process.
+    """The origins of a strategy of that name: gradwire itself, packages by name and version, or this process.
 
     Normally one origin.
     """

@@ -147,7 +147,7 @@ class _AllreducePlan:
         return self.builder.build(self.job.compute_s, self.job.samples)
 
     def _readiness(self) -> None:
-        """When each bucket may start at each rank."""
+        """Makes each bucket wait at each rank for all that must come before it."""
         holds: dict[Hold, Int64] = {}
         for number, bucket in enumerate(self.buckets):
             started = self.started[number]

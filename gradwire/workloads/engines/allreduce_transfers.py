@@ -22,7 +22,7 @@ REDUCE_LANE, GATE_LANE = 1, 3
 
 @dataclass(frozen=True)
 class WorkerQueues:
-    """Where ranks are, and their send queues: one to other hosts and one inside their own, whoever it is for."""
+    """The hosts of ranks, and their send queues: one to other hosts, and one inside the host, whoever it is for."""
 
     #: Host of each rank.
     hosts: Int64

@@ -68,7 +68,7 @@ class HorovodOptions(BackendOptions):
 
 
 class LazyOptions(BackendOptions):
-    """When lazy allreduce starts."""
+    """Options for when a lazy allreduce starts."""
 
     threshold_bytes: int = Field(4 << 20, ge=0)
     """Gradients wait until together they are more than this on the wire. The paper does not print its theta."""

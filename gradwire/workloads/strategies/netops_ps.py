@@ -85,7 +85,7 @@ def _place(job: Job, options: NetOpsOptions) -> list[Piece]:
 
 
 def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
-    """With the barrier TensorFlow's iteration, without it that of keywise.py.
+    """Compiles TensorFlow's iteration with the barrier, and without it that of keywise.py.
 
     Raises InputFault for options that contradict.
     """

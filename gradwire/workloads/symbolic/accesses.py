@@ -154,7 +154,7 @@ class Neighbours:
     then_pair: Int64
 
     def begins(self, pair_of: Int64) -> Int64:
-        """Where each pair's nodes begin in `first_pair` or `then_pair`."""
+        """The positions at which each pair's nodes begin in `first_pair` or `then_pair`."""
         begins: Int64 = np.searchsorted(pair_of, np.arange(len(self.row)))
         return begins
 

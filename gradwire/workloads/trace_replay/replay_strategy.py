@@ -34,7 +34,7 @@ IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 class ReplayOptions(Options):
-    """By which algorithm each kind of collective goes (docs/collectives.md), and which calls go first.
+    """The algorithm of each kind of collective (docs/collectives.md), and the calls that go first.
 
     Gathers, scatters and barriers have one algorithm only.
     """

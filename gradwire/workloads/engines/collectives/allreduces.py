@@ -237,7 +237,7 @@ def _depths(above: Sequence[int]) -> list[int]:
 
 
 def _up(above: Sequence[int], part: int) -> Iterator[Row]:
-    """From the deepest members to the root, as sums."""
+    """The rows of a tree from the deepest members to the root, as sums."""
     depths = _depths(above)
     deepest = max(depths)
     for member in sorted(range(len(above)), key=lambda member: -depths[member]):
@@ -246,7 +246,7 @@ def _up(above: Sequence[int], part: int) -> Iterator[Row]:
 
 
 def _down(above: Sequence[int], part: int) -> Iterator[Row]:
-    """From the root to all, when `_up` is over."""
+    """The rows of a tree from the root to all, when `_up` is over."""
     depths = _depths(above)
     deepest = max(depths)
     for member in sorted(range(len(above)), key=lambda member: depths[member]):

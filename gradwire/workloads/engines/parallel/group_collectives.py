@@ -143,7 +143,7 @@ class Collectives:
     """Adds collectives in which every rank of a plan takes part."""
 
     def __init__(self, builder: PlanBuilder, job: Job, switches: Switches | None = None, sets: int = 1) -> None:
-        """Call when all workers have their ranks. switches: those of the network, where they add, with so many sets of
+        """Takes workers that all have their ranks. switches: those of the network, where they add, with so many sets of
         ranks."""
         self.builder, self.costs = builder, job.costs
         cluster = job.cluster

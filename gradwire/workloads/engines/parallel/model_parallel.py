@@ -314,7 +314,7 @@ class _ModelParallelPlan:
                 self.programs[rank].last = done
 
     def _activation_values(self) -> int:
-        """Of a worker's tokens of one microbatch."""
+        """The number of activations of a worker's tokens in one microbatch."""
         return -(-self.cut.activation_values * (self.batch // self.division.microbatches) // self.division.context)
 
     def _between_stages(self) -> None:

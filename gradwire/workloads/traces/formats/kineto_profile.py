@@ -105,12 +105,12 @@ class _Gpu:
         self.ended_before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(work.end_ns[order])])
 
     def free_at(self, host_ns: int) -> int:
-        """When all is done that was launched before a time of the host, which it is the earliest for."""
+        """The time at which all is done that was launched before a time of the host, which it is the earliest for."""
         at = int(np.searchsorted(self.launched, host_ns))
         return max(int(self.ended_before[at]), host_ns)
 
     def comes_to(self, host_ns: int) -> int:
-        """When the GPU comes to what the host launches from a time on.
+        """The time at which the GPU comes to what the host launches from a time on.
 
         If nothing that was launched before is recorded, as in a profile's first step, it is as far behind then as with
         the first that is.
@@ -130,7 +130,7 @@ class _Gpu:
 
 
 def launch_times(events: KinetoEvents, columns: TimedRows) -> Int64:
-    """When the host launched each row; when it began, where that is not recorded."""
+    """The time at which the host launched each row; that of its beginning, where the launch is not recorded."""
     if not len(events.launch_id):
         return np.array(columns.begin_ns, np.int64)
     at = np.minimum(np.searchsorted(events.launch_id, columns.correlation), len(events.launch_id) - 1)
@@ -173,7 +173,7 @@ def _computing_stream(events: KinetoEvents) -> int | None:
 
 
 def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], list[int], list[int], int]:
-    """When each call ran on the GPU and on which stream, and how many kernels belong to none."""
+    """The time and stream of each call on the GPU, and how many kernels belong to none."""
     begins, ends = [call.begin_ns for call in calls], [call.end_ns for call in calls]
     stream = [-1] * len(calls)
     host_begins = np.array(begins, np.int64)
@@ -194,7 +194,7 @@ def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], li
 
 
 def _host_waits(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall]) -> list[int]:
-    """When the host had the GPU wait, in order."""
+    """The times at which the host had the GPU wait, in order."""
     spans: dict[int | str, list[tuple[int, int]]] = {}
     for call in sorted((*calls, *waits), key=lambda call: call.begin_ns):
         spans.setdefault(call.tid, []).append((call.begin_ns, call.end_ns))
