@@ -1,5 +1,5 @@
-"""Agent processes as the run loop sees them: it starts them, replays plans on all in step, and learns at once when one
-dies."""
+"""Agent processes as the run loop sees them: it starts them, replays plans on all in step, and hears of a death at
+once."""
 
 from __future__ import annotations
 
@@ -144,8 +144,10 @@ class _Process:
             raise self.death() from error
 
     def death(self) -> AgentDied:
-        """The error for a process that ended early. Waits for the process, so call it only when its output has
-        ended."""
+        """The error for a process that ended early.
+
+        Waits for the process, so call it only when its output has ended.
+        """
         status = self._process.wait()
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         said = self.error_path.read_text().strip().splitlines()

@@ -1,4 +1,4 @@
-"""When a message's last byte leaves its host: transmit timestamps of Linux
+"""The time at which a message's last byte leaves its host: transmit timestamps of Linux
 (https://docs.kernel.org/networking/timestamping.html).
 
 A sender asks for one with the message's last piece. When the host's port has let the packet go that holds this piece,
@@ -60,8 +60,10 @@ class Departure(NamedTuple):
 
 
 def report_departures(sock: socket.socket) -> None:
-    """Has a socket report the timestamps that its messages ask for. A TCP socket must be connected and have sent
-    nothing."""
+    """Has a socket report the timestamps that its messages ask for.
+
+    A TCP socket must be connected and have sent nothing.
+    """
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, SOFTWARE | OPT_ID)
 
 
@@ -133,12 +135,12 @@ class Line:
 
     @staticmethod
     def of_tcp(fabric: Fabric, endpoint: int) -> Line:
-        """For TCP segments from an endpoint."""
+        """The line that TCP segments from an endpoint take."""
         return _line(fabric, endpoint, IP_TCP_HEADER_BYTES)
 
     @staticmethod
     def of_multicast(fabric: Fabric, endpoint: int) -> Line:
-        """For multicast datagrams from an endpoint."""
+        """The line that multicast datagrams from an endpoint take."""
         return _line(fabric, endpoint, IP_UDP_HEADER_BYTES - MULTICAST_HEADER_BYTES)
 
     def packet_ns(self, ip_bytes: int) -> int:

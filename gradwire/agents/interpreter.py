@@ -139,8 +139,10 @@ class Interpreter:
 
     @property
     def finished(self) -> bool:
-        """Whether every op of every iteration has ended. Ranks without ops, or no ranks at all, are finished before
-        they start."""
+        """Whether every op of every iteration has ended.
+
+        Ranks without ops, or no ranks at all, are finished before they start.
+        """
         return self.iterations_done == self.iterations or not self._graph.own_ops
 
     def awaited(self) -> list[tuple[int, int]]:
@@ -158,7 +160,7 @@ class Interpreter:
         return []
 
     def next_timer_ns(self) -> int | None:
-        """When `advance` must be called at the latest; None if no timer is set."""
+        """The latest time to call `advance`; None if no timer is set."""
         return self._timers[0].end_ns if self._timers else None
 
     def take_outbox(self) -> list[Outgoing]:

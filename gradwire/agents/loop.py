@@ -24,8 +24,10 @@ from gradwire.faults import MachineFault
 
 
 class ReplayLoop:
-    """Replays an interpreter's plan over sockets. In each turn every ready socket gets one call, so that none starves
-    the others."""
+    """Replays an interpreter's plan over sockets.
+
+    In each turn every ready socket gets one call, so that none starves the others.
+    """
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class ReplayLoop:
 
     @property
     def lateness_ns(self) -> Int64:
-        """Of each timer, how long after its time it was noticed."""
+        """How long after its time each timer was noticed."""
         return np.array(self._interpreter.lateness_ns, np.int64)
 
     def run(
@@ -135,8 +137,10 @@ class ReplayLoop:
         perils.refuse_stall(now_ns, is_computing=self._interpreter.next_timer_ns() is not None)
 
     def _die(self, rank: int) -> None:
-        """Closes a rank's connections, as the kernel does when a process ends. What the rank still does reaches
-        nobody."""
+        """Closes a rank's connections, as the kernel does when a process ends.
+
+        What the rank still does reaches nobody.
+        """
         self._dead.add(rank)
         for descriptor, sender in list(self._sender_by_fd.items()):
             if self._connections[self._number_of[descriptor]].src == rank:
@@ -328,8 +332,10 @@ class ReplayLoop:
             self._poll.modify(sender.sock.fileno(), interest(sender))
 
     def close(self) -> None:
-        """Closes every connection. Call it only after all agents are done, because to the others an early close is a
-        broken run."""
+        """Closes every connection.
+
+        Call it only after all agents are done, because to the others an early close is a broken run.
+        """
         self._poll.close()
         self._timer.close()
         os.close(self._payload)

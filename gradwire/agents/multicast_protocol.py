@@ -101,8 +101,10 @@ class SendWindow:
         return DatagramContent(sequence, head, min(self._shape.piece_bytes, message.message_bytes - offset))
 
     def report(self, status: Status, now_ns: int) -> list[int]:
-        """Takes a member's report; returns the numbers to repeat to that member. Raises InternalFault for an
-        impossible report."""
+        """Takes a member's report; returns the numbers to repeat to that member.
+
+        Raises InternalFault for an impossible report.
+        """
         if status.member not in self._arrived or status.cumulative > self.next:
             raise InternalFault(f"flow {status.flow}: {status} cannot be, only {self.next} datagrams were sent")
         self._arrived[status.member] = max(self._arrived[status.member], status.cumulative)
@@ -117,7 +119,7 @@ class SendWindow:
         return missing
 
     def deadline_ns(self) -> int | None:
-        """When to probe if no report brings progress before; None if every member has everything."""
+        """The time to probe if no report brings progress before; None if every member has everything."""
         return None if self._slowest == self.next else self._since_ns + self._wait_ns
 
     def probe(self, now_ns: int) -> DatagramContent | None:

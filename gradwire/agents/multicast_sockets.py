@@ -296,7 +296,7 @@ class Multicast:
         return self._senders[self._of_key[key]]
 
     def next_timer_ns(self) -> int | None:
-        """When `probe` must be called at the latest; None if no sender waits for a report."""
+        """The latest time to call `probe`; None if no sender waits for a report."""
         times = [sender.window.deadline_ns() for sender in self._senders.values()]
         return min((time_ns for time_ns in times if time_ns is not None), default=None)
 

@@ -55,8 +55,10 @@ class RankGraph:
         return op if op >= 0 else self._group_recvs[message, rank]
 
     def _index_recvs(self, recvs: Int64) -> None:
-        """Indexes RECVs by their SEND. Only those of messages to a group, of which there are few, need the rank as
-        well."""
+        """Indexes RECVs by their SEND.
+
+        Only those of messages to a group, of which there are few, need the rank as well.
+        """
         ops = self._plan.ops
         only_recv = np.full(len(ops), -1, np.int32)
         is_grouped = ops.group[ops.message[recvs]] == 1

@@ -18,7 +18,7 @@ class _Slowness:
 
     @property
     def end_ns(self) -> int | None:
-        """When it ends; None if it does not, or has not begun."""
+        """The time at which it ends; None if it does not, or has not begun."""
         if self.begin_ns is None or self.fault.duration_ns < 0:
             return None
         return self.begin_ns + self.fault.duration_ns
@@ -40,7 +40,8 @@ class Pace:
                 self._of_rank.setdefault(ranks[fault.worker], []).append(_Slowness(fault, begin_ns))
 
     def end_ns(self, rank: int, iteration: int, start_ns: int, work_ns: int) -> int:
-        """When the rank ends something that it begins at `start_ns` and that takes `work_ns` without faults."""
+        """The time at which the rank ends something that it begins at `start_ns` and that takes `work_ns` without
+        faults."""
         for slowness in self._of_rank.get(rank, ()):
             if slowness.begin_ns is None and iteration >= slowness.fault.iteration:
                 slowness.begin_ns = start_ns + slowness.fault.at_ns

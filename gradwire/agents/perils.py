@@ -1,5 +1,7 @@
-"""What may end a replay early: workers that die, and a network on which nothing moves any more. Without a clock and
-without I/O."""
+"""What may end a replay early: workers that die, and a network on which nothing moves any more.
+
+Without a clock and without I/O.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ class Perils:
             )
 
     def next_ns(self) -> int:
-        """When to look again at the latest."""
+        """The latest time to look again."""
         deaths = [due_ns for due_ns, _, _ in self._due_ns]
         return min([self._moved_ns + self._stall_limit_ns, *deaths])
 

@@ -1,5 +1,4 @@
-"""A timer that an epoll loop can wait for with nanosecond resolution; Python's epoll timeout rounds up to a
-millisecond."""
+"""A timer with nanosecond resolution for an epoll loop; Python's epoll timeout rounds up to a millisecond."""
 
 from __future__ import annotations
 

@@ -123,8 +123,7 @@ _skipped = mmap.mmap(-1, SKIP_BYTES)
 
 
 def discard(sock: socket.socket, most_bytes: int) -> int:
-    """Takes bytes off a TCP socket without copying them; returns how many, 0 if the other end has closed the
-    connection."""
+    """Takes bytes off a TCP socket without copying them; returns how many, 0 if the other end has closed it."""
     return sock.recv_into(_skipped, min(most_bytes, SKIP_BYTES), socket.MSG_TRUNC)
 
 
@@ -160,8 +159,10 @@ class Receiver:
             raise MachineFault(f"the connection from {self.peer} closed in the middle of the run")
 
     def arrivals(self, now_ns: int) -> Sequence[Arrival]:
-        """The messages that are complete with what `receive` took, which was there at `now_ns`. Then call
-        `set_low_water`."""
+        """The messages that are complete with what `receive` took, which was there at `now_ns`.
+
+        Then call `set_low_water`.
+        """
         taken, self._taken = self._taken, None
         if taken is None:
             return ()

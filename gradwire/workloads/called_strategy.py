@@ -23,8 +23,10 @@ from gradwire.workloads.strategy import Options, Strategy
 
 
 def classes_of_strategy(strategy: Strategy, options: Options) -> int:
-    """Number of traffic classes that a strategy needs from the fabric. Raises InputFault for what is not a positive
-    whole number."""
+    """Number of traffic classes that a strategy needs from the fabric.
+
+    Raises InputFault for what is not a positive whole number.
+    """
     with _blaming(strategy, "classes"):
         number = strategy.classes(options)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:

@@ -38,8 +38,10 @@ def check(plan: Plan, relative_times: Sequence[float] = ()) -> None:
 
 
 def check_references(plan: Plan) -> None:
-    """Raises PlanError at the first thing that an op, a queue or a message refers to and that is not there. Takes no
-    more than a sort."""
+    """Raises PlanError at the first thing that an op, a queue or a message refers to and that is not there.
+
+    Takes no more than a sort.
+    """
     _check_references(plan)
     _check_ends(plan)
 

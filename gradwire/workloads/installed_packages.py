@@ -37,8 +37,10 @@ class Group:
         return _entries(self.name, tuple(sys.path))
 
     def origins(self, name: str, built_in: Mapping[str, Any]) -> list[str]:
-        """Where what is called `name` comes from: gradwire itself, or packages by name and version. Normally one
-        origin."""
+        """The origins of what is called `name`: gradwire itself, or packages by name and version.
+
+        Normally one origin.
+        """
         return [
             *([GRADWIRE] if name in built_in else []),
             *(distribution_of(entry) for entry in self.entries().get(name, ())),
@@ -77,8 +79,11 @@ DEVICES = Group("gradwire.devices", "device")
 
 @cache
 def _entries(group: str, _: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Cached, because reading the metadata of every package takes tens of milliseconds and a sweep looks it up for
-    every point."""
+    """The entry points of a group by name.
+
+    Cached, because reading the metadata of every package takes tens of milliseconds and a sweep looks it up for every
+    point.
+    """
     by_name: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=group):
         by_name[entry.name] = (*by_name.get(entry.name, ()), entry)
@@ -91,8 +96,10 @@ def distribution_of(entry: EntryPoint) -> str:
 
 
 def installed_catalogue() -> Catalogue:
-    """Built-in models and devices, and those of installed packages. A name that several claim raises InputFault when
-    it is looked up."""
+    """Built-in models and devices, and those of installed packages.
+
+    A name that several claim raises InputFault when it is looked up.
+    """
     return BUILT_IN.with_more(
         {name: partial(_model, name) for name in MODELS.entries()},
         {name: partial(_device, name) for name in DEVICES.entries()},
@@ -117,7 +124,7 @@ def _model(name: str) -> Profile:
 
 @cache
 def _call_once(function: Callable[[], object], entry: EntryPoint) -> object:
-    """Cached, because a point looks its model up several times, and building one may take a while."""
+    """Calls a package's function for a model once, because a point looks its model up several times."""
     try:
         return function()
     except Exception as error:  # third-party code may raise anything

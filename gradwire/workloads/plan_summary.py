@@ -1,5 +1,4 @@
-"""A plan summarised in a few lines, with the port at which its bytes take longest: a host's, or the uplinks of a leaf
-or a pod."""
+"""A plan in a few lines, with the port at which its bytes take longest: a host's, or the uplinks of a leaf or a pod."""
 
 from __future__ import annotations
 
@@ -61,8 +60,10 @@ class _Arrivals:
 
 
 def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
-    """Yields the busiest host port of each direction. Aggregators' ports are left out, because they have no line
-    rate."""
+    """Yields the busiest host port of each direction.
+
+    Aggregators' ports are left out, because they have no line rate.
+    """
     arrivals = _Arrivals.of(plan)
     leaving = _first_of_each(arrivals.send)
     for direction, send, host in (

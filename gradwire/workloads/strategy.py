@@ -91,7 +91,7 @@ def one_class(_: Any) -> int:
 
 
 def no_aggregators(_: Any) -> bool:
-    """Of strategies in which switches add nothing."""
+    """The answer of strategies in which switches add nothing."""
     return False
 
 

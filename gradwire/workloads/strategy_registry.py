@@ -42,8 +42,10 @@ def allow(path: str) -> None:
 
 
 def allowed_strategy(path: str, name: str) -> Strategy:
-    """The strategy of that name in a file. Raises InputFault as `strategy_in`, and without running the file if nobody
-    allowed that."""
+    """The strategy of that name in a file.
+
+    Raises InputFault as `strategy_in`, and without running the file if nobody allowed that.
+    """
     if path not in _ALLOWED:
         raise InputFault(
             f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the "
@@ -54,8 +56,10 @@ def allowed_strategy(path: str, name: str) -> Strategy:
 
 
 def strategy_in(path: Path, name: str | None = None) -> Strategy:
-    """The strategy of that name in a file, or its only one. Raises InputFault if the file does not run, or has no such
-    strategy."""
+    """The strategy of that name in a file, or its only one.
+
+    Raises InputFault if the file does not run, or has no such strategy.
+    """
     declared = strategies_in(path)
     if name is None and len(declared) > 1:
         first = declared[0].name
@@ -205,8 +209,10 @@ def _of_package(name: str) -> Strategy:
 
 
 def strategy_origins(name: str) -> list[str]:
-    """Where a strategy of that name comes from: gradwire itself, packages by name and version, or this process.
-    Normally one origin."""
+    """The origins of a strategy of that name: gradwire itself, packages by name and version, or this process.
+
+    Normally one origin.
+    """
     return [*STRATEGIES.origins(name, BUILT_IN), *([THIS_PROCESS] if name in REGISTERED else [])]
 
 

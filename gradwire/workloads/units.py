@@ -1,5 +1,4 @@
-"""Quantities with units as written in scenario files: 10gbit, 64KiB, 2GB/s, 4.4us, and the other usual spellings of
-each."""
+"""Quantities with units as scenario files write them: 10gbit, 64KiB, 2GB/s, 4.4us, and other usual spellings."""
 
 from __future__ import annotations
 

@@ -84,8 +84,7 @@ class CaptureSettings:
         return msgspec.convert(json.loads(path.read_text()), CaptureSettings)
 
     def kept_bytes(self) -> int:
-        """Bytes to keep of each packet: snaplen, but never less than a datagram's message header needs (TCP's can be
-        noted)."""
+        """Bytes to keep of each packet: snaplen, or what a datagram's message header needs (TCP's can be noted)."""
         least = ETHERNET_HEADER_BYTES + IPV4_BYTES + UDP_HEADER_BYTES + DATA.size + Framing(self.workers).header_bytes
         return max(self.snaplen, least)
 

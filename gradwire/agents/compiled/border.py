@@ -93,7 +93,7 @@ def header() -> str:
 
 
 def offsets(layout: struct.Struct, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Where each field of a layout without padding begins, and its size; `x` is left out."""
+    """The offset and size of each field of a layout without padding; `x` is left out."""
     fields_at, remaining, at = {}, iter(names), 0
     for count, unit in _UNIT.findall(layout.format):
         size_bytes = struct.calcsize(f"={unit}")

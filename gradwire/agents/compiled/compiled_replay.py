@@ -153,7 +153,7 @@ class LedgerSlots:
 
     @staticmethod
     def of(plan: Plan, moves: Bools, is_own: Bools) -> LedgerSlots:
-        """Of the ops that move a chunk, and of those that produce, consume or need one."""
+        """The slots of the ops that move a chunk, and of those that produce, consume or need one."""
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
         pairs = [table[is_own[table[:, 0]]] for table in (plan.produces, plan.consumes, plan.needs)]
         keys = [ops.rank[moves].astype(np.int64) * chunks + ops.chunk[moves]]
@@ -332,7 +332,7 @@ class CompiledReplay:
 
     @property
     def lateness_ns(self) -> Int64:
-        """Of each timer, how long after its time it was noticed."""
+        """How long after its time each timer was noticed."""
         return self._lateness_ns[: self._told.timers]
 
     @property

@@ -1,5 +1,4 @@
-"""The compiled agent as Python reaches it: a library without dependencies, which only the virtual-time kernel can
-serve."""
+"""The compiled agent as Python reaches it: a library without dependencies for the virtual-time kernel alone."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""What published strategies are made of: parameter servers, allreduces, placement, and the computing part of a
-worker."""
+"""The parts of published strategies: parameter servers, allreduces, placement, and the computing part of a worker."""

@@ -108,8 +108,10 @@ class Aggregators:
         )
 
     def _pass_on(self, contribution: Contribution, above: int, chunk: int, piece: Piece) -> int:
-        """Sends a contribution up; returns its RECV. What leaves a switch frees its memory once it is known to have
-        arrived."""
+        """Sends a contribution up; returns its RECV.
+
+        What leaves a switch frees its memory once it is known to have arrived.
+        """
         builder = self._builder
         send, recv = builder.message(
             self._flows.queue(contribution.rank, above, 0),
@@ -132,8 +134,10 @@ class Aggregators:
         return recv
 
     def _reserve(self, switch: int, piece: Piece) -> None:
-        """Promises memory of the switch to the chunk. If that is the memory of earlier chunks, the promise waits until
-        they have left."""
+        """Promises memory of the switch to the chunk.
+
+        If that is the memory of earlier chunks, the promise waits until they have left.
+        """
         if not self._memory_bytes:
             return
         if piece.size_bytes > self._memory_bytes:

@@ -150,7 +150,7 @@ def negotiated(wait: Hold | None, gradients: Sequence[Gradient], tensor_s: float
 
 
 def _yield_times_s(job: Job) -> list[float]:
-    """When each layer's backward op ends, counted from the start of the iteration."""
+    """The end of each layer's backward op, counted from the start of the iteration."""
     now_s = sum(job.compute.forward_s)
     times_s = [0.0] * len(job.profile.layers)
     for layer in reversed(range(len(times_s))):
@@ -165,8 +165,10 @@ def after_backward(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 
 def allreduce_load(algorithm: str, cluster: Cluster) -> Load:
-    """The load of one allreduce. Raises InputFault for an algorithm without a closed form here, or a number it cannot
-    pair."""
+    """The load of one allreduce.
+
+    Raises InputFault for an algorithm without a closed form here, or a number it cannot pair.
+    """
     workers, machines, per_machine = cluster.workers, cluster.worker_hosts, cluster.workers_per_host
     if workers < 2:
         return Load(0, 0, 0, 0)

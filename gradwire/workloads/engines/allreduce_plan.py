@@ -147,7 +147,7 @@ class _AllreducePlan:
         return self.builder.build(self.job.compute_s, self.job.samples)
 
     def _readiness(self) -> None:
-        """When each bucket may start at each rank."""
+        """Makes each bucket wait at each rank for all that must come before it."""
         holds: dict[Hold, Int64] = {}
         for number, bucket in enumerate(self.buckets):
             started = self.started[number]
@@ -225,8 +225,10 @@ class _AllreducePlan:
             builder.iteration(rank, passes.begin, end)
 
     def _barrier(self, arrived: Sequence[int]) -> list[int]:
-        """Every worker tells the first one, which tells them all: two tokens per worker. Returns the op after which
-        each goes on."""
+        """Every worker tells the first one, which tells them all: two tokens per worker.
+
+        Returns the op after which each goes on.
+        """
         builder = self.builder
         queues = [builder.queue(rank) for rank in self.ranks]
         complete = builder.compute(0)

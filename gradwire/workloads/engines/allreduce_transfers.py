@@ -1,5 +1,4 @@
-"""The messages of collectives in whole columns: buckets or calls that share a schedule, and what each of their ops
-waits for."""
+"""The messages of collectives in whole columns: buckets or calls that share a schedule, with all dependencies."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ REDUCE_LANE, GATE_LANE = 1, 3
 
 @dataclass(frozen=True)
 class WorkerQueues:
-    """Where ranks are, and their send queues: one to other hosts and one inside their own, whoever it is for."""
+    """The hosts of ranks, and their send queues: one to other hosts, and one inside the host, whoever it is for."""
 
     #: Host of each rank.
     hosts: Int64
@@ -39,9 +38,10 @@ class WorkerQueues:
 
 
 class Connections:
-    """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used:
-    neither a receiver that is busy nor a class holds up another. What a rank multicasts goes by the queue to itself,
-    which nothing else uses.
+    """The hosts of ranks, and a send queue for each pair of ranks, channel and traffic class.
+
+    A queue is made when it is first used. Neither a receiver that is busy nor a class holds up another. What a rank
+    multicasts goes by the queue to itself, which nothing else uses.
     """
 
     def __init__(self, builder: PlanBuilder, hosts: Int64) -> None:

@@ -122,8 +122,10 @@ class _Content:
 
 
 class _Steps:
-    """Steps 1 to 3, each for all keys at once. Ops are returned as arrays of op numbers, one for each key (and
-    worker)."""
+    """Steps 1 to 3, each for all keys at once.
+
+    Ops are returned as arrays of op numbers, one for each key (and worker).
+    """
 
     def __init__(self, servers: ParameterServer, exchange: Exchange, keys: _Keys) -> None:
         self._servers, self._builder, self._costs = servers, servers.builder, servers.job.costs

@@ -1,4 +1,4 @@
-"""Where data goes: how tensors are cut into shards and slices, and which server holds which chunk."""
+"""Placement of data: how tensors are cut into shards and slices, and which server holds which chunk."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ from gradwire.workloads.models.synthetic import base_name
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Models and devices, each made when it is first needed: making one may import another package, and so
-    fail."""
+    """Models and devices, each made when it is first needed, because making one may import a package, and so fail."""
 
     models: Mapping[str, Callable[[], Profile]]
     devices: Mapping[str, Callable[[], Device]]
@@ -29,8 +28,10 @@ class Catalogue:
         return Catalogue({**self.models, **models}, {**self.devices, **devices})
 
     def model(self, name: str) -> Profile:
-        """The model called `name`, with added modules as `gradwire.workloads.models.model` has them. Raises
-        InputFault."""
+        """The model called `name`, with added modules as `gradwire.workloads.models.model` has them.
+
+        Raises InputFault.
+        """
         return model_among(self.models, name)
 
     def device(self, name: str) -> Device:
@@ -40,8 +41,10 @@ class Catalogue:
         return self.devices[name]()
 
     def device_for(self, name: str, profile: Profile) -> Device:
-        """The device called `name`. Raises InputFault, with the devices that have a time for the model, if there is
-        none."""
+        """The device called `name`.
+
+        Raises InputFault, with the devices that have a time for the model, if there is none.
+        """
         if name not in self.devices:
             raise InputFault(f"{self._unknown(name)} {self.known_for(profile)}")
         return self.devices[name]()

@@ -14,8 +14,10 @@ from gradwire.workloads.models.shapes import Network, Node
 
 
 def _convolutions(net: Network, *, groups: int, norm: bool) -> Node:
-    """The five convolutions of Krizhevsky et al. (2012). `groups` is 2 for the original's split over two GPUs, 1
-    without it."""
+    """The five convolutions of Krizhevsky et al. (2012).
+
+    `groups` is 2 for the original's split over two GPUs, 1 without it.
+    """
 
     def conv(x: Node, index: int, out: int, kernel: int, stride: int, padding: int, split: int) -> Node:
         x = net.conv(x, out, kernel, stride, padding, bias=True, groups=split, name=f"conv{index}")

@@ -147,7 +147,7 @@ def _module_8(net: Network, x: Node, name: str) -> Node:
 
 
 def _v3_trunk(net: Network, *, head: bool = False) -> tuple[Node, Node]:
-    """Everything before the classifiers. Yields the last activation, and that of the last 17x17 module for the
+    """The layers before the classifiers. Yields the last activation, and that of the last 17x17 module for the
     auxiliary head.
 
     With `head`, the auxiliary head is created right after that module, and its result is the second node.

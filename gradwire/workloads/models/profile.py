@@ -1,5 +1,4 @@
-"""A model as frozen data: layers in forward order, their trainable tensors, their FLOPs, and which layer reads
-which."""
+"""A model as frozen data: layers in forward order, their tensors and FLOPs, and which layer reads which."""
 
 from __future__ import annotations
 

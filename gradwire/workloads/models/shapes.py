@@ -1,5 +1,4 @@
-"""Shape inference: layers are written with their output width only, and shapes give the counts of parameters and
-FLOPs."""
+"""Shape inference: layers are written with their output width alone; shapes give counts of parameters and FLOPs."""
 
 from __future__ import annotations
 
@@ -37,8 +36,10 @@ class Node:
 
 
 def concat(*nodes: Node) -> Node:
-    """Joins activations along channels. This adds no layer: whoever reads the result reads the layers of all
-    activations."""
+    """Joins activations along channels.
+
+    This adds no layer: whoever reads the result reads the layers of all activations.
+    """
     channels = sum(node.shape[0] for node in nodes)
     if len({node.shape[1:] for node in nodes}) != 1:
         raise InternalFault(f"concatenation of unequal sizes {[node.shape for node in nodes]}")

@@ -45,8 +45,10 @@ def shortened_time(time: ComputeTime, profile: Profile, blocks: int) -> ComputeT
 
 
 def kept_layers(profile: Profile, blocks: int) -> list[int]:
-    """Numbers of the layers that are in no block, or in one that is kept. Raises InputFault if there are not as many
-    blocks."""
+    """Numbers of the layers that are in no block, or in one that is kept.
+
+    Raises InputFault if there are not as many blocks.
+    """
     numbers = _blocks(profile)
     if not 1 <= blocks <= len(numbers):
         has = f"has {len(numbers)} blocks" if numbers else "has no blocks of attention and feed-forward layers"

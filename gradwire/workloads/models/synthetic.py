@@ -46,8 +46,10 @@ def base_name(name: str) -> str:
 
 
 def parse_added(name: str) -> list[tuple[str, int]]:
-    """Parses the (kind, count) pairs after the base name. Raises InputFault if a part is not `<count>compute` or
-    `<count>network`."""
+    """Parses the (kind, count) pairs after the base name.
+
+    Raises InputFault if a part is not `<count>compute` or `<count>network`.
+    """
     added = []
     for part in name.split("+")[1:]:
         match = _ADDED.fullmatch(part)

@@ -68,7 +68,7 @@ class HorovodOptions(BackendOptions):
 
 
 class LazyOptions(BackendOptions):
-    """When lazy allreduce starts."""
+    """Options for when a lazy allreduce starts."""
 
     threshold_bytes: int = Field(4 << 20, ge=0)
     """Gradients wait until together they are more than this on the wire. The paper does not print its theta."""
@@ -175,8 +175,10 @@ def pool_chunks(gradients: Sequence[Gradient], chunk_values: int) -> list[Gradie
 
 
 def select_chunks(count: int, share: float, seed: int) -> list[int]:
-    """Numbers of the selected chunks, in order. Norms are not known here, so the seed decides, for all workers and
-    iterations alike."""
+    """Numbers of the selected chunks, in order.
+
+    Norms are not known here, so the seed decides, for all workers and iterations alike.
+    """
     chosen = max(1, round(share * count))
     return sorted(random.Random(f"{seed}/csc").sample(range(count), chosen))
 

@@ -44,7 +44,7 @@ PLACE: Mapping[Placement, Callable[[Profile, int], list[Piece]]] = {
 
 
 class MulticastOptions(Options):
-    """Where parameters lie, and how they leave."""
+    """Options for where parameters lie, and how they leave."""
 
     placement: Placement = "whole"
     """"whole": tensors round robin (TensorFlow). "greedy": by size. "split": evenly over all servers (NetOps, 9.1)."""

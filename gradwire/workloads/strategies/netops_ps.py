@@ -85,8 +85,10 @@ def _place(job: Job, options: NetOpsOptions) -> list[Piece]:
 
 
 def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
-    """With the barrier TensorFlow's iteration, without it that of keywise.py. Raises InputFault for options that
-    contradict."""
+    """Compiles TensorFlow's iteration with the barrier, and without it that of keywise.py.
+
+    Raises InputFault for options that contradict.
+    """
     pieces = in_messages(_place(job, options), options.message_parameters)
     name = "netops-ps"
     if options.barrier:

@@ -72,8 +72,10 @@ class OperationGraph:
 
 @dataclass(frozen=True)
 class Properties:
-    """Results of Algorithm 1 in ns, arrays of shape (recvs,). For recvs that are not outstanding, P is 0 and M+ is
-    INFINITE."""
+    """Results of Algorithm 1 in ns, arrays of shape (recvs,).
+
+    For recvs that are not outstanding, P is 0 and M+ is INFINITE.
+    """
 
     #: M: the recv's communication time.
     transfer_ns: Int64
@@ -155,8 +157,10 @@ def precedes(recvs: Properties, a: int, b: int) -> bool:
 
 
 def properties(graph: OperationGraph, outstanding: Bool) -> Properties:
-    """Computes the properties of the recv ops (Algorithm 1). `outstanding`, of shape (recvs,), marks those not yet
-    transferred."""
+    """Computes the properties of the recv ops (Algorithm 1).
+
+    `outstanding`, of shape (recvs,), marks those not yet transferred.
+    """
     return _properties(_needs(graph), graph, outstanding)
 
 
@@ -219,8 +223,10 @@ class TictacOptions(Options):
 
 
 def compile_tictac(job: Job, options: TictacOptions) -> Mapping[str, Plan]:
-    """TicTac with whole tensors. Raises InputFault for order "tac" if the job has no link rate, and for options that
-    contradict."""
+    """TicTac with whole tensors.
+
+    Raises InputFault for order "tac" if the job has no link rate, and for options that contradict.
+    """
     if options.enforcement != "sender" and options.order == "random":
         raise InputFault(
             f"enforcement = '{options.enforcement}': order 'random' is enforced nowhere; leave out one of them"

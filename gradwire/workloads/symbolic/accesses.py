@@ -82,8 +82,10 @@ def accesses_to_sums(graph: Graph, holdings: Holdings) -> Accesses:
 
 
 def _additions_that_take_time(plan: Plan, arrives: npt.NDArray[np.bool_]) -> Int64:
-    """REDUCEs that wait for what they add: it is in the sum when they end. Others only keep their stream busy, as
-    copies do."""
+    """REDUCEs that wait for what they add: it is in the sum when they end.
+
+    Others only keep their stream busy, as copies do.
+    """
     ops = plan.ops
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
     reduces = (
@@ -152,7 +154,7 @@ class Neighbours:
     then_pair: Int64
 
     def begins(self, pair_of: Int64) -> Int64:
-        """Where each pair's nodes begin in `first_pair` or `then_pair`."""
+        """The positions at which each pair's nodes begin in `first_pair` or `then_pair`."""
         begins: Int64 = np.searchsorted(pair_of, np.arange(len(self.row)))
         return begins
 

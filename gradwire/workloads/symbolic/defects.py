@@ -30,7 +30,7 @@ class Defect:
 
 
 def never_ready(op: int, iteration: int) -> Defect:
-    """It waits for something that never happens."""
+    """An op that waits for something that never happens."""
     what = "never becomes ready: the plan has a cycle, or waits for something that never happens"
     return Defect(op, iteration or -1, what)
 
@@ -41,14 +41,14 @@ def not_held(op: int, iteration: int, chunk: int, held: int) -> Defect:
 
 
 def wrongly_added(op: int, iteration: int, *, empty: bool, added: int, total: int) -> Defect:
-    """It adds nothing, or what its rank has, or what comes too late: contributions of an iteration to a sum of another
-    one."""
+    """An op that adds nothing, or what its rank has, or what comes too late: contributions of an iteration to a sum of
+    another one."""
     what = "carries no contribution" if empty else "would count twice or too late"
     return Defect(op, iteration, f"its message {what}: of iteration {added}, on a sum of iteration {total}")
 
 
 def racing(op: int, other: int, does: Access, other_does: Access, chunk: int, later: int) -> Defect:
-    """It and another op both have to do with a chunk of their rank, and nothing says which comes first.
+    """An op that uses or changes a chunk of its rank as another one does, where nothing says which comes first.
 
     later: the other op's iteration less its own.
     """

@@ -86,8 +86,10 @@ class Execution(NamedTuple):
 
 
 def executions(graph: Graph, urgencies: Sequence[Int64], holdings: Holdings, *, in_code: bool) -> Iterator[Execution]:
-    """Executes a plan once for each order. `holdings.summed` learns which sums become complete. in_code: by machine
-    code."""
+    """Executes a plan once for each order.
+
+    `holdings.summed` learns which sums become complete. in_code: by machine code.
+    """
     code = _code(graph, holdings, in_code=in_code)
     if not in_code:
         # Python reads a number from a list in a third of the time.
@@ -185,8 +187,8 @@ def _rows(op: Int64, count: int, *, in_code: bool) -> tuple[Int64, Int64]:
 
 @_LOOPS
 def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
-    """Fills `order` with the places of equal keys side by side, in their order. upcoming: where the next one of each
-    key goes."""
+    """Fills `order` with the positions of equal keys next to each other, in their order. upcoming: where the next one
+    of each key goes."""
     for index in range(len(keys)):
         order[upcoming[keys[index]]] = index
         upcoming[keys[index]] += 1

@@ -1,5 +1,6 @@
-"""What waits for what when a plan is executed: dependencies, messages and the order of counter queues. And what its
-ranks may hold of its chunks, and what makes a chunk complete.
+"""What waits for what when a plan is executed: dependencies, messages and the order of counter queues.
+
+And what its ranks may hold of its chunks, and what makes a chunk complete.
 """
 
 from __future__ import annotations
@@ -68,8 +69,10 @@ class Graph:
         return successors[first + np.arange(int(lengths.sum()))], lengths
 
     def dead_ends(self) -> npt.NDArray[np.bool_]:
-        """Whether each op is a dead end, for which only other dead ends wait. If a dependency is missing, the race is
-        lost there."""
+        """Whether each op is a dead end, for which only other dead ends wait.
+
+        If a dependency is missing, the race is lost there.
+        """
         waiting = np.bincount(self.source, minlength=self.count)
         by_target = np.argsort(self.target, kind="stable")
         sources = self.source[by_target]
@@ -109,8 +112,10 @@ UInt64 = npt.NDArray[np.uint64]
 
 
 class Holdings:
-    """What every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger. A row is a (rank,
-    chunk) that some op touches."""
+    """What every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger.
+
+    A row is a (rank, chunk) that some op touches.
+    """
 
     def __init__(self, plan: Plan) -> None:
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))

@@ -14,8 +14,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Loops:
-    """The loops of a module, which may call each other. They use arrays, tuples of arrays and numbers, and make no
-    array."""
+    """The loops of a module, which may call each other.
+
+    They use arrays, tuples of arrays and numbers, and make no array.
+    """
 
     def __init__(self) -> None:
         self._functions: list[FunctionType] = []

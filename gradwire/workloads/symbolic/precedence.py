@@ -25,17 +25,19 @@ Bool = npt.NDArray[np.bool_]
 
 
 class Precedence(Protocol):
-    """Tells of pairs of nodes whether the first always comes before the second. All questions go by the places of
-    nodes in one order."""
+    """Tells of pairs of nodes whether the first always comes before the second.
+
+    All questions go by the places of nodes in one order.
+    """
 
     #: Place of each node in an order that the edges permit.
     place: Int32
 
     def near(self, first: Int32, then: Int32) -> Bool:
-        """Of which pairs of places a short way from one to the other tells that they are in order."""
+        """The pairs of positions that a short way from one to the other shows to be in order."""
 
     def ordered(self, first: Int32, then: Int32) -> Bool:
-        """Of which pairs of places the first always comes before the second."""
+        """The pairs of positions of which the first always comes before the second."""
 
 
 class PrecedenceInPython:
@@ -62,12 +64,12 @@ class PrecedenceInPython:
         return order
 
     def near(self, first: Int32, then: Int32) -> Bool:
-        """Of which pairs of places it is seen at once that they are in order: those of the same place."""
+        """The pairs of positions that are seen at once to be in order: those of the same position."""
         equal: Bool = first == then
         return equal
 
     def ordered(self, first: Int32, then: Int32) -> Bool:
-        """Of which pairs of places the first always comes before the second."""
+        """The pairs of positions of which the first always comes before the second."""
         sources, number = np.unique(first, return_inverse=True)
         reached_by = [0] * len(self.place)
         for bit, source in enumerate(sources.tolist()):
@@ -118,14 +120,14 @@ class PrecedenceInCode:
         self._seen = np.zeros(count, np.int32)
 
     def near(self, first: Int32, then: Int32) -> Bool:
-        """Of which pairs of places a short way from one to the other tells that they are in order."""
+        """The pairs of positions that a short way from one to the other shows to be in order."""
         precedes = np.zeros(len(first), np.bool_)
         self._seen[:] = 0
         _LOOPS.in_code(_search)(self._edges, self._seen, first, then, precedes, np.empty(MOST_VISITED, np.int32))
         return precedes
 
     def ordered(self, first: Int32, then: Int32) -> Bool:
-        """Of which pairs of places the first always comes before the second."""
+        """The pairs of positions of which the first always comes before the second."""
         precedes = np.zeros(len(first), np.bool_)
         forward = np.bincount(first)[first] > np.bincount(then)[then]
         furthest = int((then - first).max(initial=0)) + 1

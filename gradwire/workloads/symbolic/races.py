@@ -110,12 +110,12 @@ class _Races:
         return Accesses(row, node, np.zeros(self.joins, np.uint8), does, iteration), completed
 
     def _moments(self, accesses: Accesses) -> Int64:
-        """When each access happens, in one order that the graph permits."""
+        """The moment of each access, in one order that the graph permits."""
         moments: Int64 = self.place[accesses.node].astype(np.int64) * PHASES + accesses.phase
         return moments
 
     def _ends_of_chains(self, source: Int32, target: Int32) -> Int32:
-        """Where each node leads by edges that are the only ones of what they leave."""
+        """The node that each node leads to by edges that are the only ones of what they leave."""
         following = np.arange(self.nodes + self.joins, dtype=np.int32)
         only = np.bincount(source, minlength=self.nodes)[source] == 1
         following[source[only]] = target[only]

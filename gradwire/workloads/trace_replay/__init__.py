@@ -1,1 +1,1 @@
-"""From an imported workload to a plan: collectives become messages by the algorithm that the user chose."""
+"""Replays imported workloads: their collectives become messages by the algorithm that the user chose."""

@@ -44,8 +44,10 @@ MOST_NAMED = 8
 
 
 def growing_groups(workload: Workload, wanted: Iterable[str | int]) -> tuple[int, ...]:
-    """The numbers of the groups that grow: those named, and for ALL_RANKS those of all recorded ranks. Raises
-    InputFault."""
+    """The numbers of the groups that grow: those named, and for ALL_RANKS those of all recorded ranks.
+
+    Raises InputFault.
+    """
     everyone = set(range(workload.ranks))
     chosen: set[int] = set()
     for choice in wanted:

@@ -1,5 +1,4 @@
-"""The strategy `replay`: a recorded workload at its recorded scale, with the collective algorithms that the user
-chose."""
+"""The strategy `replay`: a recorded workload at its recorded scale, with collective algorithms of the user's choice."""
 
 from __future__ import annotations
 
@@ -35,8 +34,10 @@ IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 class ReplayOptions(Options):
-    """By which algorithm each kind of collective goes (docs/collectives.md), and which calls go first. Gathers,
-    scatters and barriers have one algorithm only."""
+    """The algorithm of each kind of collective (docs/collectives.md), and the calls that go first.
+
+    Gathers, scatters and barriers have one algorithm only.
+    """
 
     all_reduce: rule_type(Collective.ALL_REDUCE) = "ring"  # type: ignore[valid-type]
     """Of all-reduces."""

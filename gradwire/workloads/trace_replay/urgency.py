@@ -44,7 +44,9 @@ def recorded_priorities(workload: Workload) -> Int64:
 
 def classes_as_recorded(workload: Workload) -> Int64:
     """The class of each task: the place of its call's priority among the distinct ones; of a message, its sender's.
-    Raises InputFault."""
+
+    Raises InputFault.
+    """
     distinct = recorded_priorities(workload)
     tasks = workload.tasks
     of_call = np.zeros(int(tasks.call.max(initial=-1)) + 1, np.int64)
@@ -87,8 +89,10 @@ def slacks_ns(workload: Workload) -> Int64:
 
 
 class _Schedule:
-    """The recorded tasks, each as early as it can be on a network that takes no time. A stream computes one task at a
-    time."""
+    """The recorded tasks, each as early as it can be on a network that takes no time.
+
+    A stream computes one task at a time.
+    """
 
     def __init__(self, workload: Workload) -> None:
         tasks = workload.tasks

@@ -1,2 +1,1 @@
-"""Traces of training jobs that others recorded: read in several formats, judged, and kept as a workload that plans
-replay."""
+"""Traces of recorded training jobs: read in several formats, judged, and kept as a workload that plans replay."""

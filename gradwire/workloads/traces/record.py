@@ -109,8 +109,10 @@ def is_uneven(split: str) -> bool:
 
 
 def part_sizes(split: str, members: int, size_bytes: int) -> tuple[int, ...]:
-    """Bytes of each part, given the recorded list, which is empty where parts are alike. Raises ValueError, with what
-    is wrong."""
+    """Bytes of each part, given the recorded list, which is empty where parts are alike.
+
+    Raises ValueError, with what is wrong.
+    """
     counts = [int(number) for number in re.findall(r"\d+", split)] or [1] * members
     if CUT_SHORT in split:
         raise ValueError(f"the list of their sizes is cut short ('{CUT_SHORT}')")
@@ -257,8 +259,10 @@ class RankRecord:
                 self.groups[name] = ranks
 
     def learn_given(self, reading: Reading) -> None:
-        """Takes in the groups that a user gives. Of a name for several, the one that the rank is in; without its rank,
-        the first, until `settle` says which."""
+        """Takes in the groups that a user gives.
+
+        Of a name for several, the one that the rank is in; without its rank, the first, until `settle` says which.
+        """
         self.learn_groups(reading.groups)
         for name, groups in reading.several_groups.items():
             with_rank = [ranks for ranks in groups if self.rank in ranks]

@@ -1,5 +1,8 @@
 """Reads traces of any known format, and makes a workload of them with a verdict on how they were read.
 
+Which rank a file is of, how many ranks there are, and what those without a file do, is decided here; assembly.py puts
+together what the ranks' files say.
+
 A workload's summary says what it consists of: calls and bytes by kind and group, computation, and exposed
 communication as recorded.
 """
@@ -7,6 +10,7 @@ communication as recorded.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,11 +19,20 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.workloads.traces.assembly import assemble
+from gradwire.workloads.traces.assembly import Assembly
 from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile
 from gradwire.workloads.traces.formats.json_items import beginning
-from gradwire.workloads.traces.record import Finding, Findings, RankRecord, Reading, Watch, cut_short
-from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
+from gradwire.workloads.traces.record import (
+    MOST_FILLED_TASKS,
+    MOST_RANKS,
+    Finding,
+    Findings,
+    RankRecord,
+    Reading,
+    Watch,
+    cut_short,
+)
+from gradwire.workloads.traces.workload import FILE_NAME, POINT_TO_POINT, Kind, Workload
 
 SHOWN_RANKS = 4
 
@@ -104,6 +117,10 @@ BEGINNING_BYTES = 16 << 20
 thousands of ranks."""
 
 
+OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
+"""A rank at the end of a name: `job.3`, `job_rank3`, `npu.3`; not the number of `resnet50`."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of traces: how a file's beginning shows that it is one, and what reads the file of one rank."""
@@ -163,8 +180,10 @@ class Imported:
 
 
 def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Watch) -> Imported:
-    """Reads the traces of a job's ranks. Raises InputFault for a file that cannot be read, with its name and the
-    place."""
+    """Reads the traces of a job's ranks.
+
+    Raises InputFault for a file that cannot be read, with its name and the place.
+    """
     records = []
     for path in paths:
         try:
@@ -176,6 +195,120 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
     workload = assemble(name, records, reading, findings)
     sources = tuple(Source(record.file, record.format_name, record.rank, len(record.calls)) for record in records)
     return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
+
+
+def assemble(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
+    """The workload of all ranks; None, with the reasons in `findings`, where it would be a guess."""
+    for record in records:
+        findings.add_all(record.findings.all)
+    if not any(record.calls for record in records) and not findings.refused:
+        findings.refuse(records[0].file, "", "no communication is recorded")
+    if findings.refused:
+        return None
+    by_rank = _records_by_rank(records, findings)
+    for rank, record in by_rank.items():
+        record.settle(rank, reading)
+    world = None if findings.refused else _world(by_rank, reading, findings)
+    if findings.refused or world is None:
+        return None
+    whole = _fill_missing(by_rank, world, findings)
+    if findings.refused:
+        return None
+    return Assembly(name, whole, world, findings).workload()
+
+
+def _records_by_rank(records: Sequence[RankRecord], findings: Findings) -> dict[int, RankRecord]:
+    """The records by rank: as a file says, or else the number that its name ends in, or 0 for a single file."""
+    by_rank: dict[int, RankRecord] = {}
+    for record in records:
+        rank = record.rank
+        if rank is None:
+            number = OF_NAME.search(re.sub(r"\.(json|et|gz)\b.*", "", record.path.name))
+            if number is None and len(records) > 1:
+                findings.refuse(
+                    record.file,
+                    "",
+                    "which rank is it of? The file does not say, and its name ends in no number: call it NAME.RANK.et",
+                )
+                continue
+            rank = int(number[1]) if number else 0
+            how = "from the number that its name ends in" if number else "as rank 0"
+            findings.note(record.file, "", f"does not say which rank it is of: taken {how}")
+        if rank in by_rank:
+            findings.refuse(record.file, "", f"is of rank {rank}, as is {by_rank[rank].file}")
+        by_rank[rank] = record
+    return dict(sorted(by_rank.items()))
+
+
+def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings) -> int | None:
+    """Number of ranks: as the user says, as the files say, or as many as there are files from rank 0 on."""
+    said = {record.world: record.file for record in by_rank.values() if record.world is not None}
+    if len(said) > 1:
+        (one, file), (other, second) = list(said.items())[:2]
+        findings.refuse(second, "", f"is of a job of {other} ranks, and {file} of one of {one}")
+        return None
+    for stated_ranks, file in said.items():
+        if reading.ranks not in (None, stated_ranks):
+            findings.refuse(file, "", f"is of a job of {stated_ranks} ranks, and --ranks says {reading.ranks}")
+            return None
+    in_groups = 1 + max(
+        (max(ranks) for record in by_rank.values() for ranks in record.groups.values() if ranks), default=-1
+    )
+    world = reading.ranks or next(iter(said), None) or (in_groups or None)
+    if world is None and len(by_rank) > 1 and list(by_rank) == list(range(len(by_rank))):
+        world = len(by_rank)
+        findings.note(
+            "", "", f"the files do not say how many ranks there are: taken as the {world} that there are files of"
+        )
+    if world is None:
+        file = next(iter(by_rank.values())).file
+        findings.refuse(file, "", "does not say how many ranks there are: give their number with --ranks")
+        return None
+    largest = max(in_groups, 1 + max(by_rank))
+    if not largest <= world <= MOST_RANKS:
+        record = by_rank[max(by_rank)]
+        what = f"{world:,} ranks are more than the {MOST_RANKS:,} that are read"
+        if world < largest:
+            what = f"speaks of rank {largest - 1}, and there are {world} ranks"
+        findings.refuse(record.file, "", what)
+    return world
+
+
+def _fill_missing(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> list[RankRecord]:
+    """A record for every rank.
+
+    Those without a file get another's, if all communication of that one is among all ranks alike.
+    """
+    missing = [rank for rank in range(world) if rank not in by_rank]
+    if not missing:
+        return [by_rank[rank] for rank in range(world)]
+    named = (
+        ("rank " if len(missing) == 1 else "ranks ")
+        + ", ".join(map(str, missing[:5]))
+        + (", ..." if len(missing) > 5 else "")
+    )
+    source = by_rank[min(by_rank)]
+    everyone = set(range(world))
+    partial = {name: len(ranks) for name, ranks in source.groups.items() if name and set(ranks) != everyone}
+    for call in source.calls.values():
+        if call.kind in POINT_TO_POINT or call.group in partial or call.parts is not None:
+            what = f"{call.kind.with_article}"
+            what += " with parts of different sizes" if call.parts is not None else ""
+            what += f" in a group of {partial[call.group]}" if call.group in partial else ""
+            findings.refuse(
+                source.file,
+                call.place,
+                f"there is no file of {named}, and {what} says nothing of what they do: give the traces of all ranks",
+            )
+            return []
+    if len(source) * len(missing) > MOST_FILLED_TASKS:
+        what = f"{len(source):,} tasks on each of {len(missing):,} ranks that have no file"
+        what += f" are more than the {MOST_FILLED_TASKS:,} that are filled in"
+        findings.refuse(source.file, "", what)
+        return []
+    what = f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank {min(by_rank)} does, "
+    findings.note(source.file, "", f"{what}whose communication is among all ranks; differences between ranks are lost")
+    return [by_rank.get(rank, source) for rank in range(world)]
 
 
 def _format_of(path: Path) -> Format:

@@ -67,8 +67,10 @@ def whole_ring(ranks: int, first: int) -> Schedule:
 
 
 def butterfly(ranks: int) -> Schedule:
-    """Recursive doubling: log2(N) steps, in each of which a rank exchanges the whole bucket with another. Raises
-    InputFault."""
+    """Recursive doubling: log2(N) steps, in each of which a rank exchanges the whole bucket with another.
+
+    Raises InputFault.
+    """
     _expect_power_of_two(ranks, "butterfly")
 
     def rows() -> Iterator[Row]:
@@ -235,7 +237,7 @@ def _depths(above: Sequence[int]) -> list[int]:
 
 
 def _up(above: Sequence[int], part: int) -> Iterator[Row]:
-    """From the deepest members to the root, as sums."""
+    """The rows of a tree from the deepest members to the root, as sums."""
     depths = _depths(above)
     deepest = max(depths)
     for member in sorted(range(len(above)), key=lambda member: -depths[member]):
@@ -244,7 +246,7 @@ def _up(above: Sequence[int], part: int) -> Iterator[Row]:
 
 
 def _down(above: Sequence[int], part: int) -> Iterator[Row]:
-    """From the root to all, when `_up` is over."""
+    """The rows of a tree from the root to all, when `_up` is over."""
     depths = _depths(above)
     deepest = max(depths)
     for member in sorted(range(len(above)), key=lambda member: depths[member]):

@@ -137,7 +137,7 @@ def _with_root(build: Callable[[int, int, Combine], Schedule], combine: Combine,
 
 
 def _by_switches(build: Callable[[Layout], Schedule], parts: Callable[[Tree], int]) -> Algorithm:
-    """By switches that add; parts: how many it has before they are cut."""
+    """An algorithm by switches that add. parts: how many it has before they are cut."""
     return Algorithm(
         lambda layout: build(layout).segmented(layout.pieces), pipelined_parts=lambda layout: parts(layout.tree)
     )

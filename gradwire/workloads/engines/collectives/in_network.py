@@ -192,7 +192,7 @@ def broadcast(machines: Sequence[Sequence[int]], root: int) -> Schedule:
 
 
 def _multicasts(machines: Sequence[Sequence[int]], senders: Sequence[tuple[int, int]], parts: int) -> Schedule:
-    """From each sender, the part that it has."""
+    """The schedule in which each sender multicasts the part that it has."""
     rows: list[Row] = []
     copies: list[int] = []
     for number, (sender, part) in enumerate(senders):

@@ -51,8 +51,10 @@ Members = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Promise:
-    """Contributors and receivers of each block of the data. Part p of a schedule is of block p modulo the number of
-    blocks."""
+    """Contributors and receivers of each block of the data.
+
+    Part p of a schedule is of block p modulo the number of blocks.
+    """
 
     contributors: tuple[Members, ...]
     receivers: tuple[Members, ...]
@@ -306,8 +308,10 @@ class _Ordering:
         self._open[key] = [*((row, True) for row in before if rows[row][5] == rows[i][5]), (i, True)]
 
     def _arrive(self, i: int, rows: list[list[int]], sent: dict[tuple[int, int], list[int]]) -> None:
-        """An arrival that is added waits for what the place has sent. One that is copied is the whole, so all else
-        went before it."""
+        """An arrival that is added waits for what the place has sent.
+
+        One that is copied is the whole, so all else went before it.
+        """
         _, dst, part, _, combine, phase, _ = rows[i]
         key = dst, part
         self._exchanged[i] = sent[key] if combine == Combine.ADD else []

@@ -163,8 +163,10 @@ class Grid:
 
     @staticmethod
     def of(workers: int, tensor: int, stages: int) -> Grid:
-        """The grid of so many workers, as many replicas as they make. Raises InputFault if they make no whole number
-        of replicas."""
+        """The grid of so many workers, as many replicas as they make.
+
+        Raises InputFault if they make no whole number of replicas.
+        """
         if workers % (tensor * stages):
             raise InputFault(
                 f"cluster.workers = {workers}: must be a multiple of strategy.options.tensor = {tensor} times "

@@ -143,7 +143,7 @@ class Collectives:
     """Adds collectives in which every rank of a plan takes part."""
 
     def __init__(self, builder: PlanBuilder, job: Job, switches: Switches | None = None, sets: int = 1) -> None:
-        """Call when all workers have their ranks. switches: those of the network, where they add, with so many sets of
+        """Takes workers that all have their ranks. switches: those of the network, where they add, with so many sets of
         ranks."""
         self.builder, self.costs = builder, job.costs
         cluster = job.cluster
@@ -244,8 +244,11 @@ def allgathers(groups: Groups, way: Way) -> Schedule:
 
 
 def reduce_scatters(groups: Groups, way: Way) -> Schedule:
-    """A reduce-scatter in each group, of the same parts in all. Where there are several groups, each part comes in as
-    many pieces, one behind the other, so that `allreduces_of_shares` may go on with it."""
+    """A reduce-scatter in each group, of the same parts in all.
+
+    Where there are several groups, each part comes in as many pieces, one behind the other, so that
+    `allreduces_of_shares` may go on with it.
+    """
     whole = _side_by_side([(group, 0) for group in groups], way, Combine.ADD, range(len(groups)))
     pieces = len(groups)
     if pieces == 1:

@@ -314,12 +314,14 @@ class _ModelParallelPlan:
                 self.programs[rank].last = done
 
     def _activation_values(self) -> int:
-        """Of a worker's tokens of one microbatch."""
+        """The number of activations of a worker's tokens in one microbatch."""
         return -(-self.cut.activation_values * (self.batch // self.division.microbatches) // self.division.context)
 
     def _between_stages(self) -> None:
-        """Activations to the next stage, and gradients to the one before. Behind the last stage comes the next chunk
-        of the first one."""
+        """Activations to the next stage, and gradients to the one before.
+
+        Behind the last stage comes the next chunk of the first one.
+        """
         values = self._activation_values()
         size_bytes = (
             -(-values // self.division.tensor) if self.division.sequence else values

@@ -44,8 +44,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Cut:
-    """A model in segments, by stage. Where stages have chunks, stages take turns: first the first chunk of each, then
-    the second."""
+    """A model in segments, by stage.
+
+    Where stages have chunks, stages take turns: first the first chunk of each, then the second.
+    """
 
     stages: tuple[tuple[Segment, ...], ...]
     #: Values that one sample's activations have between segments; 0 if the model is one segment.
@@ -114,8 +116,10 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
 
 
 def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Segment]:
-    """A segment in up to three: up to the router, the experts, and the rest. Raises InputFault if the workers do not
-    divide the experts."""
+    """A segment in up to three: up to the router, the experts, and the rest.
+
+    Raises InputFault if the workers do not divide the experts.
+    """
     at = [layer for layer in segment.layers if profile.layers[layer].name.endswith("/experts")]
     if not at:
         return [segment]

@@ -224,8 +224,10 @@ class Sharding:
 
 
 def units_of(profile: Profile) -> list[Unit]:
-    """The root first, and then each block of the model, in forward order. Layers that belong to no block are the
-    root's."""
+    """The root first, and then each block of the model, in forward order.
+
+    Layers that belong to no block are the root's.
+    """
     names = [match[0] if (match := BLOCK.match(layer.name)) else ROOT for layer in profile.layers]
     members = {
         name: tuple(i for i, unit_name in enumerate(names) if unit_name == name)
@@ -293,8 +295,10 @@ class _ShardedPlan:
         ]
 
     def _ends(self, unit: Unit, forward: bool) -> list[int]:
-        """The last op of a use of a unit. The root's use only begins with the forward pass, so that it ends with its
-        first layer."""
+        """The last op of a use of a unit.
+
+        The root's use only begins with the forward pass, so that it ends with its first layer.
+        """
         if forward:
             last = unit.layers[0] if unit.name == ROOT else unit.layers[-1]
             return [worker.forward[last] for worker in self.passes]

@@ -68,7 +68,7 @@ class GroupCollectives:
     """Adds series of collectives to a plan."""
 
     def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING, chosen_class: int = 0) -> None:
-        """Call when all workers have their ranks. algorithm, chosen_class: of series that are chosen; the others are
+        """Takes workers that all have their ranks. algorithm, chosen_class: of series that are chosen; the others are
         rings of class 0."""
         self.builder, self.costs, self.workers = builder, job.costs, job.cluster.workers
         self.hosts = np.array([job.cluster.worker_host(worker) for worker in range(self.workers)], np.int64)
@@ -79,7 +79,7 @@ class GroupCollectives:
         self._chosen_class = chosen_class
 
     def notes(self) -> list[str]:
-        """By which algorithms gradients are summed, if not by rings."""
+        """The algorithms by which gradients are summed, if not by rings."""
         return self._chosen.notes()
 
     def add(

@@ -91,8 +91,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 def messages(path: Path, file: IO[bytes], watch: Watch) -> Iterator[tuple[int, bytes]]:
-    """Yields the messages of a file, each with the byte that it begins at. Raises InputFault where the file is cut off
-    or damaged."""
+    """Yields the messages of a file, each with the byte that it begins at.
+
+    Raises InputFault where the file is cut off or damaged.
+    """
     base, data, at = 0, b"", 0
     while True:
         head = _varint(data, at)
@@ -192,10 +194,12 @@ class _ChakraReader:
         self._width = reading.element_bytes if in_elements else 1
         if in_elements and self._width is None:
             record.findings.refuse(
-                record.file, "", "its sizes are counts of elements (schema symbolic_tensor_network) of a type that it "
+                record.file,
+                "",
+                "its sizes are counts of elements (schema symbolic_tensor_network) of a type that it "
                 "does not say: give "
                 "the bytes of an element with --element-bytes, such as 2 for bfloat16",
-            )  # fmt: skip
+            )
         elif in_elements:
             record.findings.note(
                 record.file,
@@ -350,10 +354,12 @@ class _ChakraReader:
         record = self._record
         if self._dialect.of_pytorch:
             record.findings.note(
-                record.file, "", f"written by the converter from PyTorch (schema '{self._dialect.schema}'): ctrl_deps "
+                record.file,
+                "",
+                f"written by the converter from PyTorch (schema '{self._dialect.schema}'): ctrl_deps "
                 "name callers, the "
                 "order is in data_deps",
-            )  # fmt: skip
+            )
         self._judge_sizes()
         outside, first = 0, ""
         for node, dependency in zip(*self._dependencies, strict=True):
@@ -374,10 +380,13 @@ class _ChakraReader:
             return
         if dialect.agree_elements:
             findings.refuse(
-                file, "", "comm_size equals the elements of the nodes' tensors and not their bytes, which is not what "
+                file,
+                "",
+                "comm_size equals the elements of the nodes' tensors and not their bytes, which is not what "
                 "this schema "
-                f"('{dialect.schema}') has", dialect.agree_elements,
-            )  # fmt: skip
+                f"('{dialect.schema}') has",
+                dialect.agree_elements,
+            )
         elif dialect.schema == OWN:
             findings.note(file, "", "written by gradwire: comm_size counts bytes")
         elif dialect.agree_bytes:
@@ -389,10 +398,12 @@ class _ChakraReader:
             )
         elif self._record.calls:
             findings.note(
-                file, "", f"comm_size is taken as bytes, as Chakra's own tools write it (schema '{dialect.schema}'); "
+                file,
+                "",
+                f"comm_size is taken as bytes, as Chakra's own tools write it (schema '{dialect.schema}'); "
                 "nothing in the file "
                 "confirms it",
-            )  # fmt: skip
+            )
 
 
 def _integer(value: Any) -> int | None:

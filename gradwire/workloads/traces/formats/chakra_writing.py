@@ -56,7 +56,7 @@ def write_chakra(folder: Path, plan: Plan, log: OpLog, iteration: int) -> list[P
 
 
 def _times_ns(plan: Plan, log: OpLog, iteration: int) -> tuple[Int64, Int64]:
-    """When each op began and ended, counted from the beginning of the iteration's first."""
+    """The beginning and end of each op, counted from the beginning of the iteration's first."""
     rows = np.flatnonzero(log.iteration == iteration)
     begin_ns, end_ns = (np.full(len(plan.ops), UNSEEN, np.int64) for _ in range(2))
     begin_ns[log.op[rows]], end_ns[log.op[rows]] = log.start_ns[rows], log.end_ns[rows]

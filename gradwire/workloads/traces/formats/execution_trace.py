@@ -168,8 +168,10 @@ class _ExecutionTraceReader:
             record.compute(0, after=[last, *waited])
 
     def _is_nested(self, number: int) -> bool:
-        """Whether a call is within another: torch from 2.4 on records it at two levels. Raises InputFault for a
-        circle."""
+        """Whether a call is within another: torch from 2.4 on records it at two levels.
+
+        Raises InputFault for a circle.
+        """
         at, seen = self._parents.get(number), {number}
         while at is not None and at in self._parents:
             if at in seen:

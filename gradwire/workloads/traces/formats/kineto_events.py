@@ -71,7 +71,7 @@ class HostCall:
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The event's place in the file, for messages."""
         return f"traceEvents[{self.number}]"
 
 

@@ -105,13 +105,16 @@ class _Gpu:
         self.ended_before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(work.end_ns[order])])
 
     def free_at(self, host_ns: int) -> int:
-        """When all is done that was launched before a time of the host, which it is the earliest for."""
+        """The time at which all is done that was launched before a time of the host, which it is the earliest for."""
         at = int(np.searchsorted(self.launched, host_ns))
         return max(int(self.ended_before[at]), host_ns)
 
     def comes_to(self, host_ns: int) -> int:
-        """When the GPU comes to what the host launches from a time on. If nothing that was launched before is
-        recorded, as in a profile's first step, it is as far behind then as with the first that is."""
+        """The time at which the GPU comes to what the host launches from a time on.
+
+        If nothing that was launched before is recorded, as in a profile's first step, it is as far behind then as with
+        the first that is.
+        """
         at = int(np.searchsorted(self.launched, host_ns))
         if at or not len(self.launched):
             return self.free_at(host_ns)
@@ -127,7 +130,7 @@ class _Gpu:
 
 
 def launch_times(events: KinetoEvents, columns: TimedRows) -> Int64:
-    """When the host launched each row; when it began, where that is not recorded."""
+    """The time at which the host launched each row; that of its beginning, where the launch is not recorded."""
     if not len(events.launch_id):
         return np.array(columns.begin_ns, np.int64)
     at = np.minimum(np.searchsorted(events.launch_id, columns.correlation), len(events.launch_id) - 1)
@@ -170,7 +173,7 @@ def _computing_stream(events: KinetoEvents) -> int | None:
 
 
 def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], list[int], list[int], int]:
-    """When each call ran on the GPU and on which stream, and how many kernels belong to none."""
+    """The time and stream of each call on the GPU, and how many kernels belong to none."""
     begins, ends = [call.begin_ns for call in calls], [call.end_ns for call in calls]
     stream = [-1] * len(calls)
     host_begins = np.array(begins, np.int64)
@@ -191,7 +194,7 @@ def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], li
 
 
 def _host_waits(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall]) -> list[int]:
-    """When the host had the GPU wait, in order."""
+    """The times at which the host had the GPU wait, in order."""
     spans: dict[int | str, list[tuple[int, int]]] = {}
     for call in sorted((*calls, *waits), key=lambda call: call.begin_ns):
         spans.setdefault(call.tid, []).append((call.begin_ns, call.end_ns))
@@ -254,18 +257,23 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     _say_who(events, record, reading)
     if events.head.gradwire:
         record.findings.note(
-            record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and "
+            record.file,
+            "",
+            "written by gradwire: collectives are in it as the messages that they were made of, and "
             "what a computation "
             "waited for is not; `gradwire trace --chakra` writes that as well",
-        )  # fmt: skip
+        )
     window, host_calls = _time_and_calls(events, record, reading)
     calls, listed, waits = _calls(host_calls, record)
     if len(events.nccl) and not events.calls:
         record.findings.refuse(
-            record.file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, and no record_param_comms that says "
+            record.file,
+            "",
+            f"kernels of NCCL, such as {events.nccl_name[:60]}, and no record_param_comms that says "
             "their sizes; torch "
-            "records those from 2.2 on", len(events.nccl),
-        )  # fmt: skip
+            "records those from 2.2 on",
+            len(events.nccl),
+        )
         return record
     chain = timeline(events, listed, waits, window, of_host=reading.step is not None)
     _fill(record, calls, chain)
@@ -305,8 +313,10 @@ def _time_and_calls(
 
 
 def _calls(host_calls: list[HostCall], record: RankRecord) -> tuple[list[Call], list[HostCall], list[HostCall]]:
-    """The communications, the events that they come from, and the waits. A call in a call of the same kind and size is
-    the same one."""
+    """The communications, the events that they come from, and the waits.
+
+    A call in a call of the same kind and size is the same one.
+    """
     calls: list[Call] = []
     listed: list[HostCall] = []
     waits: list[HostCall] = []
@@ -332,9 +342,10 @@ def _without_nested(host_calls: list[HostCall], record: RankRecord) -> Iterator[
                 )
             else:
                 record.findings.refuse(
-                    record.file, call.place, f"'{call.arguments.collective}' in '{outer.arguments.collective}': which "
-                    "of them communicates?"
-                )  # fmt: skip
+                    record.file,
+                    call.place,
+                    f"'{call.arguments.collective}' in '{outer.arguments.collective}': which of them communicates?",
+                )
             continue
         last[call.tid] = call
         yield call
@@ -368,20 +379,25 @@ def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: 
         )
     if chain.contradicted:
         findings.note(
-            file, "", "waits whose computation began before the communication had ended: none of the file's waits is "
+            file,
+            "",
+            "waits whose computation began before the communication had ended: none of the file's waits is "
             "believed, and "
-            "everything is waited for at the end", chain.contradicted,
-        )  # fmt: skip
+            "everything is waited for at the end",
+            chain.contradicted,
+        )
     if chain.unwaited:
         findings.note(
             file, "", "communications without a recorded wait: they are waited for at the end", chain.unwaited
         )
     if chain.stray_kernels and whole and not findings.refused:  # the kernels of refused calls are stray as well
         findings.refuse(
-            file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what "
+            file,
+            "",
+            f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what "
             "they send is not said",
             chain.stray_kernels,
-        )  # fmt: skip
+        )
     if len(events.nccl):
         busy = union(events.work.begin_ns, events.work.end_ns)
         begin, end = (np.clip(column, *chain.window) for column in (events.nccl.begin_ns, events.nccl.end_ns))

@@ -198,10 +198,12 @@ def _size_of(kind: Kind, arguments: CallArguments, item: str, record: RankRecord
     ratio = _ratio(kind, arguments)
     if ratio is not None and arguments.group_size and ratio != arguments.group_size:
         findings.refuse(
-            file, item, f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements "
+            file,
+            item,
+            f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements "
             "in and "
-            f"{arguments.out_elements} out, which do not fit"
-        )  # fmt: skip
+            f"{arguments.out_elements} out, which do not fit",
+        )
         return None
     findings.note(file, "", "sizes of record_param_comms are counts of elements, times the bytes of their dtype")
     return elements * width, width

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from gradwire.workloads.traces.assembly import assemble
 from gradwire.workloads.traces.record import Call, Findings, RankRecord, Reading
+from gradwire.workloads.traces.trace_import import assemble
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, Kind, Workload
 
 COLLECTIVES = [kind for kind in Kind if kind not in (Kind.COMPUTE, *POINT_TO_POINT)]
