@@ -80,7 +80,7 @@ class Spans:
         return int(np.maximum(ends - np.maximum(starts, covered[:-1]), 0).sum())
 
 
-def received(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine | None = None) -> Spans:
+def received_spans(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine | None = None) -> Spans:
     """Data messages (no control) that reached a rank in an iteration; `combine` picks pulls (COPY) or pushes (ADD)."""
     ops = plan.ops
     chosen = (ops.kind == OpKind.RECV) & (ops.rank == rank) & (ops.chunk >= 0)
@@ -89,7 +89,7 @@ def received(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine
     return _spans(plan, log, chosen, iteration)
 
 
-def computed(plan: Plan, log: OpLog, rank: int, iteration: int) -> Spans:
+def computed_spans(plan: Plan, log: OpLog, rank: int, iteration: int) -> Spans:
     """Computation on a rank in an iteration."""
     ops = plan.ops
     chosen = (ops.kind == OpKind.COMPUTE) & (ops.rank == rank) & (ops.duration_ns > 0)
@@ -112,7 +112,7 @@ def begin_ns(plan: Plan, log: OpLog, rank: int, iteration: int) -> int:
 def forward_wait_s(plan: Plan, log: OpLog, rank: int, iteration: int, forward_s: float) -> float:
     """How long a worker waits before and within its forward pass: for parameters, as nothing else stands in its
     way."""
-    busy = computed(plan, log, rank, iteration)
+    busy = computed_spans(plan, log, rank, iteration)
     by_start = np.argsort(busy.start_ns, kind="stable")
     done_s = np.cumsum(busy.amount[by_start]) / 1e9
     last = int(np.searchsorted(done_s, forward_s * (1 - 1e-6)))

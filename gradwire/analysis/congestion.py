@@ -60,14 +60,14 @@ def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths |
     if fabric.buffer_bytes:
         dropped = _by_port(bands, [band.drops for band in bands])
         yield (
-            f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_listed(dropped)}"
+            f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_list_ports(dropped)}"
             if dropped
             else f"no buffer of {fabric.buffer_bytes:,} bytes was ever full: fabric.buffer had no effect"
         )
     if fabric.ecn_bytes:
         marked = _by_port(bands, [band.marks for band in bands])
         yield (
-            f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_listed(marked)}"
+            f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_list_ports(marked)}"
             if marked
             else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no effect"
         )
@@ -86,7 +86,7 @@ def _by_port(bands: Sequence[BandCount], counts: Sequence[int]) -> dict[str, tup
     return dict(sorted(chosen.items(), key=lambda entry: -entry[1][0]))
 
 
-def _listed(ports: dict[str, tuple[int, int]]) -> str:
+def _list_ports(ports: dict[str, tuple[int, int]]) -> str:
     named = [f"{count:,} at {port}, which sent {sent:,}" for port, (count, sent) in list(ports.items())[:MOST_PORTS]]
     others = len(ports) - len(named)
     return "; ".join(named) + (f"; and at {others} more ports" if others else "")
@@ -113,6 +113,5 @@ def _queues(queues: QueueLengths) -> Iterator[str]:
         if use.most_bytes:
             yield (
                 f"queue of {use.port} over the whole replay: {use.mean_bytes:,.0f} bytes on average, up to "
-                f"{use.p99_bytes:,.0f} for 99 % "
-                f"of the time, {use.most_bytes:,} at most ({use.readings:,} readings)"
+                f"{use.p99_bytes:,.0f} for 99 % of the time, {use.most_bytes:,} at most ({use.readings:,} readings)"
             )

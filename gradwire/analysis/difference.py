@@ -142,9 +142,9 @@ def _causes(first: RunFacts, second: RunFacts) -> Iterator[str]:
         return
     if first.result.plan_digest != second.result.plan_digest:
         yield f"plan: {first.result.plan_digest} -> {second.result.plan_digest}"
-    yield from _changed("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
-    yield from _changed("", first.settings, second.settings)
-    yield from _changed("", first.origin, second.origin)
+    yield from _changes_between("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
+    yield from _changes_between("", first.settings, second.settings)
+    yield from _changes_between("", first.origin, second.origin)
     if _all_but_origin(first) == _all_but_origin(second) and first.key and second.key:
         recorded = bool(first.origin and second.origin)
         yield "gradwire's code" if recorded else "gradwire's code or its kernel, which one of the runs did not record"
@@ -154,7 +154,7 @@ def _all_but_origin(run: RunFacts) -> tuple[str, Fabric, Mapping[str, str], str]
     return run.result.plan_digest, run.fabric, run.settings, run.origin.get("kernel", "")
 
 
-def _changed(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
+def _changes_between(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
     for name in dict.fromkeys([*first, *second]):
         before, after = first.get(name, ""), second.get(name, "")
         if before and after and before != after:

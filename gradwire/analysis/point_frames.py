@@ -94,13 +94,13 @@ def parameters_frame(parameters: Sequence[dict[str, str]], keys: Sequence[str]) 
     columns: dict[str, pd.Series[Any]] = {}
     for key in keys:
         texts = [point.get(key, "") for point in parameters]
-        columns[key] = typed(texts)
+        columns[key] = typed_column(texts)
         if _are_rates(texts):
             columns[f"{key}_bps"] = pd.Series([parameter_number(text) for text in texts], dtype="float64")
     return pd.DataFrame(columns)
 
 
-def typed(texts: Sequence[str]) -> pd.Series[Any]:
+def typed_column(texts: Sequence[str]) -> pd.Series[Any]:
     """Texts as numbers or truth values, if all of them are some, and else as categories; "" is a missing value."""
     known = [text for text in texts if text]
     if known and all(text in TRUTHS for text in known):

@@ -138,10 +138,10 @@ def pool_seeds(rows: Sequence[PointResult], seed_key: str = "seed") -> list[Poin
     for row in rows:
         rest = {key: value for key, value in row.parameters.items() if key != seed_key}
         groups.setdefault(tuple(sorted(rest.items())), []).append(replace(row, parameters=rest))
-    return [group[0] if len(group) == 1 else _pooled(group) for group in groups.values()]
+    return [group[0] if len(group) == 1 else _pool_seeds(group) for group in groups.values()]
 
 
-def _pooled(group: list[PointResult]) -> PointResult:
+def _pool_seeds(group: list[PointResult]) -> PointResult:
     times = summarise([row.iteration_time_s for row in group])
     first = group[0]
     invalid = [row.verdict for row in group if not row.valid]

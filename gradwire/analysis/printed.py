@@ -198,7 +198,7 @@ def compare(rows: Sequence[PointResult], printed: Sequence[PrintedCell], series_
 
     Rows of several seeds must be pooled first. Raises InputFault for a cell that matches several rows.
     """
-    cells = tuple(_compared(rows, cell) for cell in printed)
+    cells = tuple(_compare_cell(rows, cell) for cell in printed)
     return Comparison(cells, tuple(_orders(cells, series_key)))
 
 
@@ -239,7 +239,7 @@ def _only(points: Sequence[Mapping[str, str]], where: Where) -> int | None:
     return indices[0] if indices else None
 
 
-def _compared(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
+def _compare_cell(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
     needed = [find_row(rows, cell.where)]
     if cell.metric == SPEEDUP:
         needed.append(find_row(rows, {**cell.where, **cell.baseline}))

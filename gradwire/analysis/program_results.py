@@ -197,7 +197,7 @@ class ProgramResult:
         return self.verdict.summary.partition(":")[0]
 
 
-def varied(results: Sequence[ProgramResult]) -> list[str]:
+def varied_parameters(results: Sequence[ProgramResult]) -> list[str]:
     """The parameters that not all points share."""
     keys = dict.fromkeys(key for result in results for key in result.parameters)
     return [key for key in keys if len({result.parameters.get(key, "") for result in results}) > 1]
@@ -237,14 +237,14 @@ def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow],
     frame[PROGRAM] = [row.program for _, row, _ in rows]
     frame[HOST] = [row.host for _, row, _ in rows]
     taken = {*map(str, frame.columns), VERDICT}
-    named = [_renamed(row, taken) for _, row, _ in rows]
+    named = [_rename_columns(row, taken) for _, row, _ in rows]
     for name in dict.fromkeys(name for figures in named for name in figures):
         frame[name] = pd.Series([figures.get(name) for figures in named], index=frame.index)
     frame[VERDICT] = [verdict for _, _, verdict in rows]
     return frame.infer_objects()
 
 
-def _renamed(row: FigureRow, taken: set[str]) -> Row:
+def _rename_columns(row: FigureRow, taken: set[str]) -> Row:
     return {f"{row.program}.{name}" if name in taken else name: value for name, value in row.figures.items()}
 
 

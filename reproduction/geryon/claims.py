@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import MODELS, SKEWED, SLICES, scheduling_ms
-from reproduction.measuring import begin_ns, received
+from reproduction.measuring import begin_ns, received_spans
 from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, Points, measures, speedup
 from reproduction.scoring.reference import Claim, Where
@@ -139,7 +139,7 @@ def _pull_time(points: Points, _: Claim) -> Measured:
     point = points.point(run="geryon-fig10", scheduling_cost_per_slice="0ms")
     plan, log = point.plan(), point.log()
     spans = [
-        int(received(plan, log, worker, 1, Combine.COPY).end_ns.max()) - begin_ns(plan, log, worker, 1)
+        int(received_spans(plan, log, worker, 1, Combine.COPY).end_ns.max()) - begin_ns(plan, log, worker, 1)
         for worker in plan.workers.tolist()
     ]
     return Measured(float(np.mean(spans)) / 1e6, detail="from the op logs, mean over workers")

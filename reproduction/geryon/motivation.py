@@ -12,7 +12,7 @@ from gradwire.analysis.packets.line_use import compute_share
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import FC, SKEWED, share_of_kind
-from reproduction.measuring import FROM_PACKETS, begin_ns, capture_of, carries_data, computed, use_of_port
+from reproduction.measuring import FROM_PACKETS, begin_ns, capture_of, carries_data, computed_spans, use_of_port
 from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
 from reproduction.scoring.reference import Claim, printed_number
@@ -43,7 +43,7 @@ def _pull_overlap(points: Points, _: Claim) -> Measured:
         for iteration in range(record.warmup, record.iterations):
             pulls = ~messages.outbound & (messages.iteration == iteration) & carries_data(plan, capture)
             begun, pulled = int(messages.first_ns[pulls].min()), int(messages.last_ns[pulls].max())
-            busy = computed(plan, log, worker, iteration)
+            busy = computed_spans(plan, log, worker, iteration)
             during = busy.within_ns(begun, pulled)
             idle.append(1 - during / (pulled - begun))
             after.append(1 - during / int(busy.amount.sum()))
@@ -88,7 +88,7 @@ def _first_layer_blocks(points: Points, _: Claim) -> Measured:
         point = points.point(order=order)
         plan, log = point.plan(), point.log()
         worker = int(plan.workers[0])
-        busy = computed(plan, log, worker, 1)
+        busy = computed_spans(plan, log, worker, 1)
         waits.append((int(busy.start_ns.min()) - begin_ns(plan, log, worker, 1)) / 1e9 / UNIT_S)
     expected = [1.0, 4.0]
     text = f"layer 1 starts after {waits[0]:.2f} units if its parameters come first, {waits[1]:.2f} if last"

@@ -98,7 +98,7 @@ def ratios(above: Series, below: Series) -> Series:
     return [(x, y / other[x]) for x, y in above if x in other]
 
 
-def listed(series: Series, unit: str = "x", scale: float = 1.0) -> str:
+def list_values(series: Series, unit: str = "x", scale: float = 1.0) -> str:
     """A series in words: 1.02x at 10, 1.00x at 25."""
     return ", ".join(f"{y:.2f}{unit} at {x / scale:g}" for x, y in series)
 

@@ -124,8 +124,7 @@ def _less_idle(points: Points, _: Claim) -> Measured:
         old, new = (_machine(points, model, strategy) for strategy in ("kvstore", "p3"))
         parts.append(
             f"{model}: idle {old.idle_ms:.0f} to {new.idle_ms:.0f} ms per iteration, used {old.outbound.mean():.0%} "
-            "to "
-            f"{new.outbound.mean():.0%}, deviation {old.roughness:.2f} to {new.roughness:.2f} of the mean"
+            f"to {new.outbound.mean():.0%}, deviation {old.roughness:.2f} to {new.roughness:.2f} of the mean"
         )
         holds &= new.idle_ms <= old.idle_ms / 2 and new.roughness < old.roughness
         holds &= bool(new.outbound.mean() > old.outbound.mean())

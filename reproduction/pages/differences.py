@@ -71,7 +71,7 @@ def _arguments(arguments: dict[str, dict[str, list[Result]]]) -> tuple[Argument,
     )
 
 
-def unexplained(results: Sequence[Result]) -> list[tuple[Result, str]]:
+def unexplained_claims(results: Sequence[Result]) -> list[tuple[Result, str]]:
     """What differs without an explanation, each with what is known: the premise that does not hold, or the missing
     evidence."""
     left = [r for r in differing(results) if not r.explanation or r.broken_premise]

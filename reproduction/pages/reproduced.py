@@ -97,12 +97,12 @@ class Reproduced:
         return [result for scenario in self.scenarios for result in scenario.judged.results]
 
 
-def reproduced(paper: Paper, facts: Facts, evaluated: Sequence[Evaluated]) -> Reproduced:
+def reproduced_paper(paper: Paper, facts: Facts, evaluated: Sequence[Evaluated]) -> Reproduced:
     """Draws the figures of a paper's scenarios."""
-    return Reproduced(paper, facts, tuple(ReproducedScenario(judged, _drawn(judged)) for judged in evaluated))
+    return Reproduced(paper, facts, tuple(ReproducedScenario(judged, _draw_figures(judged)) for judged in evaluated))
 
 
-def _drawn(judged: Evaluated) -> tuple[Drawn, ...]:
+def _draw_figures(judged: Evaluated) -> tuple[Drawn, ...]:
     name = judged.scenario.id.removeprefix(f"{judged.paper.paper}-")
     titled = figures(judged.scenario, judged.points)
     pairs = comparison_svg(judged.results)

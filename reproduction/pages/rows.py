@@ -127,7 +127,7 @@ def read_rows(path: Path) -> list[ClaimRow]:
     return rows
 
 
-def moved(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDifference]:
+def moved_claims(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDifference]:
     """The claims whose outcome changed or whose number moved by more than VISIBLY, and those that only one side
     has."""
     changed = claim_differences([asdict(row) for row in before], [asdict(row) for row in now])

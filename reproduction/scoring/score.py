@@ -194,7 +194,7 @@ def _evaluate(paper: str, scenario: ScenarioReference, claim: Claim, points: Poi
     fitted_on = points.fitted_on(**claim.where)
     result = Result(paper, scenario, claim, status, measured, error, fitted_on, claim.reason)
     if result.needs_explanation or status is Status.DIFFERS:
-        return _explained(result, points, explain)
+        return _explain_result(result, points, explain)
     return result
 
 
@@ -234,7 +234,7 @@ def relative_error(claim: Claim, measured: Measured) -> float | None:
     return (measured.value - claim.printed) / abs(claim.printed)
 
 
-def _explained(result: Result, points: Points, explain: Explain | None) -> Result:
+def _explain_result(result: Result, points: Points, explain: Explain | None) -> Result:
     """With the explanation that is bound to the claim, else with the default one."""
     explanation = explanation_of(result.scenario.id, result.claim.id) or explain
     if explanation is None:

@@ -30,7 +30,7 @@ class Held:
     most_bytes: int = 0
 
 
-def held(logged: LoggedOps, warmup: int) -> Held:
+def held_bytes_of(logged: LoggedOps, warmup: int) -> Held:
     """What connections held in the measured iterations; nothing if no message with data crossed the network."""
     messages = wire_messages(logged)
     messages = messages.where(data_of(logged, messages) & (messages.iteration >= warmup))

@@ -190,8 +190,7 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
         effect = (
             f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where "
-            f"{path} would fill the "
-            f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
+            f"{path} would fill the line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
         )
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 
@@ -238,9 +237,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
             effect = (
-                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and "
-                "what TCP has under way "
-                "comes on top"
+                f"Senders moved on while {held} were still in flight: {unsent} may wait unsent (transport.unsent), "
+                "and what TCP has under way comes on top"
             )
             yield Trial(Cause.SOCKETS, with_held_s, effect)
         else:
@@ -294,7 +292,10 @@ def _with_workers_apart(seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
         effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"
         if held_bytes:
             held = rough(held_bytes, "bytes")
-            effect += f", and do not get back in step where queues go on with up to {held} of a connection not arrived, as they did"
+            effect += (
+                f", and they do not get back in step while senders move on with up to {held} per connection still in "
+                "flight, as they did"
+            )
         yield Trial(Cause.SKEW, estimates.holding(held_bytes).time_apart_s(seen.apart_s), effect)
 
 
@@ -302,13 +303,12 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
     words = (
         f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on "
-        "an ideal "
-        f"network{times}"
+        f"an ideal network{times}"
     )
     if not held_bytes:
         return words
     waiting = rough(held_bytes, "bytes")
-    return f"{words}, and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did"
+    return f"{words}, and {held.increase:.1%} longer while senders move on with up to {waiting} per connection still in flight, as they did"
 
 
 def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
@@ -319,8 +319,7 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         gso = quantity(run.fabric.gso_bytes, "bytes")
         effect = (
             f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so "
-            "that messages arrive "
-            f"up to {rough(late_s, 's')} late"
+            f"that messages arrive up to {rough(late_s, 's')} late"
         )
         yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
 

@@ -133,12 +133,12 @@ def compute_share(plan: Plan, log: OpLog, ranks: Collection[int], edges_s: Float
     ops = plan.ops
     computes = (ops.kind[log.op] == OpKind.COMPUTE) & np.isin(ops.rank[log.op], list(ranks))
     start_s, end_s = np.sort(log.start_ns[computes]) / 1e9, np.sort(log.end_ns[computes]) / 1e9
-    busy_s = _elapsed(start_s, edges_s) - _elapsed(end_s, edges_s)
+    busy_s = _elapsed_s(start_s, edges_s) - _elapsed_s(end_s, edges_s)
     shares: Float64 = np.diff(busy_s) / np.diff(edges_s) / max(1, len(ranks))
     return shares
 
 
-def _elapsed(since_s: Float64, at_s: Float64) -> Float64:
+def _elapsed_s(since_s: Float64, at_s: Float64) -> Float64:
     """At each time of `at_s`, the sum of the durations since all earlier times of `since_s`; in the shape of
     `at_s`."""
     past = np.searchsorted(since_s, at_s, side="right")

@@ -45,10 +45,12 @@ def remarks(labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequ
         if agreement and agreement.sentence:
             by_cause.setdefault(agreement.cause, []).append(index)
     ordered = sorted(by_cause, key=lambda cause: (cause is not Cause.UNEXPLAINED, list(Cause).index(cause)))
-    return [Remark(_told(by_cause[cause], labels, rows, agreements), cause is Cause.UNEXPLAINED) for cause in ordered]
+    return [
+        Remark(_remark_text(by_cause[cause], labels, rows, agreements), cause is Cause.UNEXPLAINED) for cause in ordered
+    ]
 
 
-def _told(
+def _remark_text(
     points: Sequence[int], labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]
 ) -> str:
     """Of the first of these points all that is known, and of the others their names."""
@@ -59,12 +61,12 @@ def _told(
     text = f"x fluid{whose}{f' is {ratio:.3f}' if ratio else ''}: {agreement.sentence}."
     if not others:
         return text
-    named = [_named(labels[index], rows[index].fluid_ratio) for index in others[:MOST_POINTS_NAMED]]
+    named = [_with_ratio(labels[index], rows[index].fluid_ratio) for index in others[:MOST_POINTS_NAMED]]
     more = len(others) - len(named)
     return f"{text} The same holds for {'; '.join(named)}{f'; and {more} more points' if more else ''}."
 
 
-def _named(label: str, ratio: float | None) -> str:
+def _with_ratio(label: str, ratio: float | None) -> str:
     return f"{label} ({ratio:.3f})" if ratio else label
 
 

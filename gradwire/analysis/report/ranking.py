@@ -104,7 +104,7 @@ class Ranking:
         name = write(best.name)
         text = f"on this network {name} is fastest"
         level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
-        text += f", level with {_listed(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
+        text += f", level with {_list_names(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
         text += f": {best.time_s:#.4g} s per iteration"
         if best is not self.baseline:
             text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
@@ -130,7 +130,7 @@ class Ranking:
         unclear = self._others(Outcome.UNCLEAR)
         if not unclear:
             return ""
-        text = f"; too few seeds to tell whether {_listed([write(entry.name) for entry in unclear])}"
+        text = f"; too few seeds to tell whether {_list_names([write(entry.name) for entry in unclear])}"
         text += " are slower" if len(unclear) > 1 else " is slower"
         return f"{text}: {seeds_wanted([self.against_best(entry) for entry in unclear])}"
 
@@ -145,8 +145,7 @@ def limit(row: PointResult, name: str) -> str:
     over = row.iteration_time_s / row.lower_bound_s
     return (
         f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times "
-        f"{name}'s own "
-        f"bound ({row.lower_bound_kind})"
+        f"{name}'s own bound ({row.lower_bound_kind})"
     )
 
 
@@ -232,7 +231,7 @@ def _name(row: PointResult) -> str:
     return repr(sorted((key, value) for key, value in row.parameters.items() if key != "seed"))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

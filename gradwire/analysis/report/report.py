@@ -147,7 +147,7 @@ def report(
         tables=[html_table(table) for table in tables],
         points=_shown_points(rows, verdicts, details, Labels(texts)),
         background=_shown_background(background or Background(), details),
-        networks=_drawn(background.networks if background else ()),
+        networks=_draw_networks(background.networks if background else ()),
         remarks=[remark.text for remark in remarked if not remark.is_warning],
         notes=notes,
     )
@@ -214,7 +214,7 @@ class ShownNetwork:
     drawing: Markup
 
 
-def _drawn(networks: Sequence[Fabric]) -> list[ShownNetwork]:
+def _draw_networks(networks: Sequence[Fabric]) -> list[ShownNetwork]:
     different = different_networks(networks)
     if len(different) > MOST_NETWORKS:
         return []

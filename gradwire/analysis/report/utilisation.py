@@ -162,13 +162,13 @@ def port_use(
     workers = np.flatnonzero((plan.rank_role == Role.WORKER) & (plan.rank_host == location.endpoint)).tolist()
     compute = compute_share(plan, log, workers, used.edges_s) if workers else None
     iterations = by_iteration(packets, rate_bps, edges_ns, bin_s)
-    counted = (_counted(record, location.port), _counted(record, location.far_port))
+    counted = (_bytes_counted(record, location.port), _bytes_counted(record, location.far_port))
     captured = (int(packets.line_bytes[packets.outbound].sum()), int(packets.line_bytes[~packets.outbound].sum()))
     shares = tuple(mine / max(1, theirs) for mine, theirs in zip(captured, counted, strict=True))
     return PortUse(port, used, compute, tuple(iterations), (shares[0], shares[1]))
 
 
-def _counted(record: PointRecord, port: str) -> int:
+def _bytes_counted(record: PointRecord, port: str) -> int:
     """Line bytes by a port's counters: tc counts frames and their bytes without preamble, FCS and gap."""
     bands = [band for band in record.counts.bands if band.port == port]
     return sum(band.bytes_sent + PREAMBLE_FCS_GAP_BYTES * band.packets_sent for band in bands)

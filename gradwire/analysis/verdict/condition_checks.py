@@ -29,9 +29,9 @@ RESTART_TOLERANCE_NS = 10_000_000
 """The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch
 with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred
 links."""
-FAULTS_MEANING = "Another fault happened than the scenario asks for, or at another time."
+FAULTS_MEANING = "A fault is not the one that the scenario asks for, or happened at another time."
 PROGRAMS_MEANING = (
-    "A program failed or could not be read, so the strategy ran beside something else than the scenario says."
+    "A program failed or its report could not be read, so the strategy ran with other traffic than the scenario says."
 )
 NO_PLAN = "port counters, bytes by class, bytes by uplink, upcalls: no plan for what programs send"
 OF_ALL_CAPTURED = ("captured bytes", "captured payload")
@@ -51,7 +51,7 @@ DRIFT_CHANCE = 0.01
 LEAST_FOR_DRIFT = 5
 """Fewer iterations leave too few degrees of freedom for a trend to be told from chance."""
 STEADY_MEANING = (
-    "The iterations that follow would take another time than the measured ones: measure more iterations after a "
+    "Later iterations would take a different time than the measured ones: measure more iterations after a "
     "longer warm-up. "
     'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, set run.warmup and run.iterations.'
 )

@@ -27,7 +27,9 @@ AT_LINE_RATE = frozenset({"", "cubic", "reno"})
 QUEUES_MEANING = (
     "Switches' queues hold or mark something else than the scenario asks for, so another network was measured."
 )
-CONTROL_MEANING = "Connections had another congestion control than the one asked for, so another network was measured."
+CONTROL_MEANING = (
+    "Some connections used a different congestion control than the scenario asks for, so another network was measured."
+)
 MARKS_MEANING = (
     "Switches did not mark what they should, or marks did not reach the hosts, so senders did not learn of the queues."
 )
@@ -37,7 +39,7 @@ WINDOW_TOLERANCE = 0.02
 """By how much windows that hold less than their paths may make an iteration longer: as much as a run may be off an
 ideal network before a cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made
 iterations 3.87 times as long, 16 MiB 1.06 times, and the default not longer at all."""
-WINDOWS_MEANING = "Sockets' windows, which are a setting, decided how fast data went, and not the links: set a larger transport.buffer."
+WINDOWS_MEANING = "Sockets' windows, not the links, limited how fast data went: set a larger transport.buffer."
 
 
 def drops_check(fabric: Fabric, record: PointRecord) -> Check:
@@ -46,7 +48,7 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
 
     Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing.
     """
-    meaning = "A queue overflowed: the fabric was not lossless and TCP slowed down, which PFC would have prevented."
+    meaning = "A queue overflowed: the fabric was not lossless, and TCP slowed down. PFC would have prevented that."
     drops = {band.port: 0 for band in record.counts.bands}
     for band in record.counts.bands:
         drops[band.port] += band.drops
@@ -56,7 +58,11 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
         value = f"{total}, {at_hosts} of them at hosts"
         limit = f"0 at hosts; at switches what {fabric.buffer_bytes} bytes cannot hold"
         return Check(
-            "drops", value, limit, at_hosts == 0, "A host dropped what it was to send, which its memory holds."
+            "drops",
+            value,
+            limit,
+            at_hosts == 0,
+            "A host dropped packets of its own, although its memory could hold them.",
         )
     packets = sum(band.packets_sent for band in record.counts.bands)
     requested = fabric.loss * packets
@@ -85,7 +91,7 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
         str(sent),
         str(most),
         sent <= most,
-        "TCP took a segment for lost: data was sent twice and a congestion window shrank.",
+        "TCP considered a segment lost: data was sent twice, and a congestion window shrank.",
     )
 
 
@@ -190,25 +196,23 @@ def window_check(use: WindowUse, asked: bool) -> Check:
     """
     return Check(
         "windows",
-        _short_told(use, asked)
+        _short_windows_text(use, asked)
         if use.short
-        else f"{use.connections} connections' windows hold what their round trips do",
-        f"iterations at most {1 + WINDOW_TOLERANCE:g} times as long for windows, or transport.buffer chosen by the "
+        else f"{use.connections} connections' windows are as large as their round trips need",
+        f"windows make iterations at most {1 + WINDOW_TOLERANCE:g} times as long, or transport.buffer is set in the "
         "scenario",
         asked or not use.decided(WINDOW_TOLERANCE),
         WINDOWS_MEANING,
     )
 
 
-def _short_told(use: WindowUse, asked: bool) -> str:
+def _short_windows_text(use: WindowUse, asked: bool) -> str:
     worst = min(use.short, key=lambda window: window.window_bytes / window.path_bytes)
     window, path = quantity(round(worst.window_bytes), "bytes"), quantity(round(worst.path_bytes), "bytes")
-    cost = "" if use.slower is None else f", and an iteration takes {use.slower:.3f} times as long for it by estimate"
-    chosen = "; transport.buffer was chosen by the scenario" if asked else ""
+    cost = "" if use.slower is None else f", which makes an iteration an estimated {use.slower:.3f} times as long"
+    chosen = "; the scenario sets transport.buffer" if asked else ""
     return (
         f"{len(use.short)} of {use.connections} connections' windows hold less than their round trips, such as "
-        f"{window} of {path} "
-        f"({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for {use.held_back:.0%} of the "
-        "time that these "
-        f"were busy{cost}{chosen}"
+        f"{window} of {path} ({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for "
+        f"{use.held_back:.0%} of the time that these were busy{cost}{chosen}"
     )

@@ -73,11 +73,13 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
     least_ns = np.maximum(message_ns(plan, fabric)[sends] * rounded - grain_ns, 0.0)
     early_ns = least_ns[None, :] - (logged.end[:, recvs] - logged.start[:, sends])
     wrong = int((early_ns > 0).sum())
-    value = f"none of {early_ns.size} messages faster"
+    value = f"none of {early_ns.size} messages too fast"
     if wrong:
         iteration, column = divmod(int(early_ns.argmax()), len(recvs))
         which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
-        value = f"{wrong} of {early_ns.size} messages faster, most of all {which} by {early_ns.max() / 1e3:.1f} us"
+        value = (
+            f"{wrong} of {early_ns.size} messages too fast, the worst being {which} by {early_ns.max() / 1e3:.1f} us"
+        )
     return Check(
         "message times",
         value,
@@ -111,11 +113,11 @@ def _send_times(
     faulty = _at_faulty_ports(plan, fabric, logged, sends, faults)
     early_ns[faulty] = -np.inf
     wrong = int((early_ns > 0).sum())
-    value = f"none of {early_ns.size - int(faulty.sum())} SENDs shorter"
+    value = f"none of {early_ns.size - int(faulty.sum())} SENDs too short"
     if wrong:
         iteration, column = divmod(int(early_ns.argmax()), len(sends))
         which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
-        value = f"{wrong} of {early_ns.size} SENDs shorter, most of all {which} by {early_ns.max() / 1e3:.1f} us"
+        value = f"{wrong} of {early_ns.size} SENDs too short, the worst being {which} by {early_ns.max() / 1e3:.1f} us"
     return Check(
         "send times",
         value,
@@ -174,7 +176,7 @@ class _Moved:
         )
 
 
-def _moved(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
+def _moved_messages(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
     ops, count = plan.ops, len(plan.ops)
     recvs = np.flatnonzero(ops.kind == OpKind.RECV)
     recvs = recvs[plan.is_remote()[ops.message[recvs]]]
@@ -208,7 +210,7 @@ def _port_rates(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: boo
     of a port's begins, spread evenly, and end at each of its ends.
     """
     worst, text, lines = 0.0, "nothing crossed a line", 0
-    moved = _moved(plan, fabric, logged)
+    moved = _moved_messages(plan, fabric, logged)
     windows = int(np.clip(WINDOW_WORK // max(1, len(moved.src)), LEAST_WINDOWS, MOST_WINDOWS))
     for line in _lines(fabric, moved, exact_timers):
         lines += 1

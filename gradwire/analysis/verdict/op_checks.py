@@ -162,13 +162,13 @@ def _begin(schedule: Schedule) -> Int64:
 def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meaning: str) -> Check:
     """Fails if any op's entry is above 0; names the op that is farthest from its limit."""
     wrong = int((too_much_ns > 0).sum())
-    value = f"none of {too_much_ns.size} ops otherwise"
+    value = f"none of {too_much_ns.size} ops deviates"
     if wrong:
         iteration, op = divmod(int(too_much_ns.argmax()), too_much_ns.shape[1])
         names = Names(schedule.plan)
         where = f"{names.rank(int(schedule.plan.ops.rank[op]))} in iteration {iteration}"
         words = f"{names.op(op)} at {where} by {too_much_ns.max() / 1e3:.3f} us"
-        value = f"{wrong} of {too_much_ns.size} ops otherwise, most of all {words}"
+        value = f"{wrong} of {too_much_ns.size} ops deviate, the worst being {words}"
     return Check(name, value, limit, not wrong, meaning)
 
 
@@ -205,7 +205,7 @@ def _one_at_a_time(schedule: Schedule) -> Check:
         schedule,
         "one at a time",
         early,
-        f"one op on a stream, one message in a queue, but for a packet of {schedule.last_packet_ns / 1e3:.1f} us",
+        f"one op per stream and one message per queue, except for one packet of {schedule.last_packet_ns / 1e3:.1f} us",
         "Two ops ran at once where the plan has them one after another: a stream computed, or a queue sent, twice as "
         "fast as it can.",
     )
@@ -228,7 +228,7 @@ def _no_idling(schedule: Schedule, late_ns: int) -> Check:
         "idle streams and queues",
         late,
         f"none while an op is ready; messages with a latency up to {late_ns / 1e3:.1f} us, the latest timer",
-        "An agent let an op wait without a reason that the plan has, so the iteration is longer than the plan's.",
+        "An agent let an op wait for no reason given by the plan, so the iteration is longer than the plan's.",
     )
 
 
@@ -243,7 +243,7 @@ def _durations(schedule: Schedule, late_ns: int) -> Check:
         "op durations",
         beyond,
         f"the plan's, noted at most {late_ns / 1e3:.1f} us later, the latest timer of the agents",
-        "Computation took another time than in its profile, or the agents told another lateness than their logs.",
+        "Computation took a different time than in its profile, or the agents reported another lateness than their logs.",
     )
 
 
@@ -262,7 +262,9 @@ def _queue_order(schedule: Schedule) -> Check:
     position = np.arange(len(flat))
     counted = _is_counted(schedule)[flat % count]
     # In a queue that counts, even what is not ready yet goes first.
-    first_beside = np.where(counted, np.searchsorted(lane, lane), _after(lane, _picked(schedule, flat), waited_from))
+    first_beside = np.where(
+        counted, np.searchsorted(lane, lane), _after(lane, _first_pick(schedule, flat), waited_from)
+    )
     wrong = _range_maximum(rank, np.minimum(first_beside, position), position) > rank
     wrong |= _behind_a_sibling(schedule, flat, rank)
     overtaken = np.zeros(schedule.logged.end.size, np.int64)
@@ -271,8 +273,8 @@ def _queue_order(schedule: Schedule) -> Check:
         schedule,
         "queue order",
         overtaken.reshape(schedule.logged.end.shape),
-        "no op overtaken by one that its stream or queue should serve later",
-        "A queue did not keep its discipline, so messages or computation came in another order than the strategy's.",
+        "no op overtaken by one that should be served after it",
+        "A queue did not keep its discipline, so messages or computation came in a different order than the strategy's.",
     )
 
 
@@ -314,7 +316,7 @@ def _rank_in_lane(schedule: Schedule, flat: Int64) -> Int64:
     return rank
 
 
-def _picked(schedule: Schedule, flat: Int64) -> Int64:
+def _first_pick(schedule: Schedule, flat: Int64) -> Int64:
     """The earliest moment at which each op of `flat` can have been chosen."""
     at_least = np.maximum(schedule.ready_at_least, schedule.lane_free - schedule.last_packet_ns)
     has_latency = schedule.is_send & (schedule.plan.ops.duration_ns > 0)

@@ -41,7 +41,7 @@ def capture_checks(
         return []
     placed = [(place_of(fabric, about.port), capture) for about, capture in zip(record.captures, captures, strict=True)]
     at_hosts = [(location, capture) for location, capture in placed if location.endpoint is not None]
-    checks = [_kept(record), _counted(fabric, record, placed)]
+    checks = [_completeness_check(record), _captured_bytes_check(fabric, record, placed)]
     if at_hosts:
         checks += [_messages(plan, record, at_hosts), _stream_bytes(plan, fabric, at_hosts)]
         if record.iterations > max(record.warmup, 1) and complete:
@@ -49,7 +49,7 @@ def capture_checks(
     return checks
 
 
-def _kept(record: PointRecord) -> Check:
+def _completeness_check(record: PointRecord) -> Check:
     """The kernel dropped no packet for lack of room, and all packets are in the file."""
     written = sum(about.packets for about in record.captures)
     seen, dropped = sum(a.seen for a in record.captures), sum(a.dropped for a in record.captures)
@@ -62,7 +62,7 @@ def _kept(record: PointRecord) -> Check:
     )
 
 
-def _counted(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
+def _captured_bytes_check(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
     """The captured bytes in each direction of a port are those that the port and the other end of its link counted.
 
     HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and

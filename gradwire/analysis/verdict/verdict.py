@@ -234,7 +234,7 @@ def _table_misses(record: PointRecord) -> Check:
         str(missed),
         "0",
         missed == 0,
-        "The controller had installed no flow for some packets, so the switch dropped them.",
+        "The controller had not installed a flow for some packets, so the switch dropped them.",
     )
 
 
@@ -310,8 +310,8 @@ def _ideal_network(mean_s: float, ideal: FluidTimes) -> Check:
         f"{ratio:.3f} of its time",
         f"1 within {WALL_TOLERANCE:.0%}",
         abs(ratio - 1) <= WALL_TOLERANCE,
-        "Divided by this scale, or on this machine, the network is another one: use --clock virtual, or a machine "
-        "that carries more.",
+        "At this scale, or on this machine, the run does not behave like the network that it stands for: use --clock "
+        "virtual, or a faster machine.",
     )
 
 
