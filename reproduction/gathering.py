@@ -75,7 +75,7 @@ class Gathered:
 
 
 class Reproduction:
-    """The runs that scenarios need; `files` has every scenario file by name.
+    """The runs that scenarios need; `files` has every scenario file by its name.
 
     quick: of scenarios with `quick_only`, take only the points with these parameters. Raises InputFault for a wrong
     scenario file.
@@ -188,8 +188,8 @@ class Reproduction:
         return gathered
 
     def write_run_folders(self, gathered: Gathered, out: Path) -> None:
-        """Makes a run folder for each scenario file, with links into the store, for `gradwire report` and others that
-        read runs."""
+        """Makes a run folder for each scenario file, with links into the store,
+        for `gradwire report` and others that read runs."""
         for name, points in self._run.items():
             folder = out / name
             refuse_links(folder, self._root)
@@ -203,7 +203,7 @@ class Reproduction:
                 parameters = {key: value for key, value in stored.result.parameters.items() if key != "run"}
                 rows.append(replace(stored.result, parameters=parameters))
                 link = folder / POINTS_FOLDER / folder_name(replace(point, parameters=parameters))
-                # `gradwire run` may have put a folder of its own there.
+                # `gradwire run` may have put a folder there.
                 if stored.folder is not None and not link.exists():
                     link.symlink_to(stored.folder.absolute(), target_is_directory=True)
             write_points_csv(folder / "points.csv", rows)
@@ -254,8 +254,8 @@ def model_facts(point: Point) -> ModelFacts:
 
 
 def wanted_scenarios(names: Sequence[str], *, quick: bool) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that names of papers and scenarios mean, with `quick` only the quick ones. Raises InputFault if
-    none is left."""
+    """The scenarios that names of papers and scenarios mean, with `quick` only
+    the quick ones. Raises InputFault if none is left."""
     wanted = [
         (paper, scenario) for paper, scenario in choose_scenarios(load_papers(), names) if scenario.quick or not quick
     ]

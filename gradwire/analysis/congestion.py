@@ -1,5 +1,5 @@
-"""What finite buffers, marks and congestion control did in a run: how long queues were, and the lines of its
-report."""
+"""What finite buffers, marks and congestion control did in a run: how
+long queues were, and the lines of its report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import BandCount, PointRecord, QueueLengths
 
 MOST_PORTS = 3
-"""Ports that are told by name, those with most first."""
+"""So many ports are named, those with most first."""
 
 
 @dataclass(frozen=True)
 class QueueUse:
-    """The queue of a switch's port over some time, all of its bands together. Bytes are those of frames, as tc counts
-    them."""
+    """The queue of a switch's port over some time, all of its bands
+    together. Bytes are those of frames, as tc counts them."""
 
     port: str
     mean_bytes: float
@@ -54,8 +54,8 @@ def _inside(times_s: Float64, spans_s: Float64) -> np.typing.NDArray[np.bool_]:
 
 
 def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths | None = None) -> Iterator[str]:
-    """Drops and marks by port, keys that had no effect, windows, and queues where they were read. Nothing for a
-    lossless network."""
+    """Drops and marks by port, keys that had no effect, windows, and queues
+    where they were read. Nothing for a lossless network."""
     bands = record.counts.bands
     if fabric.buffer_bytes:
         dropped = _by_port(bands, [band.drops for band in bands])

@@ -1,5 +1,5 @@
-"""One row per point: its parameters, its measurements and its verdict. analysis/point_frames.py writes them to
-points.csv."""
+"""One row per point: its parameters, its measurements and its verdict.
+analysis/point_frames.py writes them to points.csv."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class PointResult:
 
     @property
     def fluid_ratio(self) -> float | None:
-        """Measured iteration time over that on an ideal network; None for an invalid point, and where there is no
-        estimate."""
+        """Measured iteration time over that on an ideal network; None for an
+        invalid point, and where there is no estimate."""
         return self.iteration_time_s / self.fluid_time_s if self.valid and self.fluid_time_s else None
 
 

@@ -147,8 +147,8 @@ def read_osu(text: str) -> list[Row]:
 
 
 def _column(header: str) -> str:
-    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg Latency(us)", "bandwidth_mb_per_s" for
-    "Bandwidth (MB/s)"."""
+    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg
+    Latency(us)", "bandwidth_mb_per_s" for "Bandwidth (MB/s)"."""
     name = re.sub(r"[^a-z0-9]+", "_", header.lower().replace("/", " per ")).strip("_")
     return "size_bytes" if name == "size" else name
 
@@ -192,8 +192,8 @@ class ProgramResult:
 
     @property
     def state(self) -> str:
-        """The word that the verdict begins with: "valid", "failed" if a program failed by itself, and otherwise
-        "invalid"."""
+        """The word that the verdict begins with: "valid", "failed" if a
+        program failed by itself, and otherwise "invalid"."""
         return self.verdict.summary.partition(":")[0]
 
 

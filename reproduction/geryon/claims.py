@@ -59,8 +59,8 @@ def _slicing_gain(points: Points, _: Claim) -> Measured:
 
 @measures("geryon-fig7", "threshold-shape")
 def _slicing_shape(points: Points, _: Claim) -> Measured:
-    """The smallest slices lose visibly to the best; the threshold that the paper chooses is as good as the best, up to
-    a tie."""
+    """The smallest slices lose visibly to the best; the threshold that the
+    paper chooses is as good as the best, up to a tie."""
     series = _by_slice(points)
     best = max(y for _, y in series)
     text = ", ".join(f"{x / 1024:g}K: {y:.1f}" for x, y in series)
@@ -163,8 +163,8 @@ def _by_scheduling_time(points: Points) -> Series:
 
 @measures("geryon-fig10", "hidden-below-400ms")
 def _hidden(points: Points, _: Claim) -> Measured:
-    """Hidden: below 5 % of an iteration at 400 ms. In full: from 600 to 800 ms at least 80 % of the added time
-    shows."""
+    """Hidden: below 5 % of an iteration at 400 ms. In full: from 600 to
+    800 ms at least 80 % of the added time shows."""
     series = _by_scheduling_time(points)
     base_s = series[0][1]
     below = max(time_s for ms, time_s in series if ms <= 420) - base_s

@@ -40,8 +40,8 @@ _CELLS = [
     f"{cluster}-{step}-{what}" for cluster in "pv" for step in STEPS for what in ("throughput", "iter", "speedup")
 ]
 HARDLY = 1.15
-"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come
-to."""
+"""Gain up to which one library hardly beats another: a little above
+what the printed throughputs of Sec. 2.4 come to."""
 ALMOST_NOTHING = 1.02
 """Gain up to which it is almost nothing: a little above the larger one of the two that the paper prints."""
 LIBRARIES = {"nccl": "NCCL", "nccl-h": "NCCL-H", "openmpi": "OpenMPI"}

@@ -152,8 +152,8 @@ def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
 
 
 def allreduces_fit_under_the_pass(measured: Account, printed_beyond_s: float) -> str:
-    """Here nothing is left of the allreduces, and in the paper something is: `printed_beyond_s`, beyond
-    computation."""
+    """Here nothing is left of the allreduces, and in the paper something
+    is: `printed_beyond_s`, beyond computation."""
     premise(
         measured.tail_s <= 0.01 * measured.iteration_s,
         "next to nothing of the allreduces after the backward pass",
@@ -194,8 +194,8 @@ def _resnet_on_volta(points: Points, claim: Claim) -> Explanation:
 def not_the_networks(
     fused_ms: Mapping[str, float], printed_fused_ms: Mapping[str, float], bytes_ratio: float, tensors: int
 ) -> str:
-    """One allreduce after the backward pass, by model: AlexNet's is right though it moves more bytes, and ResNet-50's
-    is too fast."""
+    """One allreduce after the backward pass, by model: AlexNet's is right though
+    it moves more bytes, and ResNet-50's is too fast."""
     missing_ms = {model: printed_fused_ms[model] - fused_ms[model] for model in fused_ms}
     seen = ", ".join(f"{printed_fused_ms[m]:.1f} and {fused_ms[m]:.1f} ms for {m}" for m in fused_ms)
     premise(

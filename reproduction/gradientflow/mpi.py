@@ -42,8 +42,8 @@ _fact = partial(printed_fact, "gradientflow")
 
 @dataclass(frozen=True)
 class Asked:
-    """What two printed iterations, AlexNet's and ResNet-50's, leave beyond computation, as a cost of each allreduce
-    and of each MB."""
+    """What two printed iterations, AlexNet's and ResNet-50's, leave beyond
+    computation, as a cost of each allreduce and of each MB."""
 
     call_ms: float
     mb_ms: float
@@ -199,8 +199,8 @@ def _gloo(points: Points, claim: Claim) -> Explanation:
 
 
 def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, link_gbps: float) -> str:
-    """Communication as measured and as printed, and the rate through a machine's port that the printed times ask
-    for."""
+    """Communication as measured and as printed, and the rate through a
+    machine's port that the printed times ask for."""
     gpus = _fact("machine-gpus")
     port_share = gpus * 2 * (1 - 1 / gpus)  # bytes through a machine's port, in sizes of the model
     asked_gbps = port_share * 8 / asks.mb_ms

@@ -22,8 +22,8 @@ FUSED = "wire=fp16, overlap=False, threshold_bytes=1073741824"
 
 
 def best_row(points: Points, where: Where) -> PointResult:
-    """The claim's point; where it leaves the options open, the fastest of those that overlap, or of all if none
-    does."""
+    """The claim's point; where it leaves the options open, the fastest of
+    those that overlap, or of all if none does."""
     rows = points.rows(**where)
     if "options" not in where:
         rows = [row for row in rows if WITHOUT_OVERLAP not in row.parameters.get("options", "")] or rows
@@ -63,8 +63,8 @@ STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "ncc
 
 
 def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
-    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three of Cluster-P have another batch, as
-    printed."""
+    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three
+    of Cluster-P have another batch, as printed."""
     fp32, mixed = f"gradientflow-tables-{cluster}-fp32", f"gradientflow-tables-{cluster}-mixed"
     half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
     wheres: tuple[Where, ...] = (

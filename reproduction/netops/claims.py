@@ -133,8 +133,8 @@ def _ideal(points: Points, claim: Claim) -> Measured:
 
 @measures("netops-table1", "plateau")
 def _plateau(points: Points, _: Claim) -> Measured:
-    """More servers never cost time, the most give less than half of their number, and VGG-16 gains less than a
-    quarter."""
+    """More servers never cost time, the most give less than half of their
+    number, and VGG-16 gains less than a quarter."""
     shown, falls, short = [], [], []
     for model in MODELS:
         series = [
@@ -242,8 +242,8 @@ def _block_order(points: Points, _: Claim) -> Measured:
 
 @measures("netops-table10", "rr-ingress-idle")
 def _ingress(points: Points, _: Claim) -> Measured:
-    """The server's ingress is idle while it distributes round robin, and not with blocks, in which few workers go back
-    at a time."""
+    """The server's ingress is idle while it distributes round robin, and not
+    with blocks, in which few workers go back at a time."""
     shown, holds = [], []
     for model in MODELS:
         idle, at_once = {}, {}

@@ -236,8 +236,8 @@ def largest_is_last(facts: ModelFacts, servers: int) -> bool:
 def one_worker_after_another(
     first_s: float, last_s: float, turn_s: float, printed_s: float, largest_is_last: Mapping[int, bool]
 ) -> str:
-    """When the first and the last worker go back. turn_s: W FC6 / B. largest_is_last: FC6 on its server, by
-    servers."""
+    """When the first and the last worker go back. turn_s: W FC6 / B.
+    largest_is_last: FC6 on its server, by servers."""
     premise(
         last_s - first_s > turn_s / 2,
         "workers to begin their backward passes one after another, over most of FC6's turn",

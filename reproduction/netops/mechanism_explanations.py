@@ -41,8 +41,8 @@ _printed = partial(printed_number, "netops")
 
 OF_A_MODULE = "A module's time follows from its operations, and the paper's from a trace that is not printed"
 AGREES = 0.05
-"""Share within which a sum of known parts is a measured or a printed time: what can be told apart in a printed
-figure."""
+"""Share within which a sum of known parts is a measured or a printed
+time: what can be told apart in a printed figure."""
 
 
 @explains("netops-fig11", "butterfly-keeps-pace")
@@ -104,8 +104,8 @@ def ring_share(workers: int) -> float:
 def sums_of_known_parts(
     took_s: Mapping[str, float], forward_s: float, size_s: float, largest_s: float, printed_s: Mapping[str, float]
 ) -> str:
-    """With 4 workers as measured, and with 32 as printed, both strategies take sums of the same few parts. size_s: S /
-    B."""
+    """With 4 workers as measured, and with 32 as printed, both strategies
+    take sums of the same few parts. size_s: S / B."""
     sums_s = {
         workers: {RING: forward_s + ring_share(workers) * size_s, BOTH: 2 * size_s + largest_s} for workers in (4, 32)
     }
@@ -256,8 +256,8 @@ def _network_modules(points: Points, _: Claim) -> Explanation:
 
 
 def modules_gain_little_more(step_s: Mapping[str, float], compute_s: float, work: float, now: float) -> str:
-    """step_s: what a module adds, by strategy. compute_s: its computation. work: its operations over the model's. now:
-    gain without any."""
+    """step_s: what a module adds, by strategy. compute_s: its computation. work: its
+    operations over the model's. now: gain without any."""
     towards = step_s[BASELINE] / step_s[BOTH]
     premise(
         close(compute_s, step_s[BOTH], 0.2),
@@ -304,8 +304,8 @@ def _aggregation_fades(points: Points, _: Claim) -> Explanation:
 
 
 def gradients_outlast_the_pass(by_modules: Mapping[int, tuple[float, float]]) -> str:
-    """What of the gradients' way the baseline's backward passes hide: their length, and how late the last gradient
-    is."""
+    """What of the gradients' way the baseline's backward passes hide:
+    their length, and how late the last gradient is."""
     shown = "; ".join(
         f"{count}: {backward_s:.2f} s, {late_s:.2f} s" for count, (backward_s, late_s) in by_modules.items()
     )

@@ -1,5 +1,5 @@
-"""NetOps' claims on its mechanisms: Tables 4 and 6, and how they change with bandwidth, workers, models and faster
-compute."""
+"""NetOps' claims on its mechanisms: Tables 4 and 6, and how they change
+with bandwidth, workers, models and faster compute."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ SIMILAR = 0.10
 EQUAL = 0.05
 """"Equals", "keeps pace": what can be told apart in a printed figure."""
 SLIGHT = 0.15
-""""Very slight": Table 4's own values for Inception-v3 are nearly that far below what multicast gains without any
-forward pass."""
+""""Very slight": Table 4's own values for Inception-v3 are nearly that far
+below what multicast gains without any forward pass."""
 QUICKLY_MODULES = 60
 """Modules by which a gain that drops quickly is gone; the paper goes to 125."""
 IN_NETWORK = (AGGREGATION, MULTICAST, BOTH)

@@ -1,5 +1,5 @@
-"""What NetOps' claims have in common: its models and mechanisms, gains over one parameter server, and when workers
-compute."""
+"""What NetOps' claims have in common: its models and mechanisms, gains over
+one parameter server, and when workers compute."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ COUNTED_KINDS = ("conv", "fc", "pool")
 
 
 def layer_count(model: ModelFacts) -> int:
-    """Layers as Table 2 counts them: an Inception module is one, projections on shortcuts and subsampling there are
-    none."""
+    """Layers as Table 2 counts them: an Inception module is one,
+    projections on shortcuts and subsampling there are none."""
     kinds = zip(model.layer_names, model.layer_kinds, strict=True)
     units = {n.partition("/")[0] if n.startswith("mixed_") else n for n, kind in kinds if kind in COUNTED_KINDS}
     return sum(not name.endswith(("/shortcut", "/subsample")) for name in units)

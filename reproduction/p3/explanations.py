@@ -48,8 +48,8 @@ def shown_gains(gains: Series) -> str:
 
 
 def printed_gain_is_on_the_curve(gains: Series, printed: float) -> str:
-    """The abstract's gain is the largest of those that the paper tried: the measured curve takes that value somewhere
-    else."""
+    """The abstract's gain is the largest of those that the paper tried: the
+    measured curve takes that value somewhere else."""
     values = [y for _, y in gains]
     premise(
         min(values) <= printed <= max(values),
@@ -161,8 +161,8 @@ def nothing_to_send(left: float, gap_ms: float, in_gaps: float, compute: float) 
 
 @explains("p3-fig8", "sockeye-no-bidir")
 def _both_directions(points: Points, claim: Claim) -> Explanation:
-    """What comes in while the machine's own worker pushes its gradients, and what is left of it where workers
-    differ."""
+    """What comes in while the machine's own worker pushes its gradients,
+    and what is left of it where workers differ."""
     where: Where = {**claim.where, "run": UTILISED_MODELS["sockeye"]}
     point = points.point(**where)
     apart = points.only(run=LENGTHS, rate=point.parameters["rate"])
@@ -187,8 +187,8 @@ def _both_directions(points: Points, claim: Claim) -> Explanation:
 def workers_run_in_step(
     others_share: float, overlap: float, overlap_apart: Mapping[str, float], gains: Sequence[float]
 ) -> str:
-    """Machines send and receive gradients at the same time, less so where workers differ. gains: of P3, in step and
-    apart."""
+    """Machines send and receive gradients at the same time, less so where
+    workers differ. gains: of P3, in step and apart."""
     premise(
         others_share > 0.5,
         "mostly the others' gradients to come in while a machine sends its own",
@@ -210,8 +210,8 @@ def workers_run_in_step(
 
 
 def others_gradients_share(plan: Plan, capture: Capture, rate_bps: float) -> float:
-    """Of the data that comes in, in the intervals in which the machine sends gradients: the part that is gradients
-    itself."""
+    """Of the data that comes in, in the intervals in which the machine sends
+    gradients: the part that is gradients itself."""
     messages = capture.messages
     data = carries_data(plan, capture) & (messages.last_ns >= 0)
     gradients = data & (plan.rank_role[messages.src_rank] == Role.WORKER)

@@ -112,8 +112,8 @@ def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None 
 
 
 def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
-    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is
-    damaged."""
+    """What earlier pages in `folder` keep of a paper. Raises InputFault
+    where they keep nothing, or where it is damaged."""
     kept = _read_kept(folder / PAPERS_FOLDER, paper)
     if kept is None:
         path = _claims_of(folder / PAPERS_FOLDER, paper)

@@ -1,4 +1,4 @@
-"""A paper's page: its score, its figures and claims beside what was measured, and each cause of a difference once."""
+"""A paper's page: its score, its figures, its claims with what was measured, and each cause of a difference once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a reproduction: the score, and claims with printed values beside measured ones, each with its unit."""
+"""The tables of a reproduction: the score, and claims with printed and measured values, each with its unit."""
 
 from __future__ import annotations
 

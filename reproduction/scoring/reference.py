@@ -194,8 +194,8 @@ class ScenarioReference(_Reference):
 
 
 def _complete_claim(scenario: object, claim: Any) -> Any:
-    """A claim as it is in the file, with the value that gradwire has, if it is marked so. Raises ValueError where it
-    has none."""
+    """A claim as it is in the file, with the value that gradwire has, if it is
+    marked so. Raises ValueError where it has none."""
     if not isinstance(claim, dict) or claim.get("shipped") is not True:
         return claim
     value = shipped_values().get(str(scenario), {}).get(str(claim.get("id")))
@@ -256,8 +256,8 @@ def load_papers(folder: Path = FOLDER) -> list[Paper]:
 
 
 def choose_scenarios(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown
-    name."""
+    """The scenarios that `names` (papers or scenarios; none: all) mean,
+    each once. Raises InputFault for an unknown name."""
     pairs = [(paper, scenario) for paper in papers for scenario in paper.scenario]
     for name in names:
         if not any(name in (paper.paper, scenario.id) for paper, scenario in pairs):

@@ -175,8 +175,8 @@ def equal_machines(mean_before: float, largest_before: float, mean_after: float)
 
 @dataclass(frozen=True)
 class Straggling:
-    """A model, the share of an iteration that stragglers cost it without an order, and the share of its largest
-    tensor."""
+    """A model, the share of an iteration that stragglers cost it without
+    an order, and the share of its largest tensor."""
 
     model: str
     layers: int

@@ -91,8 +91,8 @@ class Deviation:
         return self._left_s(with_effect_s) <= MARGIN * with_effect_s
 
     def is_within(self, bound_s: float) -> bool:
-        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can
-        do."""
+        """Whether what was measured lies between the estimate without an
+        effect and a bound of what the effect can do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
         return least_s <= self._punctual_s <= most_s
 

@@ -25,18 +25,18 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 
 SEEDS = 3
-"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ most, single ones are within a fifth of
-their mean."""
+"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ
+most, single ones are within a fifth of their mean."""
 LEAST_INCREASE = 1e-3
-"""Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided
-by them."""
+"""Equal delays that make less than this of an iteration are hidden behind
+something else, and nothing is to be divided by them."""
 AMPLIFIES = 2.0
 """From this factor on a plan is said to amplify jitter. Whoever waits for the slowest of many loses the longest delay
 and not the mean one, which is half of it, so 2 is what a barrier costs. Rings and parameter servers have 0.7 to 1.3, a
 butterfly of 8 hosts has 1.7, and halving-doubling has 1.1 on 4 hosts, 1.7 on 8 and 2.7 on 16."""
 LEAST_ACK_SHARE = 0.01
-"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
-2.9 %."""
+"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB
+they take 0.14 % of a port, and with single frames 2.9 %."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Estimates:
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly
+    """Each effect in one estimate, in the order in which they should be believed: what is known exactly
     first, bounds last.
 
     The bound of a division comes first, for it was stated before the run.
@@ -206,8 +206,8 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _
 
 
 def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes
-    any more."""
+    """What the estimate would have to be if nothing but the end of the run
+    were off, after which no traffic competes any more."""
     if len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
@@ -226,8 +226,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
-    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it
-    did."""
+    """Queues go on while so much of a connection has not arrived; what most
+    of the payload met, and what half of it did."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -249,8 +249,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
 
 
 def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the
-    slowest."""
+    """Copies of a multicast message go on by themselves, where an ideal
+    network carries all at the rate of the slowest."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         effect = (
@@ -312,8 +312,8 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
 
 
 def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """How late messages may be where bytes and rates were divided: a burst, as in the division's stated error
-    (runs/compiling/fidelity.py)."""
+    """How late messages may be where bytes and rates were divided: a burst, as in the
+    division's stated error (runs/compiling/fidelity.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")

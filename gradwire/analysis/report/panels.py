@@ -1,5 +1,5 @@
-"""Charts in axes that are given: one metric of a run as lines over a number or as bars by word, and the bars of a
-ranking."""
+"""Charts in axes that are given: one metric of a run as lines over a
+number or as bars by word, and the bars of a ranking."""
 
 from __future__ import annotations
 

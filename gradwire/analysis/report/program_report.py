@@ -1,5 +1,5 @@
-"""Writes the report of a scenario of programs: one HTML file that needs no network, a Markdown table, the chart, and
-its rows as CSV."""
+"""Writes the report of a scenario of programs: one HTML file that needs no
+network, a Markdown table, the chart, and its rows as CSV."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes the report of a run folder: one HTML file that needs no network, a Markdown table, and the chart as PNG and
-SVG."""
+"""Writes the report of a run folder: one HTML file that needs no network,
+a Markdown table, and the chart as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -168,8 +168,8 @@ def terminal(
     lines: Sequence[Text],
     concluded: str,
 ) -> RenderableType:
-    """The table of points, the summary of the comparison, the reason for each invalid point, further lines, and the
-    conclusion."""
+    """The table of points, the summary of the comparison, the reason for each
+    invalid point, further lines, and the conclusion."""
     # Efficiency says what throughput would.
     narrow = ("samples/s",) if comparison.cells or width_columns(table) > TERMINAL_COLUMNS else ()
     parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]

@@ -60,8 +60,8 @@ HEADERS = (
 
 
 def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int64, title: str) -> Figure:
-    """Chart of each direction over time, with thin lines between iterations, above the share of time that GPUs
-    compute, if given."""
+    """Chart of each direction over time, with thin lines between iterations,
+    above the share of time that GPUs compute, if given."""
     with mpl.rc_context(STYLE):
         rows = 2 if compute is None else 3
         figure = Figure(figsize=(8.0, 1.0 + 1.35 * rows), layout="constrained")
@@ -145,8 +145,8 @@ class PortUse:
 def port_use(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], port: str, bin_s: float
 ) -> PortUse:
-    """How a captured port was used. Raises InputFault if it was not captured, has no line rate, or no bin fits into an
-    iteration."""
+    """How a captured port was used. Raises InputFault if it was not captured,
+    has no line rate, or no bin fits into an iteration."""
     ports = [about.port for about in record.captures]
     if not ports:
         raise InputFault("no port of this point was captured: run it with --set run.capture=h1 or another host")

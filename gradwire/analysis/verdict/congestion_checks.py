@@ -62,7 +62,7 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
             value,
             limit,
             at_hosts == 0,
-            "A host dropped packets of its own, although its memory could hold them.",
+            "A host dropped packets that it was to send, although its memory could hold them.",
         )
     packets = sum(band.packets_sent for band in record.counts.bands)
     requested = fabric.loss * packets
@@ -121,21 +121,21 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
 
 
 def _queues(fabric: Fabric, record: PointRecord) -> Check:
-    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as the
-    kernel tells it."""
+    """Every queue of a switch's port has the buffer and the threshold asked for,
+    and no host's queue has any, as the kernel tells it."""
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes
     asked = (limit_bytes, threshold_bytes, threshold_bytes)
     others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
-    told = "".join(
+    differing = "".join(
         f"; {count} hold {limit}, mark from {some} and all from {all_}" for (limit, some, all_), count in others
     )
     bounded_hosts = at_hosts.total() - at_hosts[UNBOUNDED]
     return Check(
         "switch queues",
-        f"{at_switches[asked]} of {at_switches.total()} as asked for{told}; {bounded_hosts} at hosts",
+        f"{at_switches[asked]} of {at_switches.total()} as asked for{differing}; {bounded_hosts} at hosts",
         f"each holds {limit_bytes} bytes and marks from {threshold_bytes} (0: never); none at hosts",
         not others and not bounded_hosts,
         QUEUES_MEANING,
@@ -155,10 +155,10 @@ def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:
     others = sorted((accepted | {state.congestion for state in sockets}) - {congestion})
     least = min((state.least_window for state in sockets), default=0)
     most = max((state.most_window for state in sockets), default=0)
-    told = f"; others have {', '.join(others)}" if others else ""
+    differing = f"; others have {', '.join(others)}" if others else ""
     return Check(
         "congestion control",
-        f"{congestion} at {having} of {expected} connections, with windows of {least} to {most} segments{told}",
+        f"{congestion} at {having} of {expected} connections, with windows of {least} to {most} segments{differing}",
         f"{congestion} at both ends of each",
         having == len(sockets) == expected and not others,
         CONTROL_MEANING,

@@ -24,8 +24,8 @@ from gradwire.datatypes.tiers import Tier
 from gradwire.datatypes.wire.framing import Framing
 
 MOST_WINDOWS = 64
-"""Into how many windows a port's time is divided, each from one of its begins to every later end. More of them find
-shorter excesses."""
+"""Into how many windows a port's time is divided, each from one of its begins to
+every later end. More of them find shorter excesses."""
 LEAST_WINDOWS = 8
 WINDOW_WORK = 50_000_000
 """Messages times windows that are looked at, at most, beyond LEAST_WINDOWS: about a second."""
@@ -63,8 +63,8 @@ def _fastest_bps(fabric: Fabric, rate_bps: float) -> float:
 
 
 def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
-    """From a SEND's first byte to its RECV's end, a message takes at least its bytes over the slowest line on its
-    way."""
+    """From a SEND's first byte to its RECV's end, a message takes at
+    least its bytes over the slowest line on its way."""
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
     sends = plan.ops.message[recvs]
     rate_bps = slowest_bps(fabric)
@@ -130,8 +130,8 @@ def _send_times(
 def _at_faulty_ports(
     plan: Plan, fabric: Fabric, logged: LoggedOps, sends: Int64, faults: Sequence[FaultRecord]
 ) -> Bool:
-    """Which of these SENDs, by iteration, were under way while a fault at their host's own link lost packets, or a
-    delay of it ended."""
+    """Which of these SENDs, by iteration, were under way while a fault at their
+    host's own link lost packets, or a delay of it ended."""
     host = plan.rank_host[plan.ops.rank[sends]]
     faulty = np.zeros((len(logged.end), len(sends)), np.bool_)
     for record in faults:

@@ -27,13 +27,13 @@ from gradwire.datatypes.records import FaultRecord, Int64, OpLog, PointRecord
 
 Bool = npt.NDArray[np.bool_]
 NEVER = -1
-"""Stands for the time of what an op does not have: dependencies, or an op before it. Times of the log are at least
-0."""
+"""Stands for the time of what an op does not have: dependencies, or an
+op before it. Times of the log are at least 0."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A complete log beside its plan."""
+    """A complete log and its plan."""
 
     plan: Plan
     logged: LoggedOps
@@ -43,8 +43,8 @@ class Schedule:
 
     @staticmethod
     def of(plan: Plan, fabric: Fabric, log: OpLog, faults: Sequence[FaultRecord] = ()) -> Schedule:
-        """Sorts a log that has each op once per iteration. Raises InternalFault for an op that the plan does not
-        have."""
+        """Sorts a log that has each op once per iteration. Raises
+        InternalFault for an op that the plan does not have."""
         return Schedule(plan, LoggedOps.of(plan, log, faults), last_packet_ns(fabric))
 
     @cached_property
@@ -60,14 +60,14 @@ class Schedule:
 
     @cached_property
     def ready(self) -> Int64:
-        """When the last of an op's dependencies ended, in nominal times where they have them; NEVER without
-        dependencies."""
+        """When the last of an op's dependencies ended, in nominal times where
+        they have them; NEVER without dependencies."""
         return self._latest(self.logged.finish)
 
     @cached_property
     def ready_at_least(self) -> Int64:
-        """The earliest that an agent could know this: a SEND's end is told before its last packet has left the
-        line."""
+        """The earliest that an agent could know this: a SEND's end is
+        reported before its last packet has left the line."""
         return self._latest(self.logged.finish - self.last_packet_ns * self.is_send)
 
     @cached_property
@@ -114,16 +114,16 @@ class Schedule:
 
     @cached_property
     def lane(self) -> Int64:
-        """Of each op: a number that its send queue, or its rank's stream, has alone; RECVs have none that means
-        anything."""
+        """Of each op: a number that its send queue, or its rank's stream, has
+        alone; RECVs have none that means anything."""
         ops = self.plan.ops
         stream = ops.rank.astype(np.int64) * (int(ops.lane.max(initial=0)) + 1) + ops.lane
         return np.where(self.is_send, ops.lane.astype(np.int64), len(self.plan.queue_rank) + stream)
 
     @cached_property
     def lane_free(self) -> Int64:
-        """When the op before it on its lane had ended, in nominal times where it has them; NEVER for the first of a
-        lane."""
+        """When the op before it on its lane had ended, in nominal times where
+        it has them; NEVER for the first of a lane."""
         return self._of_the_one_before(self.logged.finish)
 
     def _of_the_one_before(self, ends: Int64) -> Int64:
@@ -153,8 +153,8 @@ def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> li
 
 
 def _begin(schedule: Schedule) -> Int64:
-    """When ops began: nominally for timed ops; a message when it was handed over; a RECV when its message was all
-    there."""
+    """When ops began: nominally for timed ops; a message when it was handed
+    over; a RECV when its message was all there."""
     logged, kind = schedule.logged, schedule.plan.ops.kind
     return np.where(schedule.is_timed, logged.nominal, np.where(kind == OpKind.RECV, logged.end, logged.start))
 
@@ -233,8 +233,8 @@ def _no_idling(schedule: Schedule, late_ns: int) -> Check:
 
 
 def _durations(schedule: Schedule, late_ns: int) -> Check:
-    """Computation takes the profile's time: the log's end is at most the agents' latest timer after it, and never
-    before it."""
+    """Computation takes the profile's time: the log's end is at most the
+    agents' latest timer after it, and never before it."""
     over = schedule.logged.end - schedule.logged.finish
     ends_early = np.where(schedule.is_timed, -over, schedule.logged.start - schedule.logged.end)
     beyond = np.maximum(ends_early, np.where(schedule.is_timed, over - late_ns, 0))
@@ -279,8 +279,8 @@ def _queue_order(schedule: Schedule) -> Check:
 
 
 def _behind_a_sibling(schedule: Schedule, flat: Int64, rank: Int64) -> Bool:
-    """Whether each op of `flat` was served after one that waits for the same on the same lane and should come after
-    it."""
+    """Whether each op of `flat` was served after one that waits for the
+    same on the same lane and should come after it."""
     count, lane = len(schedule.plan.ops), schedule.lane
     iteration, op = np.divmod(flat, count)
     waits_for = schedule.waits_for[op]

@@ -1,5 +1,5 @@
-"""Checks that captured packets, the plan, the agents' logs and the ports' counters agree: four views of the same
-traffic."""
+"""Checks that captured packets, the plan, the agents' logs and the ports'
+counters agree: four views of the same traffic."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def expected_messages(plan: Plan, endpoint: int, *, outbound: bool) -> Int64:
 
 
 def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """Every message that the plan sends through a port was captured there once per iteration, and no other message
-    was."""
+    """Every message that the plan sends through a port was captured there
+    once per iteration, and no other message was."""
     expected = missing = repeated = foreign = 0
     for location, capture in at_hosts:
         messages = capture.messages
@@ -124,8 +124,8 @@ def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Captu
 
 
 def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """TCP's payload is the captured messages and one hello per connection, to the byte; on a lossy fabric, resent
-    bytes add to it."""
+    """TCP's payload is the captured messages and one hello per connection, to the
+    byte; on a lossy fabric, resent bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
     loses = fabric.loss > 0 or fabric.buffer_bytes > 0
