@@ -45,8 +45,8 @@ def reproduce(
     check: bool,
     accept: bool,
 ) -> None:
-    """`gradwire reproduce`; `pages` and `moved_from` are None where they are not asked for. Raises InputFault for what
-    cannot be."""
+    """`gradwire reproduce`; `pages` and `moved_from` are None where they are not
+    asked for. Raises InputFault for what cannot be."""
     if pages and (quick or set(names) - set(PAPERS)):
         raise InputFault(
             f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"

@@ -40,10 +40,10 @@ from gradwire.vm.machines import Clock
 from reproduction.measuring import from_critical_path
 from reproduction.pages.files import write_pages
 from reproduction.pages.report import terminal, write_report
-from reproduction.pages.reproduced import Facts, Reproduced, reproduced
+from reproduction.pages.reproduced import Facts, Reproduced, reproduced_paper
 from reproduction.pages.rows import row_of, write_rows
 from reproduction.scoring.evidence import ModelFacts, NoEvidence, PointEvidence, Points
-from reproduction.scoring.reference import Paper, ScenarioReference, chosen, load_papers
+from reproduction.scoring.reference import Paper, ScenarioReference, choose_scenarios, load_papers
 from reproduction.scoring.score import Evaluated, evaluate, load_bindings
 
 SCENARIOS = PACKAGE / "scenarios"
@@ -75,7 +75,7 @@ class Gathered:
 
 
 class Reproduction:
-    """The runs that scenarios need; `files` has every scenario file by name.
+    """The runs that scenarios need; `files` has every scenario file by its name.
 
     quick: of scenarios with `quick_only`, take only the points with these parameters. Raises InputFault for a wrong
     scenario file.
@@ -184,12 +184,12 @@ class Reproduction:
         for name, points in self._compiled.items():
             known = gathered.by_run.setdefault(name, [])
             have = {json.dumps(dict(point.parameters)) for point in known}
-            known += [_only_compiled(point) for point in points if json.dumps(point.parameters) not in have]
+            known += [_compiled_evidence(point) for point in points if json.dumps(point.parameters) not in have]
         return gathered
 
     def write_run_folders(self, gathered: Gathered, out: Path) -> None:
-        """Makes a run folder for each scenario file, with links into the store, for `gradwire report` and others that
-        read runs."""
+        """Makes a run folder for each scenario file, with links into the store,
+        for `gradwire report` and others that read runs."""
         for name, points in self._run.items():
             folder = out / name
             refuse_links(folder, self._root)
@@ -203,7 +203,7 @@ class Reproduction:
                 parameters = {key: value for key, value in stored.result.parameters.items() if key != "run"}
                 rows.append(replace(stored.result, parameters=parameters))
                 link = folder / POINTS_FOLDER / folder_name(replace(point, parameters=parameters))
-                # `gradwire run` may have put a folder of its own there.
+                # `gradwire run` may have put a folder there.
                 if stored.folder is not None and not link.exists():
                     link.symlink_to(stored.folder.absolute(), target_is_directory=True)
             write_points_csv(folder / "points.csv", rows)
@@ -221,7 +221,7 @@ def _evidence(point: Point, judged: JudgedRun) -> PointEvidence:
     return PointEvidence(point.parameters, result, judged.fabric, model_facts(point), plan, log, record, judged.folder)
 
 
-def _only_compiled(point: Point) -> PointEvidence:
+def _compiled_evidence(point: Point) -> PointEvidence:
     """A point that is not run, as evidence: its plan is compiled when it is asked for."""
 
     def plan() -> Plan:
@@ -254,9 +254,11 @@ def model_facts(point: Point) -> ModelFacts:
 
 
 def wanted_scenarios(names: Sequence[str], *, quick: bool) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that names of papers and scenarios mean, with `quick` only the quick ones. Raises InputFault if
-    none is left."""
-    wanted = [(paper, scenario) for paper, scenario in chosen(load_papers(), names) if scenario.quick or not quick]
+    """The scenarios that names of papers and scenarios mean, with `quick` only
+    the quick ones. Raises InputFault if none is left."""
+    wanted = [
+        (paper, scenario) for paper, scenario in choose_scenarios(load_papers(), names) if scenario.quick or not quick
+    ]
     if not wanted:
         raise InputFault(f"{', '.join(names) or 'no paper'}: has no scenario for --quick")
     return wanted
@@ -280,7 +282,7 @@ def reproduced_papers(evaluated: Sequence[Evaluated], gathered: Gathered) -> lis
     by_paper: dict[str, list[Evaluated]] = {}
     for judged in evaluated:
         by_paper.setdefault(judged.paper.paper, []).append(judged)
-    return [reproduced(judged[0].paper, _facts(judged, gathered), judged) for judged in by_paper.values()]
+    return [reproduced_paper(judged[0].paper, _facts(judged, gathered), judged) for judged in by_paper.values()]
 
 
 def write_reproduction(folder: Path, papers: Sequence[Reproduced]) -> RenderableType:

@@ -33,8 +33,8 @@ CAUSE = "Where the time goes, by the critical path"
 
 
 def capture_of(point: PointEvidence, host: str = "h1") -> Capture:
-    """What was captured at a host's port. Raises NoEvidence where nothing was, and where the point's verdict is not
-    valid."""
+    """What was captured at a host's port. Raises NoEvidence where nothing
+    was, and where the point's verdict is not valid."""
     name = describe(dict(point.parameters))
     if point.result is None or point.folder is None:
         raise NoEvidence(f"{name}: was only compiled, so it has no packets")
@@ -49,8 +49,8 @@ def capture_of(point: PointEvidence, host: str = "h1") -> Capture:
 
 
 def use_of_port(point: PointEvidence, bin_s: float, host: str = "h1") -> Utilisation:
-    """Both directions of a host's port, in bins over all measured iterations. Raises NoEvidence as `capture_of`
-    does."""
+    """Both directions of a host's port, in bins over all measured
+    iterations. Raises NoEvidence as `capture_of` does."""
     capture, record = capture_of(point, host), point.record()
     edges_ns = iteration_ends_ns(point.plan(), point.log(), record.iterations)[record.warmup :]
     return utilisation(capture.packets, point.fabric.rate_bps, edges_ns[0] / 1e9, edges_ns[-1] / 1e9, bin_s)
@@ -64,8 +64,8 @@ def carries_data(plan: Plan, capture: Capture) -> Bool:
 
 @dataclass(frozen=True)
 class Spans:
-    """Times during which something went on, in nanoseconds of the run's clock, and how much of it: bytes, or
-    nanoseconds of computation."""
+    """Times during which something went on, in nanoseconds of the run's clock, and
+    how much of it: bytes, or nanoseconds of computation."""
 
     start_ns: Int64
     end_ns: Int64
@@ -80,7 +80,7 @@ class Spans:
         return int(np.maximum(ends - np.maximum(starts, covered[:-1]), 0).sum())
 
 
-def received(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine | None = None) -> Spans:
+def received_spans(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine | None = None) -> Spans:
     """Data messages (no control) that reached a rank in an iteration; `combine` picks pulls (COPY) or pushes (ADD)."""
     ops = plan.ops
     chosen = (ops.kind == OpKind.RECV) & (ops.rank == rank) & (ops.chunk >= 0)
@@ -89,7 +89,7 @@ def received(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine
     return _spans(plan, log, chosen, iteration)
 
 
-def computed(plan: Plan, log: OpLog, rank: int, iteration: int) -> Spans:
+def computed_spans(plan: Plan, log: OpLog, rank: int, iteration: int) -> Spans:
     """Computation on a rank in an iteration."""
     ops = plan.ops
     chosen = (ops.kind == OpKind.COMPUTE) & (ops.rank == rank) & (ops.duration_ns > 0)
@@ -110,9 +110,9 @@ def begin_ns(plan: Plan, log: OpLog, rank: int, iteration: int) -> int:
 
 
 def forward_wait_s(plan: Plan, log: OpLog, rank: int, iteration: int, forward_s: float) -> float:
-    """How long a worker waits before and within its forward pass: for parameters, as nothing else stands in its
-    way."""
-    busy = computed(plan, log, rank, iteration)
+    """How long a worker waits before and within its forward pass: for
+    parameters, as nothing else stands in its way."""
+    busy = computed_spans(plan, log, rank, iteration)
     by_start = np.argsort(busy.start_ns, kind="stable")
     done_s = np.cumsum(busy.amount[by_start]) / 1e9
     last = int(np.searchsorted(done_s, forward_s * (1 - 1e-6)))
@@ -147,7 +147,7 @@ def _name(point: PointEvidence, points: Points) -> str:
 
 
 def sentence(point: PointEvidence) -> str:
-    """How the slowest measured iteration's time divides, and the largest cause beside computation."""
+    """How the slowest measured iteration's time divides, and the largest cause besides computation."""
     return path_of_slowest(point).sentence()
 
 

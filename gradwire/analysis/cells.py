@@ -1,4 +1,4 @@
-"""Printed values: what a scenario has beside its points, and the values that gradwire brings with it, by name.
+"""Printed values: those that a scenario gives for its points, and those that come with gradwire and have names.
 
 What is brought is what the shipped scenarios show: <paper>.toml in printed_values/. Nothing is computed from it.
 """
@@ -89,8 +89,8 @@ class _Paper(BaseModel):
 
 @functools.cache
 def shipped_values() -> Mapping[str, Mapping[str, ShippedValue]]:
-    """The values that gradwire brings with it, by table and by their own name. Raises InternalFault where a file of
-    them is wrong."""
+    """The values that gradwire brings with it, by table and by their own name.
+    Raises InternalFault where a file of them is wrong."""
     return {table.id: {value.id: value for value in table.value} for paper in _papers() for table in paper.table}
 
 

@@ -1,5 +1,5 @@
-"""What finite buffers, marks and congestion control did in a run: how long queues were, and the lines of its
-report."""
+"""What finite buffers, marks and congestion control did in a run: how
+long queues were, and the lines of its report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import BandCount, PointRecord, QueueLengths
 
 MOST_PORTS = 3
-"""Ports that are told by name, those with most first."""
+"""So many ports are named, those with most first."""
 
 
 @dataclass(frozen=True)
 class QueueUse:
-    """The queue of a switch's port over some time, all of its bands together. Bytes are those of frames, as tc counts
-    them."""
+    """The queue of a switch's port over some time, all of its bands
+    together. Bytes are those of frames, as tc counts them."""
 
     port: str
     mean_bytes: float
@@ -54,20 +54,20 @@ def _inside(times_s: Float64, spans_s: Float64) -> np.typing.NDArray[np.bool_]:
 
 
 def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths | None = None) -> Iterator[str]:
-    """Drops and marks by port, keys that had no effect, windows, and queues where they were read. Nothing for a
-    lossless network."""
+    """Drops and marks by port, keys that had no effect, windows, and queues
+    where they were read. Nothing for a lossless network."""
     bands = record.counts.bands
     if fabric.buffer_bytes:
         dropped = _by_port(bands, [band.drops for band in bands])
         yield (
-            f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_listed(dropped)}"
+            f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_list_ports(dropped)}"
             if dropped
             else f"no buffer of {fabric.buffer_bytes:,} bytes was ever full: fabric.buffer had no effect"
         )
     if fabric.ecn_bytes:
         marked = _by_port(bands, [band.marks for band in bands])
         yield (
-            f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_listed(marked)}"
+            f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_list_ports(marked)}"
             if marked
             else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no effect"
         )
@@ -86,7 +86,7 @@ def _by_port(bands: Sequence[BandCount], counts: Sequence[int]) -> dict[str, tup
     return dict(sorted(chosen.items(), key=lambda entry: -entry[1][0]))
 
 
-def _listed(ports: dict[str, tuple[int, int]]) -> str:
+def _list_ports(ports: dict[str, tuple[int, int]]) -> str:
     named = [f"{count:,} at {port}, which sent {sent:,}" for port, (count, sent) in list(ports.items())[:MOST_PORTS]]
     others = len(ports) - len(named)
     return "; ".join(named) + (f"; and at {others} more ports" if others else "")
@@ -113,6 +113,5 @@ def _queues(queues: QueueLengths) -> Iterator[str]:
         if use.most_bytes:
             yield (
                 f"queue of {use.port} over the whole replay: {use.mean_bytes:,.0f} bytes on average, up to "
-                f"{use.p99_bytes:,.0f} for 99 % "
-                f"of the time, {use.most_bytes:,} at most ({use.readings:,} readings)"
+                f"{use.p99_bytes:,.0f} for 99 % of the time, {use.most_bytes:,} at most ({use.readings:,} readings)"
             )

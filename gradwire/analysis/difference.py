@@ -1,4 +1,4 @@
-"""Two runs beside each other: what changed from one to the other, point by point and claim by claim, and why.
+"""Two runs compared: what changed from one to the other, point by point and claim by claim, and why.
 
 Runs on the virtual clock repeat, so there is no noise between them: every difference has a cause.
 """
@@ -31,9 +31,9 @@ class RunFacts:
 
     result: PointResult
     fabric: Fabric
-    #: Settings of the run beside plan and fabric, as text by name.
+    #: Settings of the run besides plan and fabric: texts by their names.
     settings: Mapping[str, str]
-    #: What it ran with, as text by name: kernel, gradwire. Empty where it was not recorded.
+    #: What it ran with, texts by their names: kernel, gradwire. Empty where it was not recorded.
     origin: Mapping[str, str]
     #: Hash of everything that decided the result; "" if the run did not come to its end.
     key: str
@@ -104,8 +104,8 @@ class Gate:
         return cls(match[1], match[2] == ">", float(match[3]) / 100)
 
     def fails(self, point: PointDifference) -> str:
-        """Why a point does not pass, or "". A point that became invalid never passes; one that was invalid before has
-        nothing to lose."""
+        """Why a point does not pass, or "". A point that became invalid never passes;
+        one that was invalid before has nothing to lose."""
         if not point.first.valid:
             return ""
         if not point.second.valid:
@@ -117,7 +117,7 @@ class Gate:
 
 
 def differences(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> RunDifference:
-    """Puts points with the same parameters beside each other, in the first run's order."""
+    """Pairs points with the same parameters, in the first run's order."""
     by_parameters = {_identity(run.result.parameters): run for run in second}
     pairs = [(run, by_parameters.pop(_identity(run.result.parameters), None)) for run in first]
     return RunDifference(
@@ -142,9 +142,9 @@ def _causes(first: RunFacts, second: RunFacts) -> Iterator[str]:
         return
     if first.result.plan_digest != second.result.plan_digest:
         yield f"plan: {first.result.plan_digest} -> {second.result.plan_digest}"
-    yield from _changed("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
-    yield from _changed("", first.settings, second.settings)
-    yield from _changed("", first.origin, second.origin)
+    yield from _changes_between("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
+    yield from _changes_between("", first.settings, second.settings)
+    yield from _changes_between("", first.origin, second.origin)
     if _all_but_origin(first) == _all_but_origin(second) and first.key and second.key:
         recorded = bool(first.origin and second.origin)
         yield "gradwire's code" if recorded else "gradwire's code or its kernel, which one of the runs did not record"
@@ -154,7 +154,7 @@ def _all_but_origin(run: RunFacts) -> tuple[str, Fabric, Mapping[str, str], str]
     return run.result.plan_digest, run.fabric, run.settings, run.origin.get("kernel", "")
 
 
-def _changed(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
+def _changes_between(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
     for name in dict.fromkeys([*first, *second]):
         before, after = first.get(name, ""), second.get(name, "")
         if before and after and before != after:
@@ -166,8 +166,8 @@ def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claim_differences(first: Sequence[Mapping[str, str]], second: Sequence[Mapping[str, str]]) -> list[ClaimDifference]:
-    """The claims, rows of claims.csv, whose outcome or measured value differs, in the first one's order; also those of
-    one alone."""
+    """The claims, rows of claims.csv, whose outcome or measured value differs,
+    in the first one's order; also those of one alone."""
     others = {(row["scenario"], row["claim"]): row for row in second}
     nothing: Mapping[str, str] = {}
     pairs = [(row, others.pop((row["scenario"], row["claim"]), nothing)) for row in first]

@@ -145,8 +145,7 @@ def fault_lines(faults: Sequence[FaultRecord], edges_ns: Int64) -> Iterator[str]
         fault = record.fault
         yield (
             f"fault.{fault.name}: {fault.what} from {record.begun_ns / 1e9:.6f} s to {ended_ns / 1e9:.6f} s; "
-            "iterations took "
-            f"{', '.join(parts)}"
+            f"iterations took {', '.join(parts)}"
         )
 
 

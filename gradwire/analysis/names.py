@@ -50,8 +50,8 @@ class Names:
         return f"{name}/{self._chunk_number[chunk]}" if self._chunks_of[tensor] > 1 else name
 
     def tensor(self, op: int) -> str:
-        """Name of the tensor that a message carries a part of, or "control"; "message" in plans whose messages carry
-        no tensors at all."""
+        """Name of the tensor that a message carries a part of, or "control";
+        "message" in plans whose messages carry no tensors at all."""
         chunk = int(self._plan.ops.chunk[op])
         return self._without_chunk if chunk < 0 else self._plan.tensors[int(self._plan.chunk_tensor[chunk])]
 

@@ -39,8 +39,8 @@ def write_csv(path: Path, frame: pd.DataFrame, float_format: str | None = None) 
 
 
 def read_texts(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file by their columns' names, every cell as the text that it is. Raises OSError or
-    ValueError."""
+    """The rows of a CSV file by their columns' names, every cell as the
+    text that it is. Raises OSError or ValueError."""
     frame = pd.read_csv(io.BytesIO(read_bytes(path, TABLE_BYTES, follow=True)), dtype=str, keep_default_na=False)
     return [{str(name): text for name, text in row.items()} for row in frame.to_dict("records")]
 
@@ -70,7 +70,7 @@ def points_frame(rows: Sequence[PointResult], names: Sequence[str]) -> pd.DataFr
     `verdict`.
 
     Numbers among the parameters are numbers, words are categories in the order of the rows, and a line rate, whose
-    category is ordered by speed, has a column with its number beside it ("rate" and "rate_bps").
+    category is ordered by speed, has another column with its number ("rate" and "rate_bps").
     """
     text = text_frame(rows)
     keys = [key for key in text.columns if key not in RESULT_COLUMNS]
@@ -94,13 +94,13 @@ def parameters_frame(parameters: Sequence[dict[str, str]], keys: Sequence[str]) 
     columns: dict[str, pd.Series[Any]] = {}
     for key in keys:
         texts = [point.get(key, "") for point in parameters]
-        columns[key] = typed(texts)
+        columns[key] = typed_column(texts)
         if _are_rates(texts):
             columns[f"{key}_bps"] = pd.Series([parameter_number(text) for text in texts], dtype="float64")
     return pd.DataFrame(columns)
 
 
-def typed(texts: Sequence[str]) -> pd.Series[Any]:
+def typed_column(texts: Sequence[str]) -> pd.Series[Any]:
     """Texts as numbers or truth values, if all of them are some, and else as categories; "" is a missing value."""
     known = [text for text in texts if text]
     if known and all(text in TRUTHS for text in known):
@@ -124,8 +124,8 @@ def _are_rates(texts: Sequence[str]) -> bool:
 
 
 def write_points_parquet(path: Path, frame: pd.DataFrame) -> bool:
-    """Writes points.parquet, which keeps the columns' types, if pyarrow is installed; returns whether it did. Removes
-    an older file."""
+    """Writes points.parquet, which keeps the columns' types, if pyarrow is
+    installed; returns whether it did. Removes an older file."""
     path.unlink(missing_ok=True)
     if importlib.util.find_spec("pyarrow") is None:
         return False

@@ -1,5 +1,5 @@
-"""One row per point: its parameters, its measurements and its verdict. analysis/point_frames.py writes them to
-points.csv."""
+"""One row per point: its parameters, its measurements and its verdict.
+analysis/point_frames.py writes them to points.csv."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class PointResult:
 
     @property
     def fluid_ratio(self) -> float | None:
-        """Measured iteration time over that on an ideal network; None for an invalid point, and where there is no
-        estimate."""
+        """Measured iteration time over that on an ideal network; None for an
+        invalid point, and where there is no estimate."""
         return self.iteration_time_s / self.fluid_time_s if self.valid and self.fluid_time_s else None
 
 
@@ -138,10 +138,10 @@ def pool_seeds(rows: Sequence[PointResult], seed_key: str = "seed") -> list[Poin
     for row in rows:
         rest = {key: value for key, value in row.parameters.items() if key != seed_key}
         groups.setdefault(tuple(sorted(rest.items())), []).append(replace(row, parameters=rest))
-    return [group[0] if len(group) == 1 else _pooled(group) for group in groups.values()]
+    return [group[0] if len(group) == 1 else _pool_seeds(group) for group in groups.values()]
 
 
-def _pooled(group: list[PointResult]) -> PointResult:
+def _pool_seeds(group: list[PointResult]) -> PointResult:
     times = summarise([row.iteration_time_s for row in group])
     first = group[0]
     invalid = [row.verdict for row in group if not row.valid]

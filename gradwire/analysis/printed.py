@@ -1,7 +1,7 @@
 """Measured points compared with printed values: differences, the order of the strategies, and a count of what was
 reproduced.
 
-The values are a scenario's, or values that gradwire has by name. All tolerances are here, each with its reason:
+The values are a scenario's, or named values that come with gradwire. All tolerances are here, each with its reason:
 `gradwire run` judges the values that a scenario has printed with them, and `gradwire reproduce` the papers' claims
 (reproduction/scoring/holds.py). A cell that a constant was fitted on is compared and shown, but never counted.
 """
@@ -26,18 +26,18 @@ NUMBER_SHARE = 0.10
 read off a figure, and the framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own
 tables imply 4 to 6 %)."""
 EXACT_SHARE = 0.01
-"""For what follows from definitions (counts, sizes, shares of parameters), where nothing is measured: the papers'
-rounding."""
+"""For what follows from definitions (counts, sizes, shares of parameters),
+where nothing is measured: the papers' rounding."""
 APPROX_SHARE = 0.20
 """For "about" and "around": twice the tolerance of a printed number."""
 GAIN_FACTOR = 2.0
-"""A speed-up must also be a gain of the printed size, within this factor: 1.00 is within 10 % of 1.09, and no gain at
-all."""
+"""A speed-up must also be a gain of the printed size, within this factor:
+1.00 is within 10 % of 1.09, and no gain at all."""
 GAIN_POINTS = 0.02
 """A gain this close to the printed one passes whatever their ratio: twice the emulation's grain of 1 %."""
 TIE_SHARE = 0.01
-"""Two values closer than this are a tie, and a bound missed by less is kept: the emulation's grain, see
-reproduction/scoring/shapes.py."""
+"""Two values closer than this are a tie, and a bound missed by less is kept: the
+emulation's grain, see reproduction/scoring/shapes.py."""
 
 EFFICIENCY_METRICS = frozenset({"scaling_efficiency", "scheduling_efficiency"})
 EXACT_METRICS = frozenset({"count", "size_mib", "size_gbit", "batch"})
@@ -198,7 +198,7 @@ def compare(rows: Sequence[PointResult], printed: Sequence[PrintedCell], series_
 
     Rows of several seeds must be pooled first. Raises InputFault for a cell that matches several rows.
     """
-    cells = tuple(_compared(rows, cell) for cell in printed)
+    cells = tuple(_compare_cell(rows, cell) for cell in printed)
     return Comparison(cells, tuple(_orders(cells, series_key)))
 
 
@@ -239,7 +239,7 @@ def _only(points: Sequence[Mapping[str, str]], where: Where) -> int | None:
     return indices[0] if indices else None
 
 
-def _compared(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
+def _compare_cell(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
     needed = [find_row(rows, cell.where)]
     if cell.metric == SPEEDUP:
         needed.append(find_row(rows, {**cell.where, **cell.baseline}))
@@ -265,8 +265,8 @@ def _status(cell: PrintedCell, measured: float) -> Status:
 
 
 def _orders(cells: Sequence[ComparedCell], series_key: str) -> list[OrderCheck]:
-    """One check per row and metric of at least two cells that differ in `series_key` alone. Fitted cells rank with the
-    others."""
+    """One check per row and metric of at least two cells that differ in
+    `series_key` alone. Fitted cells rank with the others."""
     groups: dict[tuple[str, ...], list[ComparedCell]] = {}
     for compared in cells:
         if compared.cell.metric != SPEEDUP and series_key in compared.cell.where:

@@ -147,8 +147,8 @@ def read_osu(text: str) -> list[Row]:
 
 
 def _column(header: str) -> str:
-    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg Latency(us)", "bandwidth_mb_per_s" for
-    "Bandwidth (MB/s)"."""
+    """A column's name: "size_bytes" for "Size", "avg_latency_us" for "Avg
+    Latency(us)", "bandwidth_mb_per_s" for "Bandwidth (MB/s)"."""
     name = re.sub(r"[^a-z0-9]+", "_", header.lower().replace("/", " per ")).strip("_")
     return "size_bytes" if name == "size" else name
 
@@ -192,12 +192,12 @@ class ProgramResult:
 
     @property
     def state(self) -> str:
-        """The word that the verdict begins with: "valid", "failed" if a program failed by itself, and otherwise
-        "invalid"."""
+        """The word that the verdict begins with: "valid", "failed" if a
+        program failed by itself, and otherwise "invalid"."""
         return self.verdict.summary.partition(":")[0]
 
 
-def varied(results: Sequence[ProgramResult]) -> list[str]:
+def varied_parameters(results: Sequence[ProgramResult]) -> list[str]:
     """The parameters that not all points share."""
     keys = dict.fromkeys(key for result in results for key in result.parameters)
     return [key for key in keys if len({result.parameters.get(key, "") for result in results}) > 1]
@@ -237,14 +237,14 @@ def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow],
     frame[PROGRAM] = [row.program for _, row, _ in rows]
     frame[HOST] = [row.host for _, row, _ in rows]
     taken = {*map(str, frame.columns), VERDICT}
-    named = [_renamed(row, taken) for _, row, _ in rows]
+    named = [_rename_columns(row, taken) for _, row, _ in rows]
     for name in dict.fromkeys(name for figures in named for name in figures):
         frame[name] = pd.Series([figures.get(name) for figures in named], index=frame.index)
     frame[VERDICT] = [verdict for _, _, verdict in rows]
     return frame.infer_objects()
 
 
-def _renamed(row: FigureRow, taken: set[str]) -> Row:
+def _rename_columns(row: FigureRow, taken: set[str]) -> Row:
     return {f"{row.program}.{name}" if name in taken else name: value for name, value in row.figures.items()}
 
 

@@ -25,8 +25,8 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plain(value: float) -> str:
-    """A number without a unit: an integer whole, with its thousands apart, any other with DIGITS significant
-    digits."""
+    """A number without a unit: an integer whole, with its thousands
+    apart, any other with DIGITS significant digits."""
     if isinstance(value, int) or value.is_integer():
         return f"{int(value):,}"
     return f"{value:.{DIGITS}g}"

@@ -1,5 +1,5 @@
-"""Frames of a run: its ops, what its ports sent by priority band, its critical path, and its strategies ranked at each
-setting."""
+"""Frames of a run: its ops, what its ports sent by priority band, its
+critical path, and its strategies ranked at each setting."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> 
 
 
 def parts_frame(path: CriticalPath) -> pd.DataFrame:
-    """One row per kind of time: part, kind, duration_s, share and meaning. The durations sum to the iteration's
-    time."""
+    """One row per kind of time: part, kind, duration_s, share and
+    meaning. The durations sum to the iteration's time."""
     rows = [(part, kind) for part, kinds in PARTS.items() for kind in kinds if _is_told(kind, path)]
     return pd.DataFrame(
         {
@@ -160,7 +160,7 @@ def parts_frame(path: CriticalPath) -> pd.DataFrame:
 
 
 def _is_told(kind: Kind, path: CriticalPath) -> bool:
-    """With a fabric, TRANSFER has no time of its own: it is divided into time on the line and sharing."""
+    """With a fabric, TRANSFER is left out: it is divided into time on the line and sharing."""
     return kind is not Kind.TRANSFER or path.kinds_ns[kind] > 0
 
 

@@ -24,8 +24,8 @@ CONFIDENCE = 0.95
 LEVEL_MARGIN = 0.01
 """Times that differ by at most this share are level. `gradwire reproduce` counts the same difference as a tie."""
 POWER = 0.8
-"""Chance of a clear answer at which seeds are called enough: Cohen's convention (Statistical Power Analysis, 2nd ed.,
-1988, 2.4)."""
+"""Chance of a clear answer at which seeds are called enough: Cohen's
+convention (Statistical Power Analysis, 2nd ed., 1988, 2.4)."""
 MOST_SEEDS = 1000
 """More seeds than this are not counted: nobody runs them."""
 
@@ -109,7 +109,7 @@ class Contrast:
     half: float | None
     outcome: Outcome
     #: Seeds of each at which an unclear outcome would probably be clear, if differences and spread stay as they were
-    #: seen; None if it is clear, or if that cannot be told from one seed or would take more than MOST_SEEDS.
+    #: seen; None if it is clear, or if one seed does not show it or it would take more than MOST_SEEDS.
     seeds_needed: int | None = None
 
     @property

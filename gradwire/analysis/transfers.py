@@ -11,8 +11,8 @@ from gradwire.datatypes.records import OpLog
 
 
 def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
-    """Seconds from the first byte sent to the last byte received of an iteration's transfers, without control
-    messages."""
+    """Seconds from the first byte sent to the last byte received of an
+    iteration's transfers, without control messages."""
     now = (log.iteration == iteration) & (plan.ops.traffic_class[log.op] >= 0)
     kinds = plan.ops.kind[log.op]
     first = log.start_ns[now & (kinds == OpKind.SEND)].min()
@@ -38,8 +38,8 @@ def steady_flow_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
 
 
 def ideal_s(plan: Plan, fabric: Fabric) -> float:
-    """Time that the busiest host port takes at line rate for an iteration's transfers, with the overhead of full
-    frames."""
+    """Time that the busiest host port takes at line rate for an iteration's
+    transfers, with the overhead of full frames."""
     moved = transfers(plan)
     data = plan.ops.traffic_class[moved.op] >= 0
     multicast = plan.ops.group[moved.op] == 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import MODELS, SKEWED, SLICES, scheduling_ms
-from reproduction.measuring import begin_ns, received
+from reproduction.measuring import begin_ns, received_spans
 from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, Points, measures, speedup
 from reproduction.scoring.reference import Claim, Where
@@ -59,8 +59,8 @@ def _slicing_gain(points: Points, _: Claim) -> Measured:
 
 @measures("geryon-fig7", "threshold-shape")
 def _slicing_shape(points: Points, _: Claim) -> Measured:
-    """The smallest slices lose visibly to the best; the threshold that the paper chooses is as good as the best, up to
-    a tie."""
+    """The smallest slices lose visibly to the best; the threshold that the
+    paper chooses is as good as the best, up to a tie."""
     series = _by_slice(points)
     best = max(y for _, y in series)
     text = ", ".join(f"{x / 1024:g}K: {y:.1f}" for x, y in series)
@@ -139,7 +139,7 @@ def _pull_time(points: Points, _: Claim) -> Measured:
     point = points.point(run="geryon-fig10", scheduling_cost_per_slice="0ms")
     plan, log = point.plan(), point.log()
     spans = [
-        int(received(plan, log, worker, 1, Combine.COPY).end_ns.max()) - begin_ns(plan, log, worker, 1)
+        int(received_spans(plan, log, worker, 1, Combine.COPY).end_ns.max()) - begin_ns(plan, log, worker, 1)
         for worker in plan.workers.tolist()
     ]
     return Measured(float(np.mean(spans)) / 1e6, detail="from the op logs, mean over workers")
@@ -163,8 +163,8 @@ def _by_scheduling_time(points: Points) -> Series:
 
 @measures("geryon-fig10", "hidden-below-400ms")
 def _hidden(points: Points, _: Claim) -> Measured:
-    """Hidden: below 5 % of an iteration at 400 ms. In full: from 600 to 800 ms at least 80 % of the added time
-    shows."""
+    """Hidden: below 5 % of an iteration at 400 ms. In full: from 600 to
+    800 ms at least 80 % of the added time shows."""
     series = _by_scheduling_time(points)
     base_s = series[0][1]
     below = max(time_s for ms, time_s in series if ms <= 420) - base_s

@@ -22,7 +22,7 @@ from reproduction.geryon.points import (
     share_of_kind,
     wait_ms,
 )
-from reproduction.measuring import begin_ns, received, sentence
+from reproduction.measuring import begin_ns, received_spans, sentence
 from reproduction.scoring.evidence import PointEvidence, Points
 from reproduction.scoring.explanations import Explanation, explains, premise
 from reproduction.scoring.reference import Claim, printed_number
@@ -61,9 +61,8 @@ def slices_gain_little(exposed_s: float, iteration_s: float, orders: int, fc_sha
     )
     return (
         f"Without slices, aggregation outlasts the last push by {exposed_s * 1e3:.0f} ms of an iteration of "
-        f"{iteration_s:.2f} s (op "
-        f"logs, mean over {orders} orders): the large shards come first in the backward pass, and the rest of it "
-        "hides them."
+        f"{iteration_s:.2f} s (op logs, mean over {orders} orders): the large shards come first in the backward pass, "
+        "and the rest of it hides them."
     )
 
 
@@ -114,9 +113,8 @@ def slices_of_two_kinds(tensors: int, small: int, large: int, halvings: int, pri
     )
     return (
         f"The plan cuts {tensors} tensors along their first axis, into shards of those that become {SERVERS} at most "
-        "and "
-        f"slices of the larger ones. The paper's three counts fit {constant:g} + {doubling:g} x (1024K / threshold); "
-        "it does not list them."
+        f"and slices of the larger ones. The paper's three counts fit {constant:g} + {doubling:g} x (1024K / "
+        "threshold); it does not list them."
     )
 
 
@@ -209,12 +207,10 @@ def end_hosts_do_well(
     )
     return (
         f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes {turn} a "
-        "slice. "
-        "Every server holds about as much of every part of the model, so servers that each keep the layers' order "
-        "stay in step: the "
-        "order at the end hosts alone hides the pull, while Geryon's two classes leave the order among convolutions "
-        "to chance. So only "
-        "its scheduler puts TicTac behind, and its turns run beside the forward pass."
+        "slice. Every server holds about as much of every part of the model, so servers that each keep the layers' "
+        "order stay in step: the order at the end hosts alone hides the pull, while Geryon's two classes leave the "
+        "order among convolutions to chance. So only its scheduler puts TicTac behind, and its turns run beside the "
+        "forward pass."
     )
 
 
@@ -262,11 +258,9 @@ def forward_pass_hides_turns(
     )
     return (
         f"In the log the slices' turns come beside the forward pass, which takes {forward_ms:.0f} ms and hides that "
-        "much of the "
-        f"{scheduled_ms:.0f} ms of scheduling: the pass waits {waited_ms:.0f} ms. The printed increase is what "
-        f"{scheduled_ms:.0f} ms "
-        f"exceed the pull's {pull_ms:.0f} ms by, as if scheduling ran beside the pull alone; the paper does not say "
-        "why it would."
+        f"much of the {scheduled_ms:.0f} ms of scheduling: the pass waits {waited_ms:.0f} ms. The printed increase is "
+        f"what {scheduled_ms:.0f} ms exceed the pull's {pull_ms:.0f} ms by, as if scheduling ran beside the pull "
+        "alone; the paper does not say why it would."
     )
 
 
@@ -275,7 +269,7 @@ def _rate_to_catch_up(points: Points, _: Claim) -> Explanation:
     point = points.point(device="k40", order="layer", rate="8gbit")
     plan, log = point.plan(), point.log()
     worker = int(plan.workers[0])
-    pulled_ns = int(received(plan, log, worker, 1, Combine.COPY).end_ns.max())
+    pulled_ns = int(received_spans(plan, log, worker, 1, Combine.COPY).end_ns.max())
     return Explanation(
         "A small difference decides the rate",
         small_difference_sets_the_rate(
@@ -298,9 +292,7 @@ def small_difference_sets_the_rate(pull_s: float, forward_s: float, model_gbit: 
     )
     return (
         f"The rate follows from a small difference: at {rate_gbps:g} Gbit/s the pull in the best order ({pull_s:.3f} "
-        "s in the log) "
-        f"outlasts the forward pass ({forward_s:.3f} s) by {spare_s:.3f} s, and so long may a pull in the worst order "
-        "take. Eq. 6 "
-        f"counts no frame headers: then the pull takes {payload_s:.3f} s, which leaves {bare_spare_s:.3f} s, or "
-        f"{model_gbit / bare_spare_s:.0f} Gbit/s."
+        f"s in the log) outlasts the forward pass ({forward_s:.3f} s) by {spare_s:.3f} s, and so long may a pull in "
+        f"the worst order take. Eq. 6 counts no frame headers: then the pull takes {payload_s:.3f} s, which leaves "
+        f"{bare_spare_s:.3f} s, or {model_gbit / bare_spare_s:.0f} Gbit/s."
     )

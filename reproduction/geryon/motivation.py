@@ -1,5 +1,5 @@
-"""Evidence for Geryon's motivation and design: overlap, orders, end hosts against the network, shares, thresholds
-(Figs. 2 to 6)."""
+"""Evidence for Geryon's motivation and design: overlap, orders, end hosts
+against the network, shares, thresholds (Figs. 2 to 6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradwire.analysis.packets.line_use import compute_share
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import FC, SKEWED, share_of_kind
-from reproduction.measuring import FROM_PACKETS, begin_ns, capture_of, carries_data, computed, use_of_port
+from reproduction.measuring import FROM_PACKETS, begin_ns, capture_of, carries_data, computed_spans, use_of_port
 from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
 from reproduction.scoring.reference import Claim, printed_number
@@ -32,8 +32,8 @@ BIN_S = 0.005
 
 @measures("geryon-fig2", "poor-pull-overlap")
 def _pull_overlap(points: Points, _: Claim) -> Measured:
-    """The GPU's time within the pull, which lasts from the first byte of its first message to its last byte, by seed
-    and iteration."""
+    """The GPU's time within the pull, which lasts from the first byte of its
+    first message to its last byte, by seed and iteration."""
     idle, after = [], []
     stored = points.stored()
     for point in stored:
@@ -43,7 +43,7 @@ def _pull_overlap(points: Points, _: Claim) -> Measured:
         for iteration in range(record.warmup, record.iterations):
             pulls = ~messages.outbound & (messages.iteration == iteration) & carries_data(plan, capture)
             begun, pulled = int(messages.first_ns[pulls].min()), int(messages.last_ns[pulls].max())
-            busy = computed(plan, log, worker, iteration)
+            busy = computed_spans(plan, log, worker, iteration)
             during = busy.within_ns(begun, pulled)
             idle.append(1 - during / (pulled - begun))
             after.append(1 - during / int(busy.amount.sum()))
@@ -88,7 +88,7 @@ def _first_layer_blocks(points: Points, _: Claim) -> Measured:
         point = points.point(order=order)
         plan, log = point.plan(), point.log()
         worker = int(plan.workers[0])
-        busy = computed(plan, log, worker, 1)
+        busy = computed_spans(plan, log, worker, 1)
         waits.append((int(busy.start_ns.min()) - begin_ns(plan, log, worker, 1)) / 1e9 / UNIT_S)
     expected = [1.0, 4.0]
     text = f"layer 1 starts after {waits[0]:.2f} units if its parameters come first, {waits[1]:.2f} if last"
@@ -133,8 +133,8 @@ def _potential(points: Points, device: str) -> Series:
 
 @measures("geryon-fig4b", "unscheduled-needs-100g")
 def _rate_to_catch_up(points: Points, _: Claim) -> Measured:
-    """Between two measured rates, iteration time is a straight line over 1 / rate, as transfers then take their share
-    of it."""
+    """Between two measured rates, iteration time is a straight line over 1 /
+    rate, as transfers then take their share of it."""
     target_s = points.row(device="k40", order="layer", rate="8gbit").iteration_time_s
     worst = [(x / 1e9, row.iteration_time_s) for x, row in points.series("rate", device="k40", order="reverse")]
     for (slow, slow_s), (fast, fast_s) in pairwise(worst):
@@ -242,8 +242,8 @@ def _best_threshold(points: Points, _: Claim) -> Measured:
 
 @measures("geryon-sec3c-threshold", "two-priorities-enough")
 def _two_priorities(points: Points, _: Claim) -> Measured:
-    """Two classes gain as much as the paper reports for ResNet-50, and more lose nothing: "gain better performance"
-    (section III-C)."""
+    """Two classes gain as much as the paper reports for ResNet-50, and more lose
+    nothing: "gain better performance" (section III-C)."""
     one_s, (two_s, four_s) = _one_class_s(points), _by_priorities(points)
     reported = printed_number("geryon", "geryon-fig8", "resnet-50-geryon-vs-partslice")
     text = f"over one class, 2 priorities {one_s / two_s:.3f}x (reported: {reported:g}x), 4 priorities {one_s / four_s:.3f}x"

@@ -20,8 +20,8 @@ from reproduction.gradientflow.points import (
     OPENMPI,
     SMALL,
     STEPS,
+    best_row,
     by_size,
-    chosen,
     columns,
     comm_s,
     top_layers,
@@ -40,8 +40,8 @@ _CELLS = [
     f"{cluster}-{step}-{what}" for cluster in "pv" for step in STEPS for what in ("throughput", "iter", "speedup")
 ]
 HARDLY = 1.15
-"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come
-to."""
+"""Gain up to which one library hardly beats another: a little above
+what the printed throughputs of Sec. 2.4 come to."""
 ALMOST_NOTHING = 1.02
 """Gain up to which it is almost nothing: a little above the larger one of the two that the paper prints."""
 LIBRARIES = {"nccl": "NCCL", "nccl-h": "NCCL-H", "openmpi": "OpenMPI"}
@@ -51,24 +51,24 @@ COLUMNS = ", ".join(
 
 
 def _speedup_ratio(points: Points, claim: Claim) -> float:
-    row = chosen(points, claim.where)
+    row = best_row(points, claim.where)
     return row.scaling_efficiency * workers_of(row)
 
 
 def _speedup(points: Points, claim: Claim) -> float:
-    ahead, behind = chosen(points, claim.where), chosen(points, {**claim.where, **claim.baseline})
+    ahead, behind = best_row(points, claim.where), best_row(points, {**claim.where, **claim.baseline})
     return ahead.throughput_per_s / behind.throughput_per_s
 
 
 def _time_min(points: Points, claim: Claim) -> float:
     epochs = printed_fact("gradientflow", f"{claim.where['model']}-epochs")
-    return epochs * IMAGES / chosen(points, claim.where).throughput_per_s / 60
+    return epochs * IMAGES / best_row(points, claim.where).throughput_per_s / 60
 
 
 METRICS: dict[str, Callable[[Points, Claim], float]] = {
-    "throughput_per_s": lambda points, claim: chosen(points, claim.where).throughput_per_s,
-    "iteration_time_s": lambda points, claim: chosen(points, claim.where).iteration_time_s,
-    "utilisation": lambda points, claim: chosen(points, claim.where).scaling_efficiency,
+    "throughput_per_s": lambda points, claim: best_row(points, claim.where).throughput_per_s,
+    "iteration_time_s": lambda points, claim: best_row(points, claim.where).iteration_time_s,
+    "utilisation": lambda points, claim: best_row(points, claim.where).scaling_efficiency,
     "speedup_ratio": _speedup_ratio,
     "speedup": _speedup,
     "time_min": _time_min,
@@ -99,7 +99,7 @@ METRICS: dict[str, Callable[[Points, Claim], float]] = {
 @measures("gradientflow-table3", "dense", "sparse")
 @measures("gradientflow-table4", "dense")
 def _number(points: Points, claim: Claim) -> Measured:
-    row = chosen(points, claim.where)
+    row = best_row(points, claim.where)
     return Measured(METRICS[claim.metric](points, claim), detail=_threshold(row, claim))
 
 
@@ -125,7 +125,7 @@ def _columns(points: Points, claim: Claim) -> Measured:
 @measures("gradientflow-sec1-traffic", "bytes-per-gpu", "ideal-time", "gloo-comm", "gloo-util")
 def _gloo(points: Points, claim: Claim) -> Measured:
     """Closed form: a ring moves 2 (N - 1) / N K bytes through each GPU; the paper counts 2 K."""
-    row = chosen(points, claim.where)
+    row = best_row(points, claim.where)
     workers = workers_of(row)
     traffic_bytes = 2 * (workers - 1) / workers * points.model(**claim.where).parameters * FP32_BYTES
     ideal_s = traffic_bytes * 8 / printed_fact("gradientflow", "link-rate")
@@ -288,7 +288,7 @@ def _no_gain(points: Points, _: Claim) -> Measured:
     gains = []
     for cluster in "pv":
         where: Where = {"run": f"gradientflow-tables-{cluster}-mixed", "model": "resnet50-gf"}
-        sparse, lazy = (chosen(points, {**where, "strategy": name}) for name in ("csc", "lazy-allreduce"))
+        sparse, lazy = (best_row(points, {**where, "strategy": name}) for name in ("csc", "lazy-allreduce"))
         gains.append(sparse.throughput_per_s / lazy.throughput_per_s)
     text = f"CSC over lazy allreduce: {gains[0]:.3f} on Cluster-P, {gains[1]:.3f} on Cluster-V"
     return Measured(text, holds=max(gains) <= ALMOST_NOTHING)

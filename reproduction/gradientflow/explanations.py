@@ -22,7 +22,7 @@ from reproduction.gradientflow.points import (
     RESNET,
     Account,
     account,
-    chosen,
+    best_row,
     columns,
     ring_steps,
     top_share,
@@ -60,7 +60,7 @@ def _hidden_in_print_ms(table: str, cluster: str) -> float:
 @explains("gradientflow-table1", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
 @explains("gradientflow-fig14", "alexnet-p128-ratio")
 def _overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
-    row = chosen(points, claim.where)
+    row = best_row(points, claim.where)
     single = points.row(run=P_MIXED, model=ALEXNET, strategy="layer-allreduce", options=SINGLE)
     pascal, volta = (points.model(run=run, model=ALEXNET) for run in (P_MIXED, V_MIXED))
     argument = pascal_hides_less(
@@ -100,10 +100,8 @@ def pascal_hides_less(
     return (
         f"AlexNet, tensor by tensor: overlap hides {hidden_ms:.1f} ms here, nearly the whole backward pass, and "
         f"{printed_hidden_ms['p']:.1f} ms in the paper; without overlap the two agree ({single_ms:.1f} and "
-        f"{printed_single_ms:.1f} ms), so "
-        "the network is not the reason. "
-        f"Volta GPUs come near the full speed ({printed_hidden_ms['v']:.1f} of {backward_ms['v']:.0f} "
-        "ms printed), Pascal GPUs evidently do not."
+        f"{printed_single_ms:.1f} ms), so the network is not the reason. Volta GPUs come near the full speed "
+        f"({printed_hidden_ms['v']:.1f} of {backward_ms['v']:.0f} ms printed), Pascal GPUs evidently do not."
     )
 
 
@@ -112,7 +110,7 @@ def pascal_hides_less(
 @explains("gradientflow-fig19", "alexnet-p-vs-la")
 def _lazy_on_pascal(points: Points, _: Claim) -> Explanation:
     lazy: Where = {"run": P_MIXED, "model": ALEXNET, "strategy": "lazy-allreduce"}
-    row, fused = chosen(points, lazy), points.row(**lazy, options=FUSED)
+    row, fused = best_row(points, lazy), points.row(**lazy, options=FUSED)
     argument = fusion_hides_less(
         fused_ms=_ms(fused),
         printed_fused_ms=_printed_ms(fused, "gradientflow-fig16", "alexnet-p-noov"),
@@ -139,15 +137,14 @@ def fusion_hides_less(
     )
     return (
         f"AlexNet, fused: overlap hides {hidden_ms:.1f} ms here and {printed_hidden_ms:.1f} ms in the paper; without "
-        "it the two take "
-        f"{fused_ms:.1f} and {printed_fused_ms:.1f} ms."
+        f"it the two take {fused_ms:.1f} and {printed_fused_ms:.1f} ms."
     )
 
 
 @explains("gradientflow-table2", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
 @explains("gradientflow-fig14", "resnet50-p128-ratio")
 def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
-    measured = account(points, chosen(points, claim.where))
+    measured = account(points, best_row(points, claim.where))
     argument = allreduces_fit_under_the_pass(
         measured, _printed("gradientflow-table2", "p-nccl+mp+overlap-iter") - measured.compute_s
     )
@@ -155,8 +152,8 @@ def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
 
 
 def allreduces_fit_under_the_pass(measured: Account, printed_beyond_s: float) -> str:
-    """Here nothing is left of the allreduces, and in the paper something is: `printed_beyond_s`, beyond
-    computation."""
+    """Here nothing is left of the allreduces, and in the paper something
+    is: `printed_beyond_s`, beyond computation."""
     premise(
         measured.tail_s <= 0.01 * measured.iteration_s,
         "next to nothing of the allreduces after the backward pass",
@@ -190,15 +187,15 @@ def _resnet_on_volta(points: Points, claim: Claim) -> Explanation:
         bytes_ratio=facts[ALEXNET].parameters / facts[RESNET].parameters,
         tensors=len(facts[RESNET].tensor_names),
     )
-    seen = str(account(points, chosen(points, claim.where)))
+    seen = str(account(points, best_row(points, claim.where)))
     return Explanation("ResNet-50 on 512 GPUs takes time that one GPU alone does not show", argument, seen)
 
 
 def not_the_networks(
     fused_ms: Mapping[str, float], printed_fused_ms: Mapping[str, float], bytes_ratio: float, tensors: int
 ) -> str:
-    """One allreduce after the backward pass, by model: AlexNet's is right though it moves more bytes, and ResNet-50's
-    is too fast."""
+    """One allreduce after the backward pass, by model: AlexNet's is right though
+    it moves more bytes, and ResNet-50's is too fast."""
     missing_ms = {model: printed_fused_ms[model] - fused_ms[model] for model in fused_ms}
     seen = ", ".join(f"{printed_fused_ms[m]:.1f} and {fused_ms[m]:.1f} ms for {m}" for m in fused_ms)
     premise(
@@ -213,14 +210,11 @@ def not_the_networks(
     )
     return (
         "With one allreduce of everything after the backward pass, printed and measured are "
-        f"{printed_fused_ms[RESNET]:.1f} and "
-        f"{fused_ms[RESNET]:.1f} ms for ResNet-50, but {printed_fused_ms[ALEXNET]:.1f} and {fused_ms[ALEXNET]:.1f} ms "
-        "for AlexNet, whose "
-        f"allreduce moves {bytes_ratio:.1f} times the bytes. So what is missing is not the network's: "
-        f"{missing_ms[RESNET]:.0f} ms of an "
-        "iteration of ResNet-50 on 512 GPUs that one GPU alone does not show, such as waiting for the slowest GPU or "
-        f"updating {tensors} "
-        "tensors."
+        f"{printed_fused_ms[RESNET]:.1f} and {fused_ms[RESNET]:.1f} ms for ResNet-50, but "
+        f"{printed_fused_ms[ALEXNET]:.1f} and {fused_ms[ALEXNET]:.1f} ms for AlexNet, whose allreduce moves "
+        f"{bytes_ratio:.1f} times the bytes. So what is missing is not the network's: {missing_ms[RESNET]:.0f} ms of "
+        "an iteration of ResNet-50 on 512 GPUs that one GPU alone does not show, such as waiting for the slowest GPU "
+        f"or updating {tensors} tensors."
     )
 
 
@@ -250,10 +244,8 @@ def fusion_waits_for_reports(nccl: Account, horovod: Account) -> str:
     )
     return (
         f"ResNet-50 with NCCL: {nccl} With Horovod: {horovod} Fusion leaves {horovod.messages} messages of "
-        f"{nccl.messages}, which ask for "
-        f"{asked_s * 1e3:.1f} ms in all. The rest after the backward pass is the first rank, which reads from every "
-        "rank that each tensor "
-        "is ready; what a report takes is fitted on AlexNet."
+        f"{nccl.messages}, which ask for {asked_s * 1e3:.1f} ms in all. The rest after the backward pass is the first "
+        "rank, which reads from every rank that each tensor is ready; what a report takes is fitted on AlexNet."
     )
 
 
@@ -285,7 +277,7 @@ def top_layers_are_overestimated(share: float, printed: float) -> str:
 @explains("gradientflow-fig9", "systemi-nccl-resnet50", "systemi-nccl-resnet50-ratio")
 @explains("gradientflow-table2", "p-nccl-throughput", "p-nccl-iter")
 def _resnet_on_pascal(points: Points, claim: Claim) -> Explanation:
-    row = chosen(points, claim.where)
+    row = best_row(points, claim.where)
     measured = account(points, row)
     steps = len(points.model(**claim.where).tensor_names) * ring_steps(workers_of(row))
     argument = one_cell_has_cheap_steps(measured.latency_s / steps * 1e6, printed_step_us(steps, measured.local_s))
@@ -321,10 +313,8 @@ def one_cell_has_cheap_steps(step_us: float, printed_us: Mapping[str, float]) ->
     )
     return (
         f"A step of the ring costs {step_us:.2f} us, fitted on AlexNet. The printed time leaves {cell:.1f} us per "
-        "step, in mixed precision "
-        f"{others[0]:.1f} us, and on 512 GPUs {others[1]:.1f} us: Cluster-P's ResNet-50 with single precision is the "
-        "one cell whose steps "
-        "are so much cheaper."
+        f"step, in mixed precision {others[0]:.1f} us, and on 512 GPUs {others[1]:.1f} us: Cluster-P's ResNet-50 with "
+        "single precision is the one cell whose steps are so much cheaper."
     )
 
 
@@ -334,7 +324,7 @@ def _minutes(points: Points, claim: Claim) -> Explanation:
     return Explanation(
         "A training is more than its iterations",
         training_is_more_than_iterations(
-            images_per_s=chosen(points, claim.where).throughput_per_s,
+            images_per_s=best_row(points, claim.where).throughput_per_s,
             printed_per_s=_printed("gradientflow-fig19", "alexnet-v"),
             epochs=printed_fact("gradientflow", "alexnet-bn-epochs"),
             printed_min=_printed("gradientflow-abstract", "alexnet-minutes"),
@@ -359,10 +349,8 @@ def training_is_more_than_iterations(
     )
     return (
         f"{epochs:g} epochs at {images_per_s / 1e3:.0f}K images/s. The paper's own {printed_per_s / 1e3:.1f}K "
-        "images/s mean "
-        f"{implied_min:.2f} minutes, not the {printed_min:g} that it prints: the whole training has dense warm-up "
-        "iterations, start-up and "
-        "validation beside the steady iterations that are measured here."
+        f"images/s mean {implied_min:.2f} minutes, not the {printed_min:g} that it prints: the whole training has "
+        "dense warm-up iterations, start-up and validation beside the steady iterations that are measured here."
     )
 
 
@@ -429,10 +417,8 @@ def overlap_leaves_nothing_to_fuse(alone: Account, fused: Account, backward_s: f
     beyond_ms = [(seconds - alone.compute_s) * 1e3 for seconds in printed_s]
     return (
         f"Overlap alone hides all but {alone.tail_s * 1e3:.1f} ms of the allreduces here, and "
-        f"{fused.tail_s * 1e3:.1f} ms are left with "
-        f"fusion, which waits until its threshold is met: of {alone.compute_s * 1e3:.0f} ms of computation, the "
-        "backward pass outlasts "
-        f"the {asked_s * 1e3:.0f} ms that they ask for. The printed iterations leave {beyond_ms[0]:.0f} and "
-        f"{beyond_ms[1]:.0f} ms beyond "
-        "computation; the paper does not say what overlap costs."
+        f"{fused.tail_s * 1e3:.1f} ms are left with fusion, which waits until its threshold is met: of "
+        f"{alone.compute_s * 1e3:.0f} ms of computation, the backward pass outlasts the {asked_s * 1e3:.0f} ms that "
+        f"they ask for. The printed iterations leave {beyond_ms[0]:.0f} and {beyond_ms[1]:.0f} ms beyond computation; "
+        "the paper does not say what overlap costs."
     )

@@ -21,8 +21,8 @@ from reproduction.gradientflow.points import (
     SMALL,
     STEPS,
     account,
+    best_row,
     by_size,
-    chosen,
     columns,
     comm_s,
     ring_steps,
@@ -42,8 +42,8 @@ _fact = partial(printed_fact, "gradientflow")
 
 @dataclass(frozen=True)
 class Asked:
-    """What two printed iterations, AlexNet's and ResNet-50's, leave beyond computation, as a cost of each allreduce
-    and of each MB."""
+    """What two printed iterations, AlexNet's and ResNet-50's, leave beyond
+    computation, as a cost of each allreduce and of each MB."""
 
     call_ms: float
     mb_ms: float
@@ -118,11 +118,9 @@ def no_cost_of_messages_and_bytes(asks: Mapping[str, Asked]) -> str:
     )
     return (
         "No constant of it is printed, and none is fitted. The printed times of AlexNet and ResNet-50 on "
-        f"{NAMES['v']} ask for "
-        f"{asks['v']}; on {NAMES['p']} for {asks['p']}. A call that costs {asks['v'].call_ms:.0f} ms among "
-        f"{GPUS['v']} processes "
-        f"and nothing among {GPUS['p']} is explained by no cost of messages and bytes; the paper does not say what "
-        "held OpenMPI up."
+        f"{NAMES['v']} ask for {asks['v']}; on {NAMES['p']} for {asks['p']}. A call that costs "
+        f"{asks['v'].call_ms:.0f} ms among {GPUS['v']} processes and nothing among {GPUS['p']} is explained by no "
+        "cost of messages and bytes; the paper does not say what held OpenMPI up."
     )
 
 
@@ -162,7 +160,7 @@ _STEPS = ("nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+l
 @explains("gradientflow-fig9", "nccl-vs-mpi-alexnet", "nccl-vs-mpi-resnet50")
 def _over_openmpi(points: Points, claim: Claim) -> Explanation:
     cluster, model = _cluster(claim), str(claim.where["model"])
-    ahead, mpi = chosen(points, claim.where), chosen(points, {**claim.where, **claim.baseline})
+    ahead, mpi = best_row(points, claim.where), best_row(points, {**claim.where, **claim.baseline})
     assert isinstance(claim.printed, float)
     seen = baseline_makes_the_difference(
         ahead_per_s=ahead.throughput_per_s,
@@ -185,8 +183,7 @@ def baseline_makes_the_difference(
     )
     return (
         f"{ahead_per_s / 1e3:.1f}K images/s are {over_printed:.2f} times the {printed_mpi_per_s / 1e3:.1f}K that are "
-        "printed for OpenMPI, "
-        f"which reaches {mpi_per_s / 1e3:.1f}K here."
+        f"printed for OpenMPI, which reaches {mpi_per_s / 1e3:.1f}K here."
     )
 
 
@@ -194,7 +191,7 @@ def baseline_makes_the_difference(
 @explains("gradientflow-sec1-traffic", "gloo-comm", "gloo-util")
 @explains("gradientflow-fig6", "gloo-alexnet-64", "gloo-alexnet-64-ratio", "gloo-resnet50-64-ratio")
 def _gloo(points: Points, claim: Claim) -> Explanation:
-    row, model = chosen(points, claim.where), str(claim.where["model"])
+    row, model = best_row(points, claim.where), str(claim.where["model"])
     comm_ms, printed_ms = comm_s(row) * 1e3, printed_beyond_ms("gloo", model)
     argument = gloo_asks_for_a_slower_link(comm_ms, printed_ms, asked("gloo"), link_gbps=_fact("link-rate") / 1e9)
     seen = f"{comm_ms:.0f} of the printed {printed_ms:.0f} ms beyond computation. {account(points, row)}"
@@ -202,8 +199,8 @@ def _gloo(points: Points, claim: Claim) -> Explanation:
 
 
 def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, link_gbps: float) -> str:
-    """Communication as measured and as printed, and the rate through a machine's port that the printed times ask
-    for."""
+    """Communication as measured and as printed, and the rate through a
+    machine's port that the printed times ask for."""
     gpus = _fact("machine-gpus")
     port_share = gpus * 2 * (1 - 1 / gpus)  # bytes through a machine's port, in sizes of the model
     asked_gbps = port_share * 8 / asks.mb_ms
@@ -218,11 +215,10 @@ def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, 
         f"{asked_gbps:.0f} of {link_gbps:g} Gbit/s",
     )
     return (
-        "Nothing is fitted: messages go by RDMA at the link's full rate, and one core adds. "
-        f"The printed times of AlexNet and ResNet-50 ask for {asks}, which is {asked_gbps:.0f} Gbit/s through a "
-        f"machine's port, {asked_gbps / link_gbps:.0%} of the link. A likely reason is TCP, which Gloo uses unless "
-        "PyTorch is built for "
-        "InfiniBand; the paper does not say how it was."
+        "Nothing is fitted: messages go by RDMA at the link's full rate, and one core adds. The printed times of "
+        f"AlexNet and ResNet-50 ask for {asks}, which is {asked_gbps:.0f} Gbit/s through a machine's port, "
+        f"{asked_gbps / link_gbps:.0%} of the link. A likely reason is TCP, which Gloo uses unless PyTorch is built "
+        "for InfiniBand; the paper does not say how it was."
     )
 
 
@@ -257,8 +253,6 @@ def few_messages_win_where_tensors_are_small(times_ms: Mapping[float, tuple[floa
     halvings = 2 * int(np.log2(workers))
     return (
         f"{shown}. Among {workers}, halving and doubling sends {halvings} messages one after the other and a ring "
-        f"{ring_steps(workers)}, "
-        "and each is assumed to cost the same in both libraries. The paper prints no time of a small tensor, nor what "
-        "a message of "
-        "OpenMPI costs, which passes through the processor's memory."
+        f"{ring_steps(workers)}, and each is assumed to cost the same in both libraries. The paper prints no time of "
+        "a small tensor, nor what a message of OpenMPI costs, which passes through the processor's memory."
     )

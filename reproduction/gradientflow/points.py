@@ -21,9 +21,9 @@ FUSED = "wire=fp16, overlap=False, threshold_bytes=1073741824"
 """Lazy allreduce of everything at once, after the backward pass."""
 
 
-def chosen(points: Points, where: Where) -> PointResult:
-    """The claim's point; where it leaves the options open, the fastest of those that overlap, or of all if none
-    does."""
+def best_row(points: Points, where: Where) -> PointResult:
+    """The claim's point; where it leaves the options open, the fastest of
+    those that overlap, or of all if none does."""
     rows = points.rows(**where)
     if "options" not in where:
         rows = [row for row in rows if WITHOUT_OVERLAP not in row.parameters.get("options", "")] or rows
@@ -63,8 +63,8 @@ STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "ncc
 
 
 def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
-    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three of Cluster-P have another batch, as
-    printed."""
+    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three
+    of Cluster-P have another batch, as printed."""
     fp32, mixed = f"gradientflow-tables-{cluster}-fp32", f"gradientflow-tables-{cluster}-mixed"
     half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
     wheres: tuple[Where, ...] = (
@@ -75,7 +75,7 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
         {"run": mixed, "strategy": "lazy-allreduce"},
         {"run": mixed, "strategy": "csc"},
     )
-    return {step: chosen(points, {**where, "model": model}) for step, where in zip(STEPS, wheres, strict=True)}
+    return {step: best_row(points, {**where, "model": model}) for step, where in zip(STEPS, wheres, strict=True)}
 
 
 NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
@@ -130,10 +130,8 @@ class Account:
         return (
             f"Of {self.iteration_s * 1e3:.1f} ms, {self.compute_s * 1e3:.1f} ms are computation, and the log shows "
             f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for "
-            f"{self.latency_s * 1e3:.1f} ms of "
-            f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} "
-            "ms on the busiest "
-            f"port{inside}{adding}."
+            f"{self.latency_s * 1e3:.1f} ms of latencies ({self.messages} messages of a worker here, one after the "
+            f"other), {self.network_s * 1e3:.1f} ms on the busiest port{inside}{adding}."
         )
 
 

@@ -133,8 +133,8 @@ def _ideal(points: Points, claim: Claim) -> Measured:
 
 @measures("netops-table1", "plateau")
 def _plateau(points: Points, _: Claim) -> Measured:
-    """More servers never cost time, the most give less than half of their number, and VGG-16 gains less than a
-    quarter."""
+    """More servers never cost time, the most give less than half of their
+    number, and VGG-16 gains less than a quarter."""
     shown, falls, short = [], [], []
     for model in MODELS:
         series = [
@@ -189,8 +189,7 @@ def _second_turn(points: Points, _: Claim) -> Measured:
     share = received[RING] / received[RING_MULTICAST]
     text = (
         f"a worker receives {received[RING]:.4f} of the model in the ring's second turn and "
-        f"{received[RING_MULTICAST]:.4f} by multicast, "
-        "where it needs no part of its own either"
+        f"{received[RING_MULTICAST]:.4f} by multicast, where it needs no part of its own either"
     )
     holds = close(received[RING], 1 - 1 / workers, 0.01) and close(share, 1 - 1 / workers, 0.05)
     return Measured(text, holds=holds, detail="computed from the compiled plans")
@@ -243,8 +242,8 @@ def _block_order(points: Points, _: Claim) -> Measured:
 
 @measures("netops-table10", "rr-ingress-idle")
 def _ingress(points: Points, _: Claim) -> Measured:
-    """The server's ingress is idle while it distributes round robin, and not with blocks, in which few workers go back
-    at a time."""
+    """The server's ingress is idle while it distributes round robin, and not
+    with blocks, in which few workers go back at a time."""
     shown, holds = [], []
     for model in MODELS:
         idle, at_once = {}, {}
@@ -302,14 +301,16 @@ def _block_like_aggregation(points: Points, _: Claim) -> Measured:
     return Measured(f"time with block distribution over aggregation: {', '.join(shown)}", holds=all(holds))
 
 
-def _drawn(by_strategy: Mapping[str, Series]) -> Mapping[str, Series]:
+def _curves_of(by_strategy: Mapping[str, Series]) -> Mapping[str, Series]:
     return {SHORT[strategy]: series for strategy, series in by_strategy.items() if series}
 
 
 def _over_bandwidth(model: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
         by_strategy = {s: times(points, BANDWIDTH, "rate", model, s) for s in (RING, BOTH, BUTTERFLY)}
-        return _drawn({s: [(rate / GBIT, seconds) for rate, seconds in series] for s, series in by_strategy.items()})
+        return _curves_of(
+            {s: [(rate / GBIT, seconds) for rate, seconds in series] for s, series in by_strategy.items()}
+        )
 
     return curves
 
@@ -318,21 +319,21 @@ def _over_workers(model: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
         baseline = times(points, WORKERS, "workers", model, BASELINE)
         mechanisms = (RING, BOTH, RING_MULTICAST) if model == INCEPTION else (RING, BOTH)
-        return _drawn({s: ratios(baseline, times(points, WORKERS, "workers", model, s)) for s in mechanisms})
+        return _curves_of({s: ratios(baseline, times(points, WORKERS, "workers", model, s)) for s in mechanisms})
 
     return curves
 
 
 def _with_modules(kind: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
-        return _drawn({s: with_modules(points, kind, s) for s in (RING, BOTH, BUTTERFLY, MULTICAST, AGGREGATION)})
+        return _curves_of({s: with_modules(points, kind, s) for s in (RING, BOTH, BUTTERFLY, MULTICAST, AGGREGATION)})
 
     return curves
 
 
 def _faster(model: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
-        return _drawn({s: faster(points, model, s) for s in (RING, BOTH, BUTTERFLY)})
+        return _curves_of({s: faster(points, model, s) for s in (RING, BOTH, BUTTERFLY)})
 
     return curves
 

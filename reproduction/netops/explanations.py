@@ -80,8 +80,7 @@ def paper_filters_its_traces(size_gbit: float, printed_gbit: float) -> str:
     )
     return (
         f"No variant of Inception-v3 that is known here has {printed_gbit:g} Gbit; the paper filters its traces model "
-        "by model (section 5) "
-        "and does not say what is left."
+        "by model (section 5) and does not say what is left."
     )
 
 
@@ -133,10 +132,8 @@ def same_count_fits_the_others(flops: float, convolution_flops: float, over_prin
     )
     return (
         f"Convolutions alone take {convolution_flops:.3g} operations of {flops:.3g} a picture, a multiplication and "
-        "an addition as two, by "
-        f"the same count that gives the printed numbers of the other three models within {COUNTS_AGREE:.0%}. The "
-        "paper does not say how it "
-        "counts."
+        "an addition as two, by the same count that gives the printed numbers of the other three models within "
+        f"{COUNTS_AGREE:.0%}. The paper does not say how it counts."
     )
 
 
@@ -239,8 +236,8 @@ def largest_is_last(facts: ModelFacts, servers: int) -> bool:
 def one_worker_after_another(
     first_s: float, last_s: float, turn_s: float, printed_s: float, largest_is_last: Mapping[int, bool]
 ) -> str:
-    """When the first and the last worker go back. turn_s: W FC6 / B. largest_is_last: FC6 on its server, by
-    servers."""
+    """When the first and the last worker go back. turn_s: W FC6 / B.
+    largest_is_last: FC6 on its server, by servers."""
     premise(
         last_s - first_s > turn_s / 2,
         "workers to begin their backward passes one after another, over most of FC6's turn",
@@ -258,14 +255,11 @@ def one_worker_after_another(
     )
     return (
         "With 8 servers, FC6 is the last parameter of its server, which sends it to one worker after another: the "
-        "first worker goes back "
-        f"{first_s:.1f} s after the start and the last one after {last_s:.1f} s, so that gradients arrive while "
-        "parameters still "
-        f"leave. The printed time is that of both turns one after the other (W FC6 / B = {turn_s:.1f} s each), as if "
-        "no worker went back "
-        "before all had their parameters; section 9.4 says that with this order 'workers progress at roughly the same "
-        "pace'. With fewer "
-        "servers FC8 follows FC6 on the same one."
+        f"first worker goes back {first_s:.1f} s after the start and the last one after {last_s:.1f} s, so that "
+        "gradients arrive while parameters still leave. The printed time is that of both turns one after the other "
+        f"(W FC6 / B = {turn_s:.1f} s each), as if no worker went back before all had their parameters; section 9.4 "
+        "says that with this order 'workers progress at roughly the same pace'. With fewer servers FC8 follows FC6 "
+        "on the same one."
     )
 
 
@@ -290,9 +284,8 @@ def passes_overlap(distance_s: Mapping[str, float], backward_s: Mapping[str, flo
     premise(alone == [VGG], "a backward pass that is over before the next worker's begins in VGG-16 alone", shown)
     return (
         "A worker has its parameters S / B after the one before it, and a backward pass outlasts that wherever it is "
-        "longer. S / B at 10 "
-        f"Gbit/s and the backward pass: {shown}. One at a time is what VGG-16's pass of Table 3 leads to, and no "
-        "other."
+        f"longer. S / B at 10 Gbit/s and the backward pass: {shown}. One at a time is what VGG-16's pass of Table 3 "
+        "leads to, and no other."
     )
 
 
@@ -325,9 +318,7 @@ def last_worker_passes_alone(
     )
     return (
         "In blocks, the last worker begins when everything has been sent, and both its passes follow; with "
-        "aggregation, all workers' "
-        f"forward passes run beside the distribution. At 100 Gbit/s the last worker's passes are {shown}. All workers "
-        "take the slowest "
-        "one's time here, as fitted on Table 6; in the paper each replays a trace of its own, and the last one need "
-        "not be the slowest."
+        "aggregation, all workers' forward passes run beside the distribution. At 100 Gbit/s the last worker's "
+        f"passes are {shown}. All workers take the slowest one's time here, as fitted on Table 6; in the paper each "
+        "replays a trace of its own, and the last one need not be the slowest."
     )

@@ -41,8 +41,8 @@ _printed = partial(printed_number, "netops")
 
 OF_A_MODULE = "A module's time follows from its operations, and the paper's from a trace that is not printed"
 AGREES = 0.05
-"""Share within which a sum of known parts is a measured or a printed time: what can be told apart in a printed
-figure."""
+"""Share within which a sum of known parts is a measured or a printed
+time: what can be told apart in a printed figure."""
 
 
 @explains("netops-fig11", "butterfly-keeps-pace")
@@ -60,8 +60,7 @@ def rounds_follow_the_pass(left_s: Mapping[str, float], took_s: Mapping[str, flo
     """By strategy: what follows the last backward pass, and the whole iteration."""
     seen = (
         f"{(took_s[BUTTERFLY] - took_s[RING]) * 1e3:.0f} ms, of which {(left_s[BUTTERFLY] - left_s[RING]) * 1e3:.0f} "
-        "ms "
-        "after the last backward pass"
+        "ms after the last backward pass"
     )
     premise(
         left_s[BUTTERFLY] - left_s[RING] >= (took_s[BUTTERFLY] - took_s[RING]) / 2 > 0,
@@ -70,11 +69,9 @@ def rounds_follow_the_pass(left_s: Mapping[str, float], took_s: Mapping[str, flo
     )
     return (
         f"At 3 times the speed the ring takes {took_s[RING]:.3f} s and butterfly mixing {took_s[BUTTERFLY]:.3f} s. In "
-        "the logs butterfly "
-        f"mixing goes on for {left_s[BUTTERFLY] * 1e3:.0f} ms after the last backward pass, and the ring for "
-        f"{left_s[RING] * 1e3:.0f} ms: "
-        "a faster pass hides less of log2(W) turns of the whole model. Within 5 %, what a figure shows, would be "
-        "keeping pace."
+        f"the logs butterfly mixing goes on for {left_s[BUTTERFLY] * 1e3:.0f} ms after the last backward pass, and "
+        f"the ring for {left_s[RING] * 1e3:.0f} ms: a faster pass hides less of log2(W) turns of the whole model. "
+        "Within 5 %, what a figure shows, would be keeping pace."
     )
 
 
@@ -107,8 +104,8 @@ def ring_share(workers: int) -> float:
 def sums_of_known_parts(
     took_s: Mapping[str, float], forward_s: float, size_s: float, largest_s: float, printed_s: Mapping[str, float]
 ) -> str:
-    """With 4 workers as measured, and with 32 as printed, both strategies take sums of the same few parts. size_s: S /
-    B."""
+    """With 4 workers as measured, and with 32 as printed, both strategies
+    take sums of the same few parts. size_s: S / B."""
     sums_s = {
         workers: {RING: forward_s + ring_share(workers) * size_s, BOTH: 2 * size_s + largest_s} for workers in (4, 32)
     }
@@ -125,14 +122,10 @@ def sums_of_known_parts(
     depends_s = sums_s[32][RING] - sums_s[4][RING]
     return (
         f"Ring takes {took_s[RING]:.3f} s: the forward pass of {forward_s:.3f} s and 2 (W - 1) / W S / B = "
-        f"{ring_share(4) * size_s:.3f} s. "
-        f"Multicast + aggregation takes {took_s[BOTH]:.3f} s: S / B = {size_s:.3f} s each way, and FC6 "
-        f"({largest_s:.3f} s) once more, as "
-        "the switch forwards it when it is whole. The paper's own cells for 32 workers fit these sums "
-        f"({printed_s[RING]:.3f} and "
-        f"{printed_s[BOTH]:.3f} s), of which only the ring's depends on W, and by {depends_s:.2f} s; no number of the "
-        "paper leads to twice "
-        "as much."
+        f"{ring_share(4) * size_s:.3f} s. Multicast + aggregation takes {took_s[BOTH]:.3f} s: S / B = {size_s:.3f} s "
+        f"each way, and FC6 ({largest_s:.3f} s) once more, as the switch forwards it when it is whole. The paper's "
+        f"own cells for 32 workers fit these sums ({printed_s[RING]:.3f} and {printed_s[BOTH]:.3f} s), of which only "
+        f"the ring's depends on W, and by {depends_s:.2f} s; no number of the paper leads to twice as much."
     )
 
 
@@ -180,10 +173,8 @@ def forward_pass_grows_faster(
     )
     return (
         f"With multicast the forward pass goes on behind the last parameter, {shown}: the deeper network's is a "
-        "larger share "
-        f"of the iteration, which costs it more than its size gains. The printed gains are {apart:.0%} apart, and "
-        "stand on a baseline of "
-        f"{baseline_s:g} s for ResNet-200, where 2 W S / B is {twice_s:.2f} s."
+        f"larger share of the iteration, which costs it more than its size gains. The printed gains are {apart:.0%} "
+        f"apart, and stand on a baseline of {baseline_s:g} s for ResNet-200, where 2 W S / B is {twice_s:.2f} s."
     )
 
 
@@ -235,14 +226,10 @@ def distribution_is_hidden(
     )
     return (
         f"At 100 Gbit/s multicast has brought all parameters after {last_copy_s:.3f} s, while the forward pass goes "
-        "on until "
-        f"{forward_end_s:.3f} s: the distribution is hidden, and the gradients' way back remains: {took_s[BOTH]:.4f} "
-        "s. A ring hides "
-        f"neither turn behind a forward pass (section 3.1): {forward_s:.3f} s and then 2 (W - 1) / W S / B = "
-        f"{turns_s:.3f} s are "
-        f"{took_s[RING]:.4f} s. At 25 Gbit/s and below the distribution outlasts the forward pass, and the ring is "
-        "ahead. The paper prints "
-        "no time at 100 Gbit/s."
+        f"on until {forward_end_s:.3f} s: the distribution is hidden, and the gradients' way back remains: "
+        f"{took_s[BOTH]:.4f} s. A ring hides neither turn behind a forward pass (section 3.1): {forward_s:.3f} s and "
+        f"then 2 (W - 1) / W S / B = {turns_s:.3f} s are {took_s[RING]:.4f} s. At 25 Gbit/s and below the "
+        "distribution outlasts the forward pass, and the ring is ahead. The paper prints no time at 100 Gbit/s."
     )
 
 
@@ -269,8 +256,8 @@ def _network_modules(points: Points, _: Claim) -> Explanation:
 
 
 def modules_gain_little_more(step_s: Mapping[str, float], compute_s: float, work: float, now: float) -> str:
-    """step_s: what a module adds, by strategy. compute_s: its computation. work: its operations over the model's. now:
-    gain without any."""
+    """step_s: what a module adds, by strategy. compute_s: its computation. work: its
+    operations over the model's. now: gain without any."""
     towards = step_s[BASELINE] / step_s[BOTH]
     premise(
         close(compute_s, step_s[BOTH], 0.2),
@@ -284,11 +271,9 @@ def modules_gain_little_more(step_s: Mapping[str, float], compute_s: float, work
     )
     return (
         f"A module adds {step_s[BASELINE] * 1e3:.0f} ms to the baseline, 2 W times its bytes, and "
-        f"{step_s[BOTH] * 1e3:.0f} ms to multicast "
-        "+ aggregation, nearly all of it computation at the seconds per operation of Inception-v3's other "
-        f"convolutions: {towards:.2f}x, "
-        f"which is what the gain goes towards from the {now:.2f}x of the model as it is. It grows as long as a module "
-        "costs less than "
+        f"{step_s[BOTH] * 1e3:.0f} ms to multicast + aggregation, nearly all of it computation at the seconds per "
+        f"operation of Inception-v3's other convolutions: {towards:.2f}x, which is what the gain goes towards from "
+        f"the {now:.2f}x of the model as it is. It grows as long as a module costs less than "
         f"{step_s[BASELINE] / now * 1e3:.0f} ms; by operations one is {work:.0%} of the whole model."
     )
 
@@ -319,8 +304,8 @@ def _aggregation_fades(points: Points, _: Claim) -> Explanation:
 
 
 def gradients_outlast_the_pass(by_modules: Mapping[int, tuple[float, float]]) -> str:
-    """What of the gradients' way the baseline's backward passes hide: their length, and how late the last gradient
-    is."""
+    """What of the gradients' way the baseline's backward passes hide:
+    their length, and how late the last gradient is."""
     shown = "; ".join(
         f"{count}: {backward_s:.2f} s, {late_s:.2f} s" for count, (backward_s, late_s) in by_modules.items()
     )
@@ -332,8 +317,7 @@ def gradients_outlast_the_pass(by_modules: Mapping[int, tuple[float, float]]) ->
     )
     return (
         "How long a backward pass lasts, and how long gradients still arrive after the last one, without support of "
-        "the network, by "
-        f"modules: {shown}. Aggregation can gain no more than what arrives late."
+        f"the network, by modules: {shown}. Aggregation can gain no more than what arrives late."
     )
 
 
@@ -356,10 +340,8 @@ def ingress_outlasts_the_pass(backward_s: float, late_s: float, ingress_s: float
     )
     return (
         f"With 25 modules the backward pass takes {backward_s:.2f} s, and the server's port needs W S / B = "
-        f"{ingress_s:.2f} s for the "
-        f"gradients of {workers} workers, most of which are ready in the first layers on the way back: {late_s:.2f} s "
-        "are left when it "
-        "ends."
+        f"{ingress_s:.2f} s for the gradients of {workers} workers, most of which are ready in the first layers on "
+        f"the way back: {late_s:.2f} s are left when it ends."
     )
 
 
@@ -389,6 +371,5 @@ def ring_keeps_up(factor: float, took_s: Mapping[str, float], sentences: Mapping
     )
     return (
         f"With convolutions {factor:g} times as fast, ring: {sentences[RING]} Multicast + aggregation: "
-        f"{sentences[BOTH]} The paper's "
-        "figure is a simulation of flows."
+        f"{sentences[BOTH]} The paper's figure is a simulation of flows."
     )

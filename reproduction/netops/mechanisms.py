@@ -1,5 +1,5 @@
-"""NetOps' claims on its mechanisms: Tables 4 and 6, and how they change with bandwidth, workers, models and faster
-compute."""
+"""NetOps' claims on its mechanisms: Tables 4 and 6, and how they change
+with bandwidth, workers, models and faster compute."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reproduction.netops.points import (
     faster,
     gain,
     gains,
-    listed,
+    list_values,
     phases,
     ratios,
     time_s,
@@ -43,8 +43,8 @@ SIMILAR = 0.10
 EQUAL = 0.05
 """"Equals", "keeps pace": what can be told apart in a printed figure."""
 SLIGHT = 0.15
-""""Very slight": Table 4's own values for Inception-v3 are nearly that far below what multicast gains without any
-forward pass."""
+""""Very slight": Table 4's own values for Inception-v3 are nearly that far
+below what multicast gains without any forward pass."""
 QUICKLY_MODULES = 60
 """Modules by which a gain that drops quickly is gone; the paper goes to 125."""
 IN_NETWORK = (AGGREGATION, MULTICAST, BOTH)
@@ -139,9 +139,9 @@ def _similar_over_bandwidth(points: Points, claim: Claim) -> Measured:
     network = ratios(_over_bandwidth(points, model, BOTH), ring)
     butterfly = ratios(_over_bandwidth(points, model, BUTTERFLY), ring)
     compared = [*network, *(butterfly if model == INCEPTION else [])]
-    text = f"multicast + aggregation over ring: {listed(network, scale=GBIT)} Gbit/s"
+    text = f"multicast + aggregation over ring: {list_values(network, scale=GBIT)} Gbit/s"
     if model == INCEPTION:
-        text += f"; butterfly over ring: {listed(butterfly, scale=GBIT)} Gbit/s"
+        text += f"; butterfly over ring: {list_values(butterfly, scale=GBIT)} Gbit/s"
     return Measured(text, holds=all(abs(value - 1) <= SIMILAR for _, value in compared))
 
 
@@ -161,9 +161,9 @@ def _ring_ahead(points: Points, claim: Claim) -> Measured:
     ahead = ratios(network, ring)
     gaps = [(x, y - dict(ring)[x]) for x, y in network]
     holds = min(value for _, value in ahead) > 1 and decreasing(gaps)
-    gap = listed(gaps, " s", GBIT)
+    gap = list_values(gaps, " s", GBIT)
     return Measured(
-        f"multicast + aggregation over ring: {listed(ahead, scale=GBIT)} Gbit/s; behind by {gap}", holds=holds
+        f"multicast + aggregation over ring: {list_values(ahead, scale=GBIT)} Gbit/s; behind by {gap}", holds=holds
     )
 
 
@@ -174,7 +174,7 @@ def _similar_over_workers(points: Points, claim: Claim) -> Measured:
     baseline, ring, network = (times(points, WORKERS, "workers", model, s) for s in (BASELINE, RING, BOTH))
     ring_gains, network_gains = ratios(baseline, ring), ratios(baseline, network)
     holds = all_close(ring_gains, network_gains, SIMILAR) and increasing(ring_gains) and increasing(network_gains)
-    text = f"ring {listed(ring_gains)} workers; multicast + aggregation {listed(network_gains)} workers"
+    text = f"ring {list_values(ring_gains)} workers; multicast + aggregation {list_values(network_gains)} workers"
     return Measured(text, holds=holds)
 
 
@@ -182,14 +182,14 @@ def _similar_over_workers(points: Points, claim: Claim) -> Measured:
 def _gap_over_workers(points: Points, claim: Claim) -> Measured:
     model = str(claim.where["model"])
     ahead = ratios(*(times(points, WORKERS, "workers", model, strategy) for strategy in (BOTH, RING)))
-    return Measured(f"multicast + aggregation over ring: {listed(ahead)} workers", holds=decreasing(ahead))
+    return Measured(f"multicast + aggregation over ring: {list_values(ahead)} workers", holds=decreasing(ahead))
 
 
 @measures("netops-fig9", "grow")
 def _network_modules(points: Points, _: Claim) -> Measured:
     """All three rise in a straight line, and no two mechanisms change places."""
     by_strategy = {s: with_modules(points, "network", s) for s in (BOTH, RING, BUTTERFLY, MULTICAST, AGGREGATION)}
-    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in by_strategy.items())
+    shown = "; ".join(f"{strategy} {list_values(series)}" for strategy, series in by_strategy.items())
     linear = all(increasing(by_strategy[s]) and straight(by_strategy[s]) for s in (BOTH, RING, BUTTERFLY))
     return Measured(f"{shown} modules", holds=linear and _places_kept(by_strategy))
 
@@ -215,7 +215,7 @@ def _aggregation_fades(points: Points, _: Claim) -> Measured:
     """Quickly: from about half the range on nothing is seen of it."""
     series = with_modules(points, "compute", AGGREGATION)
     late = [y for x, y in series if x >= QUICKLY_MODULES]
-    return Measured(f"aggregation {listed(series)} modules", holds=decreasing(series) and max(late) < 1 + EQUAL)
+    return Measured(f"aggregation {list_values(series)} modules", holds=decreasing(series) and max(late) < 1 + EQUAL)
 
 
 @measures("netops-fig10", "multicast-catches")
@@ -224,21 +224,22 @@ def _multicast_catches(points: Points, _: Claim) -> Measured:
     both = with_modules(points, "compute", BOTH)
     behind = ratios(both, single)
     return Measured(
-        f"multicast + aggregation over multicast alone: {listed(behind)} modules", holds=dict(behind)[25.0] < 1 + EQUAL
+        f"multicast + aggregation over multicast alone: {list_values(behind)} modules",
+        holds=dict(behind)[25.0] < 1 + EQUAL,
     )
 
 
 @measures("netops-fig10", "decrease")
 def _gains_fade(points: Points, _: Claim) -> Measured:
     by_strategy = {s: with_modules(points, "compute", s) for s in (AGGREGATION, MULTICAST, BOTH, RING, BUTTERFLY)}
-    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in by_strategy.items())
+    shown = "; ".join(f"{strategy} {list_values(series)}" for strategy, series in by_strategy.items())
     return Measured(f"{shown} modules", holds=all(decreasing(series) for series in by_strategy.values()))
 
 
 @measures("netops-fig11", "gains-increase")
 def _gains_rise(points: Points, _: Claim) -> Measured:
     by_strategy = {strategy: faster(points, INCEPTION, strategy) for strategy in (BOTH, RING, BUTTERFLY)}
-    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in by_strategy.items())
+    shown = "; ".join(f"{strategy} {list_values(series)}" for strategy, series in by_strategy.items())
     return Measured(f"{shown} times the speed", holds=all(increasing(series) for series in by_strategy.values()))
 
 
@@ -256,7 +257,7 @@ def _flags(points: Points, _: Claim) -> Measured:
     butterfly, best = faster(points, RESNET_200, BUTTERFLY), faster(points, RESNET_200, BOTH)
     share = ratios(butterfly, best)
     return Measured(
-        f"butterfly {listed(butterfly)}; of multicast + aggregation's gain {listed(share)} times the speed",
+        f"butterfly {list_values(butterfly)}; of multicast + aggregation's gain {list_values(share)} times the speed",
         holds=decreasing(share) and share[-1][1] < 0.75,
     )
 
@@ -268,9 +269,7 @@ def _crossover(points: Points, _: Claim) -> Measured:
     ring, butterfly = (faster(points, RESNET_200, strategy) for strategy in (RING, BUTTERFLY))
     best = [(x, max(y, other)) for (x, y), (_, other) in zip(ring, butterfly, strict=True)]
     at = crossing_x(network, best)
-    shown = (
-        f"multicast + aggregation over the better of the two: {listed(ratios(network, best))} times the speed, less 5 %"
-    )
+    shown = f"multicast + aggregation over the better of the two: {list_values(ratios(network, best))} times the speed, less 5 %"
     if at is None:
         raise NoEvidence(f"multicast + aggregation never gets ahead by 5 %: {shown}")
     return Measured(at, detail=shown)

@@ -1,5 +1,5 @@
-"""What NetOps' claims have in common: its models and mechanisms, gains over one parameter server, and when workers
-compute."""
+"""What NetOps' claims have in common: its models and mechanisms, gains over
+one parameter server, and when workers compute."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def ratios(above: Series, below: Series) -> Series:
     return [(x, y / other[x]) for x, y in above if x in other]
 
 
-def listed(series: Series, unit: str = "x", scale: float = 1.0) -> str:
+def list_values(series: Series, unit: str = "x", scale: float = 1.0) -> str:
     """A series in words: 1.02x at 10, 1.00x at 25."""
     return ", ".join(f"{y:.2f}{unit} at {x / scale:g}" for x, y in series)
 
@@ -173,8 +173,8 @@ COUNTED_KINDS = ("conv", "fc", "pool")
 
 
 def layer_count(model: ModelFacts) -> int:
-    """Layers as Table 2 counts them: an Inception module is one, projections on shortcuts and subsampling there are
-    none."""
+    """Layers as Table 2 counts them: an Inception module is one,
+    projections on shortcuts and subsampling there are none."""
     kinds = zip(model.layer_names, model.layer_kinds, strict=True)
     units = {n.partition("/")[0] if n.startswith("mixed_") else n for n, kind in kinds if kind in COUNTED_KINDS}
     return sum(not name.endswith(("/shortcut", "/subsample")) for name in units)

@@ -139,8 +139,8 @@ def _bytes_during(point: PointEvidence, start_s: float, end_s: float) -> float:
 
 @measures("p3-fig4", "idle-forward")
 def _overlap_of_passes(points: Points, _: Claim) -> Measured:
-    """Idle: below 2 % of an iteration's bytes travel during the forward pass, which is one in two slices of the
-    toy."""
+    """Idle: below 2 % of an iteration's bytes travel during the forward
+    pass, which is one in two slices of the toy."""
     shares = {}
     for strategy in ("p3-slicing", "p3"):
         point = points.point(strategy=strategy)
@@ -272,8 +272,8 @@ def _best_slice(points: Points, _: Claim) -> Measured:
 
 @measures("p3-fig12", "unimodal")
 def _unimodal(points: Points, _: Claim) -> Measured:
-    """Rises, peaks and drops, each step within what a printed figure shows, drops visibly at both ends, and is at its
-    best at 50,000."""
+    """Rises, peaks and drops, each step within what a printed figure shows, drops
+    visibly at both ends, and is at its best at 50,000."""
     parts, holds = [], True
     for model in SLICED_MODELS:
         series = by_slice(points, model)

@@ -48,8 +48,8 @@ def shown_gains(gains: Series) -> str:
 
 
 def printed_gain_is_on_the_curve(gains: Series, printed: float) -> str:
-    """The abstract's gain is the largest of those that the paper tried: the measured curve takes that value somewhere
-    else."""
+    """The abstract's gain is the largest of those that the paper tried: the
+    measured curve takes that value somewhere else."""
     values = [y for _, y in gains]
     premise(
         min(values) <= printed <= max(values),
@@ -110,8 +110,7 @@ def flat_top(curves: Mapping[str, Series]) -> str:
         flat &= PRINTED_SLICE in level and max(level) >= 2 * min(level)
         parts.append(
             f"{model} is within {PLATEAU:.0%} of its best from {min(level):,.0f} to {max(level):,.0f} parameters, and "
-            "with "
-            f"{PRINTED_SLICE:,.0f} {behind:.1%} behind it"
+            f"with {PRINTED_SLICE:,.0f} {behind:.1%} behind it"
         )
     premise(flat, "a flat top that has the printed slice size on it, in every model", "; ".join(parts))
     return f"The top is flat: {'; '.join(parts)}. The paper prints neither the bandwidth nor the cluster of Fig. 12."
@@ -154,17 +153,16 @@ def nothing_to_send(left: float, gap_ms: float, in_gaps: float, compute: float) 
     premise(compute > 0.9, "a worker that computes in the gap", f"it computes in {compute:.0%} of it")
     return (
         f"Of VGG-19's idle time {left:.0%} is left, and the claim is taken to ask for half at most. {in_gaps:.0%} of "
-        "what is left is "
-        f"one gap of {gap_ms:.0f} ms per iteration, in which the worker computes ({compute:.0%} of the time) and has "
-        "no gradient to "
-        "send yet, so that no order of transfers could fill it. Times are counted in intervals of 10 ms."
+        f"what is left is one gap of {gap_ms:.0f} ms per iteration, in which the worker computes ({compute:.0%} of "
+        "the time) and has no gradient to send yet, so that no order of transfers could fill it. Times are counted "
+        "in intervals of 10 ms."
     )
 
 
 @explains("p3-fig8", "sockeye-no-bidir")
 def _both_directions(points: Points, claim: Claim) -> Explanation:
-    """What comes in while the machine's own worker pushes its gradients, and what is left of it where workers
-    differ."""
+    """What comes in while the machine's own worker pushes its gradients,
+    and what is left of it where workers differ."""
     where: Where = {**claim.where, "run": UTILISED_MODELS["sockeye"]}
     point = points.point(**where)
     apart = points.only(run=LENGTHS, rate=point.parameters["rate"])
@@ -189,8 +187,8 @@ def _both_directions(points: Points, claim: Claim) -> Explanation:
 def workers_run_in_step(
     others_share: float, overlap: float, overlap_apart: Mapping[str, float], gains: Sequence[float]
 ) -> str:
-    """Machines send and receive gradients at the same time, less so where workers differ. gains: of P3, in step and
-    apart."""
+    """Machines send and receive gradients at the same time, less so where
+    workers differ. gains: of P3, in step and apart."""
     premise(
         others_share > 0.5,
         "mostly the others' gradients to come in while a machine sends its own",
@@ -203,20 +201,17 @@ def workers_run_in_step(
     )
     return (
         f"All four workers run in step here, and each machine is a server as well: {others_share:.0%} of the bytes "
-        "that come in while a "
-        "machine sends its own gradients are gradients of the other three. The paper's workers differ in iteration "
-        "time, for their "
-        "sentences do (Sec. 5.4). With times that vary as the lengths of IWSLT'15's sentences "
-        "(p3-sockeye-lengths.toml) both directions "
-        f"are busy in {overlap_apart['kvstore']:.0%} of the busy intervals, with P3 in {overlap_apart['p3']:.0%}, and "
-        "P3 gains "
-        f"{gains[1]:.2f}x instead of {gains[0]:.2f}x. The claim asks for less than half."
+        "that come in while a machine sends its own gradients are gradients of the other three. The paper's workers "
+        "differ in iteration time, for their sentences do (Sec. 5.4). With times that vary as the lengths of "
+        f"IWSLT'15's sentences (p3-sockeye-lengths.toml) both directions are busy in {overlap_apart['kvstore']:.0%} "
+        f"of the busy intervals, with P3 in {overlap_apart['p3']:.0%}, and P3 gains {gains[1]:.2f}x instead of "
+        f"{gains[0]:.2f}x. The claim asks for less than half."
     )
 
 
 def others_gradients_share(plan: Plan, capture: Capture, rate_bps: float) -> float:
-    """Of the data that comes in, in the intervals in which the machine sends gradients: the part that is gradients
-    itself."""
+    """Of the data that comes in, in the intervals in which the machine sends
+    gradients: the part that is gradients itself."""
     messages = capture.messages
     data = carries_data(plan, capture) & (messages.last_ns >= 0)
     gradients = data & (plan.rank_role[messages.src_rank] == Role.WORKER)

@@ -1,5 +1,5 @@
-"""Evidence for P3's figures of network utilisation (Figs. 8 and 9): how one machine's link is used, in intervals of 10
-ms."""
+"""Evidence for P3's figures of network utilisation (Figs. 8 and 9): how
+one machine's link is used, in intervals of 10 ms."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def _tensorflow_bursty(points: Points, claim: Claim) -> Measured:
 
 @measures("p3-fig8", "sockeye-no-bidir")
 def _one_direction(points: Points, claim: Claim) -> Measured:
-    """Not overlapped: in less than half of the busy intervals both directions are busy. Dominant: idle for longer than
-    the others."""
+    """Not overlapped: in less than half of the busy intervals both directions are
+    busy. Dominant: idle for longer than the others."""
     strategy = str(claim.where["strategy"])
     idle = {model: float(_machine(points, model, strategy).idle.mean()) for model in UTILISED_MODELS}
     overlap = _machine(points, "sockeye", strategy).overlap
@@ -117,15 +117,14 @@ def _one_direction(points: Points, claim: Claim) -> Measured:
 
 @measures("p3-fig9", "less-idle")
 def _less_idle(points: Points, _: Claim) -> Measured:
-    """Considerably: at most half of the baseline's idle time in an iteration. Smoother: a smaller deviation, relative
-    to the mean."""
+    """Considerably: at most half of the baseline's idle time in an iteration.
+    Smoother: a smaller deviation, relative to the mean."""
     parts, holds = [], True
     for model in ("resnet50", "vgg19"):
         old, new = (_machine(points, model, strategy) for strategy in ("kvstore", "p3"))
         parts.append(
             f"{model}: idle {old.idle_ms:.0f} to {new.idle_ms:.0f} ms per iteration, used {old.outbound.mean():.0%} "
-            "to "
-            f"{new.outbound.mean():.0%}, deviation {old.roughness:.2f} to {new.roughness:.2f} of the mean"
+            f"to {new.outbound.mean():.0%}, deviation {old.roughness:.2f} to {new.roughness:.2f} of the mean"
         )
         holds &= new.idle_ms <= old.idle_ms / 2 and new.roughness < old.roughness
         holds &= bool(new.outbound.mean() > old.outbound.mean())
@@ -134,8 +133,8 @@ def _less_idle(points: Points, _: Claim) -> Measured:
 
 @measures("p3-fig9", "sockeye-bidir")
 def _both_directions(points: Points, _: Claim) -> Measured:
-    """Nearly always, and visibly more than with the baseline: P3 'utilizes bidirectional bandwidth more
-    effectively'."""
+    """Nearly always, and visibly more than with the baseline: P3
+    'utilizes bidirectional bandwidth more effectively'."""
     overlap = {strategy: _machine(points, "sockeye", strategy).overlap for strategy in ("kvstore", "p3")}
     text = f"both directions busy in {overlap['p3']:.0%} of the busy intervals, baseline {overlap['kvstore']:.0%}"
     holds = overlap["p3"] > max(0.8, overlap["kvstore"] * (1 + VISIBLE))

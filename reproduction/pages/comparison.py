@@ -1,5 +1,4 @@
-"""Printed beside measured numbers of a scenario that no figure of its own shows: a pair of bars per claim, one panel
-per metric."""
+"""Printed and measured numbers of a scenario without a figure: a pair of bars per claim, one panel per metric."""
 
 from __future__ import annotations
 
@@ -67,8 +66,8 @@ def comparison_svg(results: Sequence[Result]) -> str | None:
 
 
 def _pairs(axes: Axes, shown: Sequence[Result]) -> None:
-    """A measured bar above a printed one for each claim, the first claim at the top, with both numbers at their
-    ends."""
+    """A measured bar above a printed one for each claim, the first claim
+    at the top, with both numbers at their ends."""
     longest = 0.0
     for row, result in enumerate(shown):
         assert result.measured is not None

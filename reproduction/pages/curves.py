@@ -1,5 +1,5 @@
-"""Curves that a sweep over points does not give, such as a CDF, a timeline or a closed form. Each is bound to a
-scenario's report."""
+"""Curves that a sweep over points does not give, such as a CDF, a timeline or a
+closed form. Each is bound to a scenario's report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Drawing:
     x_label: str
     y_label: str
     curves: Curves
-    #: One below the other, each in a panel of its own, as a staircase in which a value lasts until the next.
+    #: One below the other, each in one panel, as a staircase in which a value lasts until the next.
     timelines: bool = False
     #: Side by side.
     bars: bool = False

@@ -53,8 +53,8 @@ def differing(results: Iterable[Result]) -> list[Result]:
 
 
 def differences(results: Iterable[Result]) -> list[Difference]:
-    """The causes of what differs, those that explain most claims first. Claims without an explanation:
-    `unexplained`."""
+    """The causes of what differs, those that explain most claims first.
+    Claims without an explanation: `unexplained`."""
     by_cause: dict[str, dict[str, dict[str, list[Result]]]] = {}
     for result in differing(results):
         if result.explanation and not result.broken_premise:
@@ -71,8 +71,8 @@ def _arguments(arguments: dict[str, dict[str, list[Result]]]) -> tuple[Argument,
     )
 
 
-def unexplained(results: Sequence[Result]) -> list[tuple[Result, str]]:
-    """What differs without an explanation, each with what is known: the premise that does not hold, or the missing
-    evidence."""
+def unexplained_claims(results: Sequence[Result]) -> list[tuple[Result, str]]:
+    """What differs without an explanation, each with what is known: the
+    premise that does not hold, or the missing evidence."""
     left = [r for r in differing(results) if not r.explanation or r.broken_premise]
     return [(result, result.broken_premise or result.reason or "nothing in the logs explains it") for result in left]

@@ -1,5 +1,5 @@
-"""Draws a scenario's figures like the paper's, printed values beside measured ones: from a short description, or from
-bound curves."""
+"""Draws a scenario's figures like the paper's, with printed and measured
+values: from a short description, or from bound curves."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from reproduction.pages.paper import Moved, name_of, paper_page
 from reproduction.pages.reproduced import Facts, Reproduced, read_facts, write_facts
-from reproduction.pages.rows import ClaimRow, moved, read_rows, row_of, write_rows
+from reproduction.pages.rows import ClaimRow, moved_claims, read_rows, row_of, write_rows
 from reproduction.pages.tables import scoreboard, summary_lines
 from reproduction.scoring.reference import PAPERS, load_paper
 
@@ -102,19 +102,19 @@ def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None 
     inside.mkdir(parents=True, exist_ok=True)
     for one in papers:
         paper = one.paper.paper
-        _write_paper(inside, one, earlier_pages(before, paper) if before else _kept(inside, paper))
+        _write_paper(inside, one, earlier_pages(before, paper) if before else _read_kept(inside, paper))
     records = []
     for paper in PAPERS:
-        kept = _kept(inside, paper)
+        kept = _read_kept(inside, paper)
         if kept:
             records.append(Record(paper, name_of(load_paper(paper)), *kept))
     replace_text(folder / OVERVIEW, overview_page(records))
 
 
 def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
-    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is
-    damaged."""
-    kept = _kept(folder / PAPERS_FOLDER, paper)
+    """What earlier pages in `folder` keep of a paper. Raises InputFault
+    where they keep nothing, or where it is damaged."""
+    kept = _read_kept(folder / PAPERS_FOLDER, paper)
     if kept is None:
         path = _claims_of(folder / PAPERS_FOLDER, paper)
         raise InputFault(
@@ -123,7 +123,7 @@ def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
     return kept
 
 
-def _kept(inside: Path, paper: str) -> tuple[Facts, list[ClaimRow]] | None:
+def _read_kept(inside: Path, paper: str) -> tuple[Facts, list[ClaimRow]] | None:
     """What an earlier reproduction left of a paper; None if there was none."""
     if not _claims_of(inside, paper).exists():
         return None
@@ -148,7 +148,7 @@ def _write_paper(inside: Path, one: Reproduced, earlier: tuple[Facts, list[Claim
             old.unlink()
     for name, svg in drawn.items():
         replace_text(figures / name, svg)
-    since = Moved(earlier[0], moved(earlier[1], rows)) if earlier else None
+    since = Moved(earlier[0], moved_claims(earlier[1], rows)) if earlier else None
     replace_text(inside / f"{paper}.md", paper_page(one, since))
     write_facts(_facts_of(inside, paper), one.facts)
     write_rows(_claims_of(inside, paper), rows)

@@ -1,4 +1,4 @@
-"""A paper's page: its score, its figures and claims beside what was measured, and each cause of a difference once."""
+"""A paper's page: its score, its figures, its claims with what was measured, and each cause of a difference once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gradwire.analysis.difference import ClaimDifference
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
-from reproduction.pages.differences import Difference, Seen, differences, unexplained
+from reproduction.pages.differences import Difference, Seen, differences, unexplained_claims
 from reproduction.pages.report import background
 from reproduction.pages.reproduced import Facts, Reproduced, ReproducedScenario
 from reproduction.pages.rows import VISIBLY, change
@@ -19,7 +19,7 @@ from reproduction.pages.tables import (
     predictions_table,
     scoreboard,
     short_claims,
-    shortened,
+    shorten,
     summary_lines,
 )
 from reproduction.scoring.reference import Paper
@@ -45,18 +45,17 @@ def paper_page(one: Reproduced, moved: Moved | None) -> str:
         f"# {name_of(one.paper)}, reproduced",
         escaped(one.paper.title),
         f"Written by `gradwire reproduce {paper} --pages docs`. [All papers](../reproduction.md) says what a claim is "
-        "and when it "
-        f"holds, and [{paper}.csv]({paper}.csv) has every claim with its explanation.",
+        f"and when it holds, and [{paper}.csv]({paper}.csv) has every claim with its explanation.",
         _items([*summary_lines(results), *one.facts.lines()]),
         markdown_table(replace(scoreboard({paper: results}), foot="")),
         _section(headline_table(results)),
         "## Figures and tables",
         *map(_scenario, one.scenarios),
         *_causes(differences(results)),
-        *_unexplained(one),
+        *_unexplained_lines(one),
         _predictions(predictions_table(results)),
-        _listed(one),
-        _moved(moved) if moved else "",
+        _list_scenarios(one),
+        _moved_section(moved) if moved else "",
     ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
@@ -96,11 +95,11 @@ def _causes(differences: Sequence[Difference]) -> list[str]:
     for difference in differences:
         parts.append(f"### {escaped(difference.cause)}")
         for argument in difference.arguments:
-            parts += [escaped(argument.text), "\n".join(map(_seen, argument.seen))]
+            parts += [escaped(argument.text), "\n".join(map(_seen_text, argument.seen))]
     return parts
 
 
-def _seen(seen: Seen) -> str:
+def _seen_text(seen: Seen) -> str:
     """The claims for which the same was measured, and what."""
     errors = ["" if r.relative_error is None else f" ({error_text(r.relative_error)})" for r in seen.claims]
     names = ", ".join(_code(result.name) + error for result, error in zip(seen.claims, errors, strict=True))
@@ -111,8 +110,8 @@ def _code(name: str) -> str:
     return f"`{name}`"
 
 
-def _unexplained(one: Reproduced) -> list[str]:
-    left = unexplained(one.results)
+def _unexplained_lines(one: Reproduced) -> list[str]:
+    left = unexplained_claims(one.results)
     if not left:
         return []
     return [
@@ -121,7 +120,7 @@ def _unexplained(one: Reproduced) -> list[str]:
     ]
 
 
-def _listed(one: Reproduced) -> str:
+def _list_scenarios(one: Reproduced) -> str:
     by_reason = listed_by_reason(one.results)
     if not by_reason:
         return ""
@@ -129,7 +128,7 @@ def _listed(one: Reproduced) -> str:
     return "## What is not counted\n\n" + "\n".join(lines)
 
 
-def _moved(moved: Moved) -> str:
+def _moved_section(moved: Moved) -> str:
     since = moved.since
     what = f"{since.date} (kernel {since.kernel}, code {since.code})"
     if not moved.claims:
@@ -147,8 +146,8 @@ def _moved_row(claim: ClaimDifference) -> tuple[str, ...]:
     outcomes = dict.fromkeys((claim.first_outcome, claim.second_outcome))
     return (
         f"{claim.scenario}/{claim.claim}",
-        shortened(claim.first),
-        shortened(claim.second),
+        shorten(claim.first),
+        shorten(claim.second),
         "" if math.isnan(share) else f"{share:+.1%}",
         " → ".join(outcomes),
     )

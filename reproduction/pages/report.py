@@ -13,7 +13,7 @@ from rich.text import Text
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
 from gradwire.analysis.report.tables import TextTable, rich_table
 from gradwire.files import replace_text
-from reproduction.pages.differences import Difference, differences, unexplained
+from reproduction.pages.differences import Difference, differences, unexplained_claims
 from reproduction.pages.reproduced import Reproduced, ReproducedScenario
 from reproduction.pages.tables import (
     claims_table,
@@ -118,9 +118,9 @@ def _shown_paper(one: Reproduced) -> ShownPaper:
         one.paper.title,
         tuple(one.facts.lines()),
         _unless_empty(headline_table(results)),
-        tuple(map(_shown, one.scenarios)),
+        tuple(map(_show_scenario, one.scenarios)),
         tuple(differences(results)),
-        tuple((result.name, known) for result, known in unexplained(results)),
+        tuple((result.name, known) for result, known in unexplained_claims(results)),
         _unless_empty(predictions_table(results)),
         listed_by_reason(results),
     )
@@ -130,7 +130,7 @@ def _unless_empty(table: TextTable) -> HtmlTable | None:
     return html_table(table) if table.rows else None
 
 
-def _shown(one: ReproducedScenario) -> ShownScenario:
+def _show_scenario(one: ReproducedScenario) -> ShownScenario:
     scenario = one.judged.scenario
     return ShownScenario(
         scenario.id,

@@ -24,7 +24,7 @@ class Facts:
 
     #: As YYYY-MM-DD.
     date: str
-    #: Of gradwire, Python and what counts beside them, in one line.
+    #: Versions of gradwire, Python and what else counts, in one line.
     versions: str
     kernel: str
     #: Hash of the code that plans are compiled and carried out with.
@@ -97,12 +97,12 @@ class Reproduced:
         return [result for scenario in self.scenarios for result in scenario.judged.results]
 
 
-def reproduced(paper: Paper, facts: Facts, evaluated: Sequence[Evaluated]) -> Reproduced:
+def reproduced_paper(paper: Paper, facts: Facts, evaluated: Sequence[Evaluated]) -> Reproduced:
     """Draws the figures of a paper's scenarios."""
-    return Reproduced(paper, facts, tuple(ReproducedScenario(judged, _drawn(judged)) for judged in evaluated))
+    return Reproduced(paper, facts, tuple(ReproducedScenario(judged, _draw_figures(judged)) for judged in evaluated))
 
 
-def _drawn(judged: Evaluated) -> tuple[Drawn, ...]:
+def _draw_figures(judged: Evaluated) -> tuple[Drawn, ...]:
     name = judged.scenario.id.removeprefix(f"{judged.paper.paper}-")
     titled = figures(judged.scenario, judged.points)
     pairs = comparison_svg(judged.results)
@@ -115,6 +115,6 @@ def _drawn(judged: Evaluated) -> tuple[Drawn, ...]:
 
 
 def shows_printed(wanted: FigureReference, judged: Evaluated) -> bool:
-    """Whether a figure has a printed value beside a measured one."""
+    """Whether a figure has both a printed and a measured value."""
     panels = panels_of(wanted, judged.scenario.claim, judged.points)
     return any(mark.printed is not None for panel in panels for marks in panel.series.values() for mark in marks)

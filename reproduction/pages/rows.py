@@ -21,8 +21,8 @@ from reproduction.scoring.score import Outcome, Result, Status, group_of
 
 SCALED, DIRECT = "scaled", "direct"
 VISIBLY = 0.01
-"""Share of the old value from which on a number has moved: the emulation's grain, as in
-reproduction/scoring/shapes.py."""
+"""Share of the old value from which on a number has moved: the
+emulation's grain, as in reproduction/scoring/shapes.py."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ def read_rows(path: Path) -> list[ClaimRow]:
     return rows
 
 
-def moved(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDifference]:
-    """The claims whose outcome changed or whose number moved by more than VISIBLY, and those that only one side
-    has."""
+def moved_claims(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDifference]:
+    """The claims whose outcome changed or whose number moved by more
+    than VISIBLY, and those that only one side has."""
     changed = claim_differences([asdict(row) for row in before], [asdict(row) for row in now])
     return [claim for claim in changed if claim.first_outcome != claim.second_outcome or abs(change(claim)) > VISIBLY]
 

@@ -1,4 +1,4 @@
-"""The tables of a reproduction: the score, and claims with printed values beside measured ones, each with its unit."""
+"""The tables of a reproduction: the score, and claims with printed and measured values, each with its unit."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def where_text(claim: Claim) -> str:
     return ", ".join(str(value) for value in claim.where.values())
 
 
-def shortened(text: str, letters: int = MOST_LETTERS) -> str:
+def shorten(text: str, letters: int = MOST_LETTERS) -> str:
     """At most so many letters, cut between words."""
     if len(text) <= letters:
         return text
@@ -95,10 +95,9 @@ def scoreboard(by_paper: Mapping[str, Sequence[Judged]]) -> TextTable:
     )  # fmt: skip
     foot = (
         "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims "
-        "that count; so are "
-        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation "
-        "rests on a premise that "
-        "does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never count."
+        "that count; so are those beyond 15 %. Unexplained: of these those without an explanation, and every claim "
+        "whose explanation rests on a premise that does not hold. Fitted, predicted, and listed claims (contradicted "
+        "in the paper, or not emulable) never count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
 
@@ -122,8 +121,7 @@ def summary_lines(claims: Iterable[Judged]) -> list[str]:
         f"{total.all.text} counted claims hold ({_percent(total.all.share)}); "
         f"of ranks, shapes and bounds {total.directional.text} ({_percent(total.directional.share)})",
         f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond "
-        f"{EXPLAINED_BEYOND:.0%}, "
-        f"of which {total.explained} explained from logs",
+        f"{EXPLAINED_BEYOND:.0%}, of which {total.explained} explained from logs",
         f"direct: {direct.text} hold; scaled: {total.scaled.text} hold",
     ]
     if total.unexplained:
@@ -149,7 +147,7 @@ def short_claims(judged: Evaluated) -> TextTable:
     """The claims of a scenario that have a printed value to compare with, in short cells."""
     apart = (Status.PREDICTED, *LISTED)
     shown = [result for result in judged.results if result.status not in apart]
-    rows = tuple((result.claim.id, *map(shortened, _values(result))) for result in shown)
+    rows = tuple((result.claim.id, *map(shorten, _values(result))) for result in shown)
     headers = ("claim", "printed", "measured", "error", "outcome")
     return TextTable("Claims", headers, rows, 1, tuple(map(_tone, shown)))
 
@@ -167,7 +165,7 @@ def _values(result: Result) -> tuple[str, str, str, str]:
 def headline_table(results: Iterable[Result]) -> TextTable:
     """What a paper puts first, in the order of its groups."""
     shown = sorted((r for r in results if r.claim.headline), key=lambda result: result.claim.headline)
-    rows = tuple((r.scenario.id, r.claim.id, *map(shortened, (r.claim.source, *_values(r)))) for r in shown)
+    rows = tuple((r.scenario.id, r.claim.id, *map(shorten, (r.claim.source, *_values(r)))) for r in shown)
     headers = ("scenario", "claim", "source", "printed", "measured", "error", "outcome")
     return TextTable("Headlines", headers, rows, 3, tuple(map(_tone, shown)))
 
@@ -175,7 +173,7 @@ def headline_table(results: Iterable[Result]) -> TextTable:
 def predictions_table(results: Iterable[Result]) -> TextTable:
     """The claims whose printed values are left out of the reference data: what the same constants predict."""
     shown = [result for result in results if result.status is Status.PREDICTED]
-    rows = tuple((r.name, shortened(where_text(r.claim)), r.claim.metric, measured_text(r)) for r in shown)
+    rows = tuple((r.name, shorten(where_text(r.claim)), r.claim.metric, measured_text(r)) for r in shown)
     foot = "The paper's values are left out of the reference data, so none can have been fitted on; nothing here is compared or counts."
     return TextTable("Predictions", ("claim", "point", "metric", "predicted"), rows, 3, ("",) * len(rows), foot)
 

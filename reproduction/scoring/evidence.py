@@ -1,7 +1,7 @@
 """Evidence: the points that a scenario's runs gave, and the functions that read a claim's value out of them.
 
 Claims on a point's iteration time, throughput, efficiency or speed-up, and ranks by one of them, are looked up
-(`look_up`). Every other claim is bound to a function of its own, in <paper>/:
+(`look_up`). Every other claim is bound to a function in <paper>/:
 
     @measures("p3-fig7", "resnet50-knee")
     def _knee(points: Points, claim: Claim) -> Measured: ...
@@ -30,8 +30,8 @@ Parameters = Mapping[str, str | int | float]
 METRICS = ("scaling_efficiency", "throughput_per_s", "iteration_time_s")
 SPEEDUP = "speedup"
 NEVER_A_ROW = ("run", "options")
-"""Parameters that differ between what is ranked: strategies have options of their own, and may be in different
-scenario files."""
+"""Parameters that differ between what is ranked: strategies have different
+options, and may be in different scenario files."""
 LOWER_IS_BETTER = frozenset({"iteration_time_s"})
 
 
@@ -126,8 +126,8 @@ class Points:
         return results
 
     def row(self, **where: Value) -> PointResult:
-        """The one point with these parameters, seeds pooled. Raises InternalFault where several fit: the claim says
-        too little."""
+        """The one point with these parameters, seeds pooled. Raises
+        InternalFault where several fit: the claim says too little."""
         rows = self.rows(**where)
         if len(rows) > 1:
             differing = sorted({k for row in rows for k, v in row.parameters.items() if v != rows[0].parameters.get(k)})
@@ -135,8 +135,8 @@ class Points:
         return rows[0]
 
     def series(self, key: str, **where: Value) -> list[tuple[float, PointResult]]:
-        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point per
-        number."""
+        """The points with these parameters by the number that `key` is
+        (bit/s for rates), rising. One point per number."""
         pairs = []
         for row in self.rows(**where):
             number = parameter_number(row.parameters.get(key, ""))
@@ -178,8 +178,8 @@ class Points:
         return self.stored(**where)[0].model
 
     def fitted_on(self, **where: Value) -> tuple[str, ...]:
-        """The printed cells that constants of the points with these parameters were chosen on; those of all points if
-        none fits."""
+        """The printed cells that constants of the points with these parameters
+        were chosen on; those of all points if none fits."""
         matching = self.only(**where)._stored or self._stored
         return tuple(sorted({point.model.fitted_on for point in matching if point.model.fitted_on}))
 
@@ -243,7 +243,7 @@ def bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence
 
 
 def can_look_up(claim: Claim) -> bool:
-    """Whether `look_up` knows how: the others need a function of their own."""
+    """Whether `look_up` knows how: the others need a function."""
     if claim.kind is Kind.RANK:
         return bool(claim.series)
     if claim.kind in (Kind.SHAPE, Kind.FORMULA, Kind.MAX):
@@ -276,13 +276,13 @@ def speedup(points: Points, where: Parameters, baseline: Parameters) -> Measured
 
 
 def _rank(points: Points, claim: Claim) -> Measured:
-    """One order per combination of the parameters that the claim leaves open, among those that have every printed
-    name."""
+    """One order per combination of the parameters that the claim leaves
+    open, among those that have every printed name."""
     assert isinstance(claim.printed, list)
     names = [name for entry in claim.printed for name in rank_names(entry)]
     groups: dict[str, dict[str, PointResult]] = {}
     for name in names:
-        # Name by name, for an invalid point that is not ranked is not a reason to have no evidence.
+        # One name after the other, for an invalid point that is not ranked is not a reason to have no evidence.
         for row in points.rows(**{**claim.where, claim.series: name}):
             rest = {k: v for k, v in row.parameters.items() if k not in (claim.series, *claim.where, *NEVER_A_ROW)}
             groups.setdefault(", ".join(rest.values()), {})[name] = row

@@ -20,7 +20,7 @@ from reproduction.scoring.reference import Claim
 class Explanation:
     """Why a claim differs from what is printed."""
 
-    #: In a few words: claims with the same cause are told together.
+    #: In a few words: claims with the same cause are listed together.
     cause: str
     #: The argument, with its numbers: for all claims that one function explains the same.
     argument: str
@@ -40,8 +40,8 @@ _explanations: dict[tuple[str, str], Explain] = {}
 
 
 class Unexplained(Exception):
-    """The premise of an explanation does not hold, so it explains nothing: what was expected, and what was seen
-    instead."""
+    """The premise of an explanation does not hold, so it explains nothing:
+    what was expected, and what was seen instead."""
 
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(f"expected {expected}; seen: {seen}")
@@ -49,15 +49,15 @@ class Unexplained(Exception):
 
 
 def premise(holds: object, expected: str, seen: str) -> None:
-    """Raises Unexplained unless the premise holds. `expected` says what it is, `seen` the numbers that it was checked
-    on."""
+    """Raises Unexplained unless the premise holds. `expected` says what it
+    is, `seen` the numbers that it was checked on."""
     if not holds:
         raise Unexplained(expected, seen)
 
 
 def explains(scenario: str, *claims: str) -> Callable[[Explain], Explain]:
-    """Binds a function that says why claims of a scenario differ from what is printed. Raises InternalFault for one
-    bound already."""
+    """Binds a function that says why claims of a scenario differ from what is
+    printed. Raises InternalFault for one bound already."""
     return lambda function: bind(_explanations, scenario, claims, function)
 
 

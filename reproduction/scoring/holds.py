@@ -27,8 +27,8 @@ _BOUND = re.compile(r"(<=|>=|<|>)\s*([-+0-9.eE]+)")
 
 
 def holds(claim: Claim, measured: Measured) -> bool:
-    """Whether a claim with a printed value holds. Raises InternalFault where the evidence does not suit the claim's
-    kind."""
+    """Whether a claim with a printed value holds. Raises InternalFault
+    where the evidence does not suit the claim's kind."""
     claim_name = f"claim {claim.id} ({claim.kind})"
     if claim.kind in (Kind.SHAPE, Kind.FORMULA):
         if measured.holds is None:

@@ -25,7 +25,7 @@ class Change:
     gained: tuple[str, ...]
 
 
-def held(results: Sequence[Result]) -> list[str]:
+def claims_that_hold(results: Sequence[Result]) -> list[str]:
     """The claims that hold."""
     return sorted(result.name for result in results if result.status is Status.HOLDS)
 
@@ -35,7 +35,7 @@ def keep(results: Sequence[Result], path: Path = KEPT) -> None:
     head = (
         "# Claims that hold in `gradwire reproduce --quick`; `--accept` writes this file, `--check` compares with it.\n"
     )
-    path.write_text(head + tomli_w.dumps({"held": held(results)}, multiline_strings=False))
+    path.write_text(head + tomli_w.dumps({"held": claims_that_hold(results)}, multiline_strings=False))
 
 
 def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
@@ -43,7 +43,7 @@ def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
     if not path.exists():
         raise InputFault(f"{path}: no score is kept; `gradwire reproduce --quick --accept` writes it")
     before = set(tomllib.loads(path.read_text())["held"])
-    now = set(held(results))
+    now = set(claims_that_hold(results))
     by_name = {result.name: result for result in results}
     lost = tuple(f"{name}: {_now(by_name.get(name))}" for name in sorted(before - now))
     return Change(lost, tuple(sorted(now - before)))

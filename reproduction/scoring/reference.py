@@ -177,7 +177,7 @@ class ScenarioReference(_Reference):
         """Completes the claims that say `shipped = true` with what gradwire has printed under the scenario's name."""
         if not isinstance(given, dict) or not isinstance(given.get("claim"), list):
             return given
-        return {**given, "claim": [_completed(given.get("id"), claim) for claim in given["claim"]]}
+        return {**given, "claim": [_complete_claim(given.get("id"), claim) for claim in given["claim"]]}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -193,9 +193,9 @@ class ScenarioReference(_Reference):
         return self
 
 
-def _completed(scenario: object, claim: Any) -> Any:
-    """A claim as it is in the file, with the value that gradwire has, if it is marked so. Raises ValueError where it
-    has none."""
+def _complete_claim(scenario: object, claim: Any) -> Any:
+    """A claim as it is in the file, with the value that gradwire has, if it is
+    marked so. Raises ValueError where it has none."""
     if not isinstance(claim, dict) or claim.get("shipped") is not True:
         return claim
     value = shipped_values().get(str(scenario), {}).get(str(claim.get("id")))
@@ -255,9 +255,9 @@ def load_papers(folder: Path = FOLDER) -> list[Paper]:
     return [load_paper(paper, folder) for paper in PAPERS if (folder / paper / DATA).exists()]
 
 
-def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown
-    name."""
+def choose_scenarios(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
+    """The scenarios that `names` (papers or scenarios; none: all) mean,
+    each once. Raises InputFault for an unknown name."""
     pairs = [(paper, scenario) for paper in papers for scenario in paper.scenario]
     for name in names:
         if not any(name in (paper.paper, scenario.id) for paper, scenario in pairs):
@@ -269,13 +269,13 @@ def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, S
 
 
 @functools.cache
-def _shipped(paper: str) -> Paper:
+def _shipped_paper(paper: str) -> Paper:
     return load_paper(paper)
 
 
 def printed_number(paper: str, scenario: str, claim: str) -> float:
     """The number that a paper prints for a claim. Raises InternalFault where it prints none."""
-    printed = [c.printed for s in _shipped(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
+    printed = [c.printed for s in _shipped_paper(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
     if len(printed) != 1 or not isinstance(printed[0], float):
         raise InternalFault(f"{paper}: {scenario} has no number for '{claim}'")
     return printed[0]
@@ -283,7 +283,7 @@ def printed_number(paper: str, scenario: str, claim: str) -> float:
 
 def printed_fact(paper: str, fact: str) -> float:
     """A number of a paper's set-up. Raises InternalFault for an unknown name."""
-    values = [known.value for known in _shipped(paper).fact if known.id == fact]
+    values = [known.value for known in _shipped_paper(paper).fact if known.id == fact]
     if len(values) != 1:
         raise InternalFault(f"{paper}: there is no fact '{fact}'")
     return values[0]

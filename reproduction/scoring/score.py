@@ -37,7 +37,7 @@ COUNTED = frozenset({Status.HOLDS, Status.DIFFERS, Status.NO_EVIDENCE})
 
 
 def group_of(kind: Kind) -> str:
-    """numeric, bound, rank, shape or formula; contradicted claims, which never count, are a group of their own."""
+    """numeric, bound, rank, shape or formula; contradicted claims, which never count, are a separate group."""
     return "numeric" if kind in NUMERIC else kind.value
 
 
@@ -70,8 +70,8 @@ class Outcome:
 
     @property
     def unexplained(self) -> bool:
-        """Whether it differs for reasons that are unknown: a number too far off without an explanation, or a broken
-        premise."""
+        """Whether it differs for reasons that are unknown: a number too far off
+        without an explanation, or a broken premise."""
         return self.broken or (self.needs_explanation and not self.explained)
 
 
@@ -138,8 +138,8 @@ class Result:
 
     @property
     def why(self) -> str:
-        """Its explanation, or that it has none and what its premise turned out to be; empty where neither was asked
-        for."""
+        """Its explanation, or that it has none and what its premise turned
+        out to be; empty where neither was asked for."""
         if self.broken_premise:
             return f"unexplained: {self.broken_premise}"
         return self.explanation.text if self.explanation else ""
@@ -172,7 +172,7 @@ def evaluate(
 ) -> Evaluated:
     """Every claim of a scenario; with `only`, those that do not speak of other values of these parameters.
 
-    explain: says, for a claim without an explanation of its own, why it differs. Raises InternalFault for a claim that
+    explain: says, for a claim that no function explains, why it differs. Raises InternalFault for a claim that
     nothing measures.
     """
     claims = [c for c in scenario.claim if all(c.where.get(k, v) == v for k, v in (only or {}).items())]
@@ -194,7 +194,7 @@ def _evaluate(paper: str, scenario: ScenarioReference, claim: Claim, points: Poi
     fitted_on = points.fitted_on(**claim.where)
     result = Result(paper, scenario, claim, status, measured, error, fitted_on, claim.reason)
     if result.needs_explanation or status is Status.DIFFERS:
-        return _explained(result, points, explain)
+        return _explain_result(result, points, explain)
     return result
 
 
@@ -227,14 +227,14 @@ def _never_counted(claim: Claim) -> Status | None:
 
 
 def relative_error(claim: Claim, measured: Measured) -> float | None:
-    """Measured minus printed as a share of the printed number; None where either is not a number or the printed one is
-    0."""
+    """Measured minus printed as a share of the printed number; None where
+    either is not a number or the printed one is 0."""
     if not isinstance(claim.printed, float) or not isinstance(measured.value, (int, float)) or claim.printed == 0:
         return None
     return (measured.value - claim.printed) / abs(claim.printed)
 
 
-def _explained(result: Result, points: Points, explain: Explain | None) -> Result:
+def _explain_result(result: Result, points: Points, explain: Explain | None) -> Result:
     """With the explanation that is bound to the claim, else with the default one."""
     explanation = explanation_of(result.scenario.id, result.claim.id) or explain
     if explanation is None:

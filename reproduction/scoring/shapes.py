@@ -100,7 +100,7 @@ def crossing_x(first: Series, second: Series) -> float | None:
 
     Both have the same x. A series that is above from the start overtakes at the first x.
     """
-    gaps = [(x, y - other) for (x, y), (_, other) in zip(_aligned(first, second), second, strict=True)]
+    gaps = [(x, y - other) for (x, y), (_, other) in zip(_align(first, second), second, strict=True)]
     if gaps[0][1] > 0:
         return gaps[0][0]
     for (x, gap), (next_x, next_gap) in pairwise(gaps):
@@ -111,7 +111,7 @@ def crossing_x(first: Series, second: Series) -> float | None:
 
 def dominates(first: Series, second: Series, slack: float = SLACK) -> bool:
     """`first` is nowhere below `second` by more than the slack. Both have the same x."""
-    pairs = zip(_aligned(first, second), second, strict=True)
+    pairs = zip(_align(first, second), second, strict=True)
     return all(y >= other - slack * abs(other) for (_, y), (_, other) in pairs)
 
 
@@ -141,11 +141,11 @@ def close(measured: float, expected: float, share: float) -> bool:
 
 def all_close(measured: Series, expected: Series, share: float) -> bool:
     """Whether a series follows a formula at every x. Both have the same x."""
-    pairs = zip(_aligned(measured, expected), expected, strict=True)
+    pairs = zip(_align(measured, expected), expected, strict=True)
     return all(close(y, other, share) for (_, y), (_, other) in pairs)
 
 
-def _aligned(first: Series, second: Series) -> Series:
+def _align(first: Series, second: Series) -> Series:
     if [x for x, _ in first] != [x for x, _ in second]:
         raise ValueError(f"series at different x: {[x for x, _ in first]} and {[x for x, _ in second]}")
     return first

@@ -1,5 +1,5 @@
-"""Evidence for TicTac's throughput claims: gains by workers, servers, batch and order (Figs. 7, 9, 10 and 13), and its
-toys."""
+"""Evidence for TicTac's throughput claims: gains by workers, servers, batch
+and order (Figs. 7, 9, 10 and 13), and its toys."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def gains_by(points: Points, key: str, **where: str | int) -> Series:
 
 
 def halves(models: Sequence[Model]) -> tuple[Sequence[Model], Sequence[Model]]:
-    """The smaller and the larger half of models that are sorted by size; of an odd number the middle one is left
-    out."""
+    """The smaller and the larger half of models that are sorted by size;
+    of an odd number the middle one is left out."""
     return models[: len(models) // 2], models[(len(models) + 1) // 2 :]
 
 
@@ -142,8 +142,8 @@ def _inference_gains_more(points: Points, _: Claim) -> Measured:
 
 
 def loads_s(point: PointEvidence) -> tuple[float, float]:
-    """A worker's communication and computation in an iteration: how long TIC's run kept its channels and its GPU
-    busy."""
+    """A worker's communication and computation in an iteration: how long
+    TIC's run kept its channels and its GPU busy."""
     record = point.record()
     upper_s = float(schedules(point.plan(), point.log(), record.iterations).upper_s[record.warmup :].mean())
     computed_s = compute_s(point.model, point.parameters["workload"])
@@ -173,8 +173,8 @@ def _gains_by_load(points: Points, model: str, workload: str) -> Series:
 
 @measures("tictac-fig10", "overlap-opportunity")
 def _by_batch(points: Points, _: Claim) -> Measured:
-    """From one batch to the next: communication longer than computation at both, the gain rises; shorter at both, it
-    falls."""
+    """From one batch to the next: communication longer than computation at
+    both, the gain rises; shorter at both, it falls."""
     parts, holds, decided = [], True, 0
     for workload in WORKLOADS:
         for model in models_of(points):
@@ -199,8 +199,8 @@ def _fig13_gains(points: Points) -> dict[tuple[str, str], dict[str, float]]:
 
 @measures("tictac-fig13", "tic-close")
 def _tic_is_close(points: Points, _: Claim) -> Measured:
-    """TIC within 5 % of TAC everywhere; both above no scheduling everywhere, and visibly so where there is something
-    to gain."""
+    """TIC within 5 % of TAC everywhere; both above no scheduling everywhere,
+    and visibly so where there is something to gain."""
     gains = _fig13_gains(points)
     worst = min(gains, key=lambda at: gains[at]["tic"] / gains[at]["tac"])
     least = min(min(pair.values()) for pair in gains.values())

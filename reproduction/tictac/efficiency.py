@@ -47,14 +47,14 @@ class Schedules:
 
     @property
     def speedup(self) -> Float64:
-        """S: how much faster than the worst schedule the best one can be at most; 1 is double the throughput (Equation
-        4)."""
+        """S: how much faster than the worst schedule the best one can be at
+        most; 1 is double the throughput (Equation 4)."""
         return speedup_bound(self.upper_s, self.lower_s)
 
 
 def scheduling_efficiency(upper_s: Float64, lower_s: Float64, makespan_s: Float64) -> Float64:
-    """E = (U - m) / (U - L); 1 where U = L, since all orders are equally good there. The arrays have the same
-    shape."""
+    """E = (U - m) / (U - L); 1 where U = L, since all orders are equally
+    good there. The arrays have the same shape."""
     room = upper_s - lower_s
     efficiency: Float64 = np.divide(upper_s - makespan_s, room, out=np.ones_like(room), where=room > 0)
     return efficiency

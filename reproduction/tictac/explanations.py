@@ -43,8 +43,7 @@ def _largest_gain(points: Points, claim: Claim) -> Explanation:
     argument = orders_too_random(workload_name, efficiency, gains[model, workload, workers] / claim.printed)
     seen = (
         f"{workload_name} communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s: E = "
-        f"{efficiency['tic']:.2f} "
-        f"in a good order and {efficiency[BASELINE]:.2f} in a random one."
+        f"{efficiency['tic']:.2f} in a good order and {efficiency[BASELINE]:.2f} in a random one."
     )
     return Explanation("Random orders are worse here than TensorFlow's", argument, seen)
 
@@ -69,10 +68,9 @@ def orders_too_random(workload_name: str, efficiency: Mapping[str, float], gain_
     iterations, orders = printed_fact("tictac", "counted-iterations"), _printed("tictac-sec22-order", "vgg16")
     return (
         "A good order hides most of the shorter one of communication and computation, and a random one little. The "
-        "orders are uniformly random here, another at each "
-        f"worker, and the slowest worker ends the iteration. TensorFlow's are less random: in {iterations:g} "
-        "iterations of VGG-16 the "
-        f"paper counts only {orders:g} orders (Sec. 2.2). How much less, and envG's bandwidth, it does not say."
+        "orders are uniformly random here, another at each worker, and the slowest worker ends the iteration. "
+        f"TensorFlow's are less random: in {iterations:g} iterations of VGG-16 the paper counts only {orders:g} "
+        "orders (Sec. 2.2). How much less, and envG's bandwidth, it does not say."
     )
 
 
@@ -93,8 +91,7 @@ def order_is_free(gains: list[float]) -> str:
     )
     return (
         f"{slower} of {len(gains)} points are slower with TIC: servers here keep the order at no cost. The paper "
-        "blames its slow-down on "
-        "the overhead of scheduling, for which it gives no number."
+        "blames its slow-down on the overhead of scheduling, for which it gives no number."
     )
 
 
@@ -141,8 +138,7 @@ def beyond_the_threshold(loads: list[Load], rate_gbps: float) -> str:
     return (
         f"Gain at communication over computation, inference with one server: {shown}. The largest models are beyond "
         "the threshold of Sec. 6.1, where communication far exceeds computation and no order helps. Where that is "
-        "depends on "
-        f"envG's bandwidth, which is not printed ({rate_gbps:g} Gbit/s assumed)."
+        f"depends on envG's bandwidth, which is not printed ({rate_gbps:g} Gbit/s assumed)."
     )
 
 
@@ -170,21 +166,17 @@ def equal_machines(mean_before: float, largest_before: float, mean_after: float)
     )
     return (
         f"Workers wait for the slowest for {mean_before:.1%} of an iteration without order and for {mean_after:.2%} "
-        "with TIC, on average. "
-        "Every GPU here takes exactly the time of its profile. The paper's stragglers have two causes, orders and "
-        "'system-level "
-        "performance variations' (Sec. 6.3); only the first one is emulated, and TIC removes it whole. An order alone "
-        "costs a worker at "
-        "most the shorter of its communication M and its computation C, of an iteration of M + C: half, where workers "
-        "share the network "
-        "fairly, as they do here."
+        "with TIC, on average. Every GPU here takes exactly the time of its profile. The paper's stragglers have two "
+        "causes, orders and 'system-level performance variations' (Sec. 6.3); only the first one is emulated, and "
+        "TIC removes it whole. An order alone costs a worker at most the shorter of its communication M and its "
+        "computation C, of an iteration of M + C: half, where workers share the network fairly, as they do here."
     )
 
 
 @dataclass(frozen=True)
 class Straggling:
-    """A model, the share of an iteration that stragglers cost it without an order, and the share of its largest
-    tensor."""
+    """A model, the share of an iteration that stragglers cost it without
+    an order, and the share of its largest tensor."""
 
     model: str
     layers: int
@@ -215,10 +207,8 @@ def few_large_tensors(straggling: list[Straggling]) -> str:
     )
     return (
         f"Stragglers cost {first.model} ({first.layers} layers) {first.share:.1%} and {second.model} ({second.layers} "
-        "layers) "
-        f"{second.share:.1%} of an iteration without order, the most of all. In models of few layers one tensor holds "
-        "most of the bytes, "
-        "and whether it comes early or late at a worker decides when that worker can go on; many small tensors "
-        "average out. What grows "
-        "with the number of ops in TensorFlow, its scheduling of them, is not emulated."
+        f"layers) {second.share:.1%} of an iteration without order, the most of all. In models of few layers one "
+        "tensor holds most of the bytes, and whether it comes early or late at a worker decides when that worker can "
+        "go on; many small tensors average out. What grows with the number of ops in TensorFlow, its scheduling of "
+        "them, is not emulated."
     )

@@ -1,5 +1,5 @@
-"""Evidence for TicTac's claims on schedules: efficiency E, speedup bound S, stragglers, and step times (Sec. 3.2,
-Figs. 11 and 12)."""
+"""Evidence for TicTac's claims on schedules: efficiency E, speedup bound S,
+stragglers, and step times (Sec. 3.2, Figs. 11 and 12)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _schedules(point: PointEvidence) -> Schedules:
 
 
 _judged: dict[Path, tuple[float, float]] = {}
-"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each point a few
-times."""
+"""E and straggler effect by the folder of the point, which never changes:
+claims and drawings ask for each point a few times."""
 
 
 def _efficiency_and_straggler(point: PointEvidence) -> tuple[float, float]:
@@ -99,7 +99,7 @@ def _drawn_bound(points: Points) -> Mapping[str, Series]:
 
 @measures("tictac-fig11", "e-tic")
 def _tic_efficiency(points: Points, _: Claim) -> Measured:
-    """The mean over models, workloads and numbers of workers; the least one beside it."""
+    """The mean over models, workloads and numbers of workers; and the least one."""
     efficiency_at = {
         (p.parameters["model"], p.parameters["workload"], p.parameters["workers"]): _efficiency(p)
         for p in points.stored(order="tic")
@@ -149,8 +149,8 @@ def _straggler_reduction(points: Points, _: Claim) -> Measured:
 
 @measures("tictac-fig11", "bigger-more")
 def _bigger_models(points: Points, _: Claim) -> Measured:
-    """Mean loss of the straggler effect in either half of the models, by number of layers, which TensorFlow's number
-    of ops follows."""
+    """Mean loss of the straggler effect in either half of the models, by number of
+    layers, which TensorFlow's number of ops follows."""
     layers = {p.parameters["model"]: len(p.model.layer_names) for p in points.stored()}
     before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     small, large = (
@@ -249,8 +249,8 @@ def _percentile(points: Points, claim: Claim) -> Measured:
 
 @measures("tictac-fig12", "variance")
 def _variance(points: Points, _: Claim) -> Measured:
-    """Widely: more than what can be seen, of the mean. Minimal: a tenth of that for TAC. Near 1: E within 5 points of
-    it."""
+    """Widely: more than what can be seen, of the mean. Minimal: a tenth of
+    that for TAC. Near 1: E within 5 points of it."""
     (free_e, free_s), (tac_e, tac_s) = _samples(points).values()
     text = (
         f"step time {free_s.mean():.3f} s (standard deviation {free_s.std():.3f}) without order, "

@@ -176,7 +176,7 @@ def test_windows_follow_delays_unless_the_scenario_chooses_them(
     assert row["fluid_cause"] == cause
     assert ("sockets' windows are the limit, and not the network" in " ".join(ran.shown.split())) == bool(settings)
     (check,) = [each for each in ran.stored.last_verdict().checks if each.name == "windows"]
-    assert ("; transport.buffer was chosen by the scenario" in check.value) == bool(settings)
+    assert ("; the scenario sets transport.buffer" in check.value) == bool(settings)
 
 
 @pytest.mark.parametrize("strategy", ["kvstore", "p3", "multicast-ps", "aggregation-ps"])

@@ -78,21 +78,21 @@ class Deviation:
         """A time as a share of the difference: negative if it has the other sign."""
         return added_s / (self.measured_s - self.ideal_s)
 
-    def explained(self, with_effect_s: float) -> float:
+    def explained_share(self, with_effect_s: float) -> float:
         """The share of it that an estimate with an effect explains: 1 is all; below 0, the effect makes it larger."""
         return 1 - self._left_s(with_effect_s) / abs(self.measured_s - self.ideal_s)
 
     def is_explained(self, with_effect_s: float) -> bool:
         """Whether that is enough for a cause."""
-        return self.explained(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if self.is_met(with_effect_s) else ENOUGH)
+        return self.explained_share(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if self.is_met(with_effect_s) else ENOUGH)
 
     def is_met(self, with_effect_s: float) -> bool:
         """Whether an estimate with an effect is within MARGIN."""
         return self._left_s(with_effect_s) <= MARGIN * with_effect_s
 
     def is_within(self, bound_s: float) -> bool:
-        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can
-        do."""
+        """Whether what was measured lies between the estimate without an
+        effect and a bound of what the effect can do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
         return least_s <= self._punctual_s <= most_s
 
@@ -132,7 +132,7 @@ def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
             if is_within or deviation.is_met(trial.with_effect_s):
                 return trial
             enough.append(trial)
-    return max(enough, key=lambda trial: deviation.explained(trial.with_effect_s), default=None)
+    return max(enough, key=lambda trial: deviation.explained_share(trial.with_effect_s), default=None)
 
 
 SUBJECTS = {
@@ -154,7 +154,7 @@ def rough(value: float, unit: str) -> str:
     return quantity(float(f"{value:.2g}"), unit)
 
 
-def unexplained(deviation: Deviation) -> str:
+def no_explanation(deviation: Deviation) -> str:
     """What to say where no cause was found."""
     return (
         f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
@@ -162,15 +162,15 @@ def unexplained(deviation: Deviation) -> str:
     )
 
 
-def explained(deviation: Deviation, trial: Trial) -> str:
+def explanation(deviation: Deviation, trial: Trial) -> str:
     """What to say of a cause: how much it explains, what it is, and the times that show it."""
     measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, trial.with_effect_s))
     begin, effect = SUBJECTS[trial.cause], trial.effect
     if trial.is_bound:
         bound = f"At most, that makes {shown} of the {ideal} that an ideal network takes, and {measured} were measured"
-        return f"{begin} it as far as can be told. {effect}. {bound}"
+        return f"{begin} it, as far as the data show. {effect}. {bound}"
     if trial.cause in (Cause.AGENTS, Cause.START, Cause.END):
         times = f"{measured} were measured, and an ideal network takes {ideal}"
     else:
         times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"
-    return f"{begin} {deviation.explained(trial.with_effect_s):.0%} of the difference. {effect}. {times}"
+    return f"{begin} {deviation.explained_share(trial.with_effect_s):.0%} of the difference. {effect}. {times}"

@@ -22,15 +22,15 @@ TYPICAL, MOST = 0.5, 0.95
 
 @dataclass(frozen=True)
 class Held:
-    """Payload of one connection that had not arrived when a SEND ended: what waited unsent in a socket, in the host's
-    port, in switches."""
+    """Payload of one connection that had not arrived when a SEND ended: what waited
+    unsent in a socket, in the host's port, in switches."""
 
     #: Half of the payload was sent with no more than this, and MOST of it with no more than that.
     typical_bytes: int = 0
     most_bytes: int = 0
 
 
-def held(logged: LoggedOps, warmup: int) -> Held:
+def held_bytes_of(logged: LoggedOps, warmup: int) -> Held:
     """What connections held in the measured iterations; nothing if no message with data crossed the network."""
     messages = wire_messages(logged)
     messages = messages.where(data_of(logged, messages) & (messages.iteration >= warmup))
@@ -57,9 +57,9 @@ def quantiles(values: Float64 | Int64, weights: Int64) -> list[int]:
 
 
 def _of_connection(ended: Int64, header: Int64, arrived: Int64, size: Int64) -> Float64:
-    """What a connection held when each SEND ended, for its messages in their order. A message is taken to arrive
-    evenly."""
-    # TCP delivers in order, so what arrives proves that all before it has; a RECV that waited may have told later.
+    """What a connection held when each SEND ended, for its messages in
+    their order. A message is taken to arrive evenly."""
+    # TCP delivers in order, so what arrives proves that all before it has; a RECV that waited may have been logged later.
     arrived = np.minimum.accumulate(arrived[::-1])[::-1]
     begun = np.minimum(np.maximum(header, np.concatenate([[0], arrived[:-1]])), arrived)
     handed = np.cumsum(size)

@@ -23,8 +23,8 @@ FILLED_SHARE = 2 / 3
 include/net/sock.h). Two hosts at 25 Gbit/s with a round trip of 4 ms moved 0.70 of a buffer of 4 MiB in each, and 0.66
 of one of 16 MiB."""
 TELLING_SHARE = 0.1
-"""Of the time that connections were busy, what windows held them back for at least if they mattered, where no estimate
-tells how much."""
+"""Of the time that connections were busy, what windows held them back for at
+least if they mattered, where no estimate tells how much."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class WindowUse:
 
     @property
     def held_back(self) -> float:
-        """For how much of the time that they were busy the sockets of short windows were the limit, as the kernel
-        counts it."""
+        """For how much of the time that they were busy the sockets of short
+        windows were the limit, as the kernel counts it."""
         busy_us = sum(window.state.busy_us for window in self.short)
         return sum(window.state.limited_us for window in self.short) / busy_us if busy_us else 0.0
 
     def decided(self, tolerance: float) -> bool:
-        """Whether windows made iterations longer by more than this share; without an estimate, whether they held
-        connections back."""
+        """Whether windows made iterations longer by more than this share; without
+        an estimate, whether they held connections back."""
         if not self.short:
             return False
         if self.slower is None:
@@ -91,7 +91,7 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
     states = [state for agent in record.agents for state in agent.windows]
     if not states:
         return ()
-    port_s = delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])).port_s
+    port_s = delays_of(fabric, link_delays_s(fabric, [happened.fault for happened in record.faults])).port_s
     rates_bps = port_rates_bps(fabric)
     names, short = fabric.endpoint_names(), []
     for state in states:
@@ -114,7 +114,7 @@ def window_use(run: IdealRun, record: PointRecord) -> WindowUse | None:
         return None
     short = short_windows(run.fabric, record, run.spine_of)
     use = WindowUse(len(states), short)
-    faults = [told.fault for told in record.faults]
+    faults = [happened.fault for happened in record.faults]
     if not short or (faults and not all_along(faults)) or len(run.plan.ops) > LARGEST_PLAN_OPS:
         return use
     far = delays_of(run.fabric, link_delays_s(run.fabric, faults))

@@ -25,18 +25,18 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 
 SEEDS = 3
-"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ most, single ones are within a fifth of
-their mean."""
+"""Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ
+most, single ones are within a fifth of their mean."""
 LEAST_INCREASE = 1e-3
-"""Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided
-by them."""
+"""Equal delays that make less than this of an iteration are hidden behind
+something else, and nothing is to be divided by them."""
 AMPLIFIES = 2.0
 """From this factor on a plan is said to amplify jitter. Whoever waits for the slowest of many loses the longest delay
 and not the mean one, which is half of it, so 2 is what a barrier costs. Rings and parameter servers have 0.7 to 1.3, a
 butterfly of 8 hosts has 1.7, and halving-doubling has 1.1 on 4 hosts, 1.7 on 8 and 2.7 on 16."""
 LEAST_ACK_SHARE = 0.01
-"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
-2.9 %."""
+"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB
+they take 0.14 % of a port, and with single frames 2.9 %."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Estimates:
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly
+    """Each effect in one estimate, in the order in which they should be believed: what is known exactly
     first, bounds last.
 
     The bound of a division comes first, for it was stated before the run.
@@ -190,8 +190,7 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
         effect = (
             f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where "
-            f"{path} would fill the "
-            f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
+            f"{path} would fill the line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
         )
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 
@@ -207,8 +206,8 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _
 
 
 def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes
-    any more."""
+    """What the estimate would have to be if nothing but the end of the run
+    were off, after which no traffic competes any more."""
     if len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
@@ -227,8 +226,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
-    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it
-    did."""
+    """Queues go on while so much of a connection has not arrived; what most
+    of the payload met, and what half of it did."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -238,9 +237,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
             effect = (
-                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and "
-                "what TCP has under way "
-                "comes on top"
+                f"Senders moved on while {held} were still in flight: {unsent} may wait unsent (transport.unsent), "
+                "and what TCP has under way comes on top"
             )
             yield Trial(Cause.SOCKETS, with_held_s, effect)
         else:
@@ -251,8 +249,8 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
 
 
 def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the
-    slowest."""
+    """Copies of a multicast message go on by themselves, where an ideal
+    network carries all at the rate of the slowest."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         effect = (
@@ -294,7 +292,10 @@ def _with_workers_apart(seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
         effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"
         if held_bytes:
             held = rough(held_bytes, "bytes")
-            effect += f", and do not get back in step where queues go on with up to {held} of a connection not arrived, as they did"
+            effect += (
+                f", and they do not get back in step while senders move on with up to {held} per connection still in "
+                "flight, as they did"
+            )
         yield Trial(Cause.SKEW, estimates.holding(held_bytes).time_apart_s(seen.apart_s), effect)
 
 
@@ -302,25 +303,23 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
     words = (
         f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on "
-        "an ideal "
-        f"network{times}"
+        f"an ideal network{times}"
     )
     if not held_bytes:
         return words
     waiting = rough(held_bytes, "bytes")
-    return f"{words}, and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did"
+    return f"{words}, and {held.increase:.1%} longer while senders move on with up to {waiting} per connection still in flight, as they did"
 
 
 def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """How late messages may be where bytes and rates were divided: a burst, as in the division's stated error
-    (runs/compiling/fidelity.py)."""
+    """How late messages may be where bytes and rates were divided: a burst, as in the
+    division's stated error (runs/compiling/fidelity.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
         effect = (
             f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so "
-            "that messages arrive "
-            f"up to {rough(late_s, 's')} late"
+            f"that messages arrive up to {rough(late_s, 's')} late"
         )
         yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
 

@@ -67,8 +67,8 @@ class Packets:
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages in columns, one row per message in the order of their headers. Names are those of
-    datatypes/wire/framing.py."""
+    """Messages in columns, one row per message in the order of their
+    headers. Names are those of datatypes/wire/framing.py."""
 
     iteration: Int64
     message: Int64
@@ -185,8 +185,8 @@ class _Blocks:
 
 
 def is_noted(path: Path) -> bool:
-    """Whether gradwire wrote the file, with notes of the headers that were cut off; the first block names the
-    writer."""
+    """Whether gradwire wrote the file, with notes of the headers that
+    were cut off; the first block names the writer."""
     try:
         with opened(path, CAPTURE_BYTES) as file:
             return APPLICATION.encode() in file.read(64)
@@ -284,8 +284,8 @@ def _messages(seen: list[tuple[Seen, bool]], start_ns: int) -> Messages:
 
 
 class _Datagrams:
-    """Follows multicast messages: a datagram's header has its flow and its number there, and marks the first of a
-    message."""
+    """Follows multicast messages: a datagram's header has its flow and its
+    number there, and marks the first of a message."""
 
     def __init__(self, mtu_bytes: int) -> None:
         self._datagram_bytes = datagram_bytes(mtu_bytes)

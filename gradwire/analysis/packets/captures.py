@@ -38,8 +38,8 @@ READERS = (
 CACHED_CAPTURES = "captures"
 """Their folder in the cache."""
 MOST_CACHED_BYTES = 2 << 30
-"""Of all captures in the cache, beyond which those are removed that were not used for longest. A row of 41 bytes per
-packet: 50 million."""
+"""Of all captures in the cache, beyond which those are removed that were not used
+for longest. A row of 41 bytes per packet: 50 million."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord, cached: Pat
 
 
 def _read_once(path: Path, mtu_bytes: int, start_ns: int, cached: Path) -> Capture:
-    """The capture from the cache if a file of the same content was read before; otherwise from its file, and into the
-    cache."""
+    """The capture from the cache if a file of the same content was read
+    before; otherwise from its file, and into the cache."""
     digest = _content_digest(path)
     columns = cached / f"{_key(digest, mtu_bytes, start_ns)}.npz"
     with suppress(*NOT_SUCH_AN_ARCHIVE):
@@ -140,7 +140,7 @@ def _make_room(cached: Path, most_bytes: int) -> None:
 
 
 def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecord) -> None:
-    """Writes gradwire.lua, the Wireshark dissector with the plan's names, beside the captures."""
+    """Writes gradwire.lua, the Wireshark dissector with the plan's names, into the folder of the captures."""
     places = [place_of(fabric, about.port) for about in record.captures]
     between_switches = any(location.endpoint is None for location in places)
     named = (

@@ -133,29 +133,29 @@ def compute_share(plan: Plan, log: OpLog, ranks: Collection[int], edges_s: Float
     ops = plan.ops
     computes = (ops.kind[log.op] == OpKind.COMPUTE) & np.isin(ops.rank[log.op], list(ranks))
     start_s, end_s = np.sort(log.start_ns[computes]) / 1e9, np.sort(log.end_ns[computes]) / 1e9
-    busy_s = _elapsed(start_s, edges_s) - _elapsed(end_s, edges_s)
+    busy_s = _elapsed_s(start_s, edges_s) - _elapsed_s(end_s, edges_s)
     shares: Float64 = np.diff(busy_s) / np.diff(edges_s) / max(1, len(ranks))
     return shares
 
 
-def _elapsed(since_s: Float64, at_s: Float64) -> Float64:
-    """At each time of `at_s`, the sum of the durations since all earlier times of `since_s`; in the shape of
-    `at_s`."""
+def _elapsed_s(since_s: Float64, at_s: Float64) -> Float64:
+    """At each time of `at_s`, the sum of the durations since all earlier
+    times of `since_s`; in the shape of `at_s`."""
     past = np.searchsorted(since_s, at_s, side="right")
     elapsed: Float64 = past * at_s - np.concatenate([[0.0], np.cumsum(since_s)])[past]
     return elapsed
 
 
 def received_while_idle(used: Utilisation, compute: Float64) -> float:
-    """Share of the inbound traffic that arrives while the GPU idles, by the bins' shares of computation (Geryon, Fig.
-    2)."""
+    """Share of the inbound traffic that arrives while the GPU idles, by the
+    bins' shares of computation (Geryon, Fig. 2)."""
     total = float(used.inbound_bps.sum())
     return float((used.inbound_bps * (1 - compute)).sum()) / total if total > 0 else 0.0
 
 
 def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[Summary]:
-    """A summary of each iteration between its boundaries (analysis/iterations.py), with bins that begin at its
-    start."""
+    """A summary of each iteration between its boundaries
+    (analysis/iterations.py), with bins that begin at its start."""
     edges_s = edges_ns / 1e9
     return [
         summary(utilisation(packets, rate_bps, start, end, bin_s))

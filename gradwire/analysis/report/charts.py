@@ -1,5 +1,5 @@
-"""Charts of a run: bars beside printed values, or lines over a swept number. They need no display and no global state
-of pyplot."""
+"""Charts of a run: bars of measured and printed values, or lines over a swept
+number. They need no display and no global state of pyplot."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DPI = 200
 DOTTED_KEY = re.compile(r"[a-z_]+(\.[a-z_]+)+")
 """A key of a scenario, of which the last part is shown: "2.5gbit" is none."""
 SPEAKING = ("model", "strategy", "device", "options")
-"""Parameters whose values need no name beside them."""
+"""Parameters whose values are shown without their names."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def chart(
     series_key: str = "strategy",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The chart that suits the points: bars beside printed values if there are any, lines over a swept number, or else
+    """The chart that suits the points: bars of measured and printed values if there are any, lines over a swept number, or else
     bars.
 
     rows: pooled over seeds; invalid points are not drawn, and a note says how many there are. labels: what to write
@@ -124,8 +124,8 @@ class Labels:
         return self.given.get(text) or short.replace("_", " ")
 
     def pair(self, key: str, value: str) -> str:
-        """A parameter with its name where its value alone would not say what it is: "overlap = true", but "alexnet"
-        and "10gbit"."""
+        """A parameter with its name where its value alone would not say what it
+        is: "overlap = true", but "alexnet" and "10gbit"."""
         speaks = value in self.given or key in SPEAKING or value.lower().endswith("bit")
         return self(value) if speaks else f"{self(key)} = {self(value)}"
 
@@ -140,8 +140,8 @@ def series_color(index: int) -> str:
 
 
 def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, series_key: str, write: Labels) -> Figure:
-    """Groups of bars, one per combination of the other parameters, with the measured bar of each series and the
-    printed one beside it."""
+    """Groups of bars, one per combination of the other parameters, with the
+    measured bar of each series and the printed one beside it."""
     axis = METRIC_AXES[metric]
     keys = [key for key in parameter_names(rows) if key != series_key]
     groups = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in keys) for row in rows))
@@ -190,8 +190,8 @@ def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key
 def draw_bar(
     axes: Axes, left: float, width: float, row: PointResult, metric: str, fitted: bool, color: str, size: float
 ) -> None:
-    """A measured bar with its interval and its value; for an invalid point, the word. left: its middle. size: of the
-    letters."""
+    """A measured bar with its interval and its value; for an invalid point,
+    the word. left: its middle. size: of the letters."""
     if not row.valid:
         axes.annotate(
             "invalid", (left, 0), (0, 2), textcoords="offset points", rotation=90, ha="center", va="bottom",
@@ -266,8 +266,8 @@ def _below(figure: Figure, row: float) -> float:
 
 
 def numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
-    """The numeric parameter with the most values, the first of several; None if every parameter is a word or has one
-    value."""
+    """The numeric parameter with the most values, the first of several; None
+    if every parameter is a word or has one value."""
     best, most = None, 1
     for key in parameter_names(rows):
         values = {row.parameters.get(key, "") for row in rows}
@@ -305,8 +305,8 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
 
 
 def _highest(rows: Sequence[PointResult], inside: Sequence[PointResult]) -> float:
-    """The highest end of a panel's scale: panels are compared, so they share one, except across models, whose samples
-    differ."""
+    """The highest end of a panel's scale: panels are compared, so they share
+    one, except across models, whose samples differ."""
     models = {row.parameters.get("model") for row in inside}
     compared = [row for row in rows if row.valid and row.parameters.get("model") in models]
     return max((interval(row, "throughput_per_s")[1] for row in compared), default=1.0) or 1.0
@@ -319,8 +319,8 @@ def _x_unit(rows: Sequence[PointResult], x_key: str) -> float:
 
 
 def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, index: int, label: str = "") -> None:
-    """One series over a number. An invalid point breaks the line, which would otherwise claim a value there. index: of
-    its colour."""
+    """One series over a number. An invalid point breaks the line, which would
+    otherwise claim a value there. index: of its colour."""
     unit, factor = _x_unit(rows, x_key), METRIC_AXES[metric].factor
     points = sorted(
         ((parameter_number(row.parameters[x_key]) or 0.0) / unit, number) for number, row in enumerate(rows)
@@ -339,8 +339,8 @@ def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, 
 
 
 def finish_lines(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, write: Labels) -> None:
-    """Names the axes of a panel of lines; ticks at the swept values, and a logarithmic axis where they span more than
-    a factor of 8."""
+    """Names the axes of a panel of lines; ticks at the swept values, and a
+    logarithmic axis where they span more than a factor of 8."""
     unit = _x_unit(rows, x_key)
     axes.set_xlabel(write(x_key).capitalize() + (" (Gbit/s)" if unit > 1 else ""))
     axes.set_ylabel(METRIC_AXES[metric].label)

@@ -17,7 +17,7 @@ from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows,
 from gradwire.analysis.statistics import Outcome
 
 MOST_POINTS_NAMED = 3
-"""Points of one cause that are named beside the one that it is told of."""
+"""Of the points with one cause, so many are named after the first, which has the explanation."""
 NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
 PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
@@ -38,17 +38,19 @@ class Remark:
 
 
 def remarks(labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]) -> list[Remark]:
-    """One line per cause, told of the first point that has it; warnings first. All arguments have one element per
-    point."""
+    """One line per cause, with the numbers of the first point that has it;
+    warnings first. All arguments have one element per point."""
     by_cause: dict[Cause, list[int]] = {}
     for index, agreement in enumerate(agreements):
         if agreement and agreement.sentence:
             by_cause.setdefault(agreement.cause, []).append(index)
     ordered = sorted(by_cause, key=lambda cause: (cause is not Cause.UNEXPLAINED, list(Cause).index(cause)))
-    return [Remark(_told(by_cause[cause], labels, rows, agreements), cause is Cause.UNEXPLAINED) for cause in ordered]
+    return [
+        Remark(_remark_text(by_cause[cause], labels, rows, agreements), cause is Cause.UNEXPLAINED) for cause in ordered
+    ]
 
 
-def _told(
+def _remark_text(
     points: Sequence[int], labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]
 ) -> str:
     """Of the first of these points all that is known, and of the others their names."""
@@ -59,12 +61,12 @@ def _told(
     text = f"x fluid{whose}{f' is {ratio:.3f}' if ratio else ''}: {agreement.sentence}."
     if not others:
         return text
-    named = [_named(labels[index], rows[index].fluid_ratio) for index in others[:MOST_POINTS_NAMED]]
+    named = [_with_ratio(labels[index], rows[index].fluid_ratio) for index in others[:MOST_POINTS_NAMED]]
     more = len(others) - len(named)
     return f"{text} The same holds for {'; '.join(named)}{f'; and {more} more points' if more else ''}."
 
 
-def _named(label: str, ratio: float | None) -> str:
+def _with_ratio(label: str, ratio: float | None) -> str:
     return f"{label} ({ratio:.3f})" if ratio else label
 
 
@@ -179,8 +181,8 @@ def _sweep(settings: Sequence[Setting], write: Labels) -> str:
 
 
 def _strategies(settings: Sequence[Setting], write: Labels) -> str:
-    """Several strategies at several settings: who is fastest where, by how much at most, and where the network is the
-    limit."""
+    """Several strategies at several settings: who is fastest where, by how
+    much at most, and where the network is the limit."""
     counts = Counter(name for setting in settings for name in setting.fastest)
     first = max(counts, key=lambda name: counts[name])
     level = any(len(setting.fastest) > 1 and first in setting.fastest for setting in settings)
@@ -207,8 +209,8 @@ def _kinds(settings: Sequence[Setting], write: Labels) -> str:
 
 
 def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
-    """The range of a strategy's speed-ups over the baselines, with the interval of the largest where seeds decide
-    it."""
+    """The range of a strategy's speed-ups over the baselines, with the
+    interval of the largest where seeds decide it."""
     gains = []
     for setting in settings:
         base, mine = setting.ranking.baseline, next((e for e in setting.ranking.valid if e.name == first), None)
@@ -228,8 +230,8 @@ def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
 
 
 def _limits(settings: Sequence[Setting], write: Labels) -> str:
-    """Which resource limits the best strategy at which settings, and the share of an iteration that computation takes
-    there."""
+    """Which resource limits the best strategy at which settings, and the
+    share of an iteration that computation takes there."""
     limited: dict[str, list[Setting]] = {NETWORK: [], WINDOWS: [], COMPUTATION: []}
     for setting in settings:
         row = _best_row(setting)
@@ -247,8 +249,8 @@ def _limits(settings: Sequence[Setting], write: Labels) -> str:
 
 
 def _places(limited: Sequence[Setting], settings: Sequence[Setting], write: Labels, prefix: str) -> str:
-    """Some of the settings, with computation's share of an iteration there, after `prefix`: one by one if they are
-    few."""
+    """Some of the settings, with computation's share of an iteration
+    there, after `prefix`: one by one if they are few."""
     shares = [f"{share:.0%}" for share in sorted(map(_computing, limited))]
     if len(limited) > MOST_SETTINGS_NAMED:
         range_ = " to ".join(dict.fromkeys((shares[0], shares[-1])))

@@ -37,8 +37,8 @@ THEMED = {
     "#777777": "var(--faint)",
     "#999999": "var(--faint)",
 }
-"""Colours of drawings that follow the page's, so that a drawing is readable in the dark; the others tell strategies
-apart."""
+"""Colours of drawings that follow the page's, so that a drawing is
+readable in the dark; the others tell strategies apart."""
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 OWN_STYLE = re.compile(r"<style [^>]*>\*\{([^{}]*)\}</style>")
 """The style sheet of a drawing by matplotlib: one rule, for all its elements."""
@@ -91,8 +91,8 @@ class HtmlTable:
 
 
 def page(template: str, /, *, templates: Path = TEMPLATES, **values: Any) -> str:
-    """A page from a template, which names every value that it wants. templates: the folder of a template that this one
-    lacks."""
+    """A page from a template, which names every value that it wants.
+    templates: the folder of a template that this one lacks."""
     html = _environment(templates).get_template(template).render(**values, policy=POLICY)
     parts = (
         "default-src 'none'",

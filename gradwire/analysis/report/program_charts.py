@@ -17,7 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradwire.analysis.parameters import parameter_number
-from gradwire.analysis.program_results import PROGRAM, ProgramResult, figure_names, figures_frame, is_number, varied
+from gradwire.analysis.program_results import (
+    PROGRAM,
+    ProgramResult,
+    figure_names,
+    figures_frame,
+    is_number,
+    varied_parameters,
+)
 from gradwire.analysis.report.charts import MARKERS, STYLE, Labels, series_color
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
@@ -39,7 +46,7 @@ UNITS = {
 
 def points_table(results: Sequence[ProgramResult], labels: Mapping[str, str]) -> TextTable:
     """One row per point: how long its programs took, what it cost, and its verdict."""
-    write, keys = Labels(labels), varied(results)
+    write, keys = Labels(labels), varied_parameters(results)
     headers = (*(write(key) for key in keys), "virtual (s)", "wall (s)", "memory (GiB)", "rows", "verdict")
     body, tones = [], []
     for result in results:
@@ -63,7 +70,7 @@ def figures_table(results: Sequence[ProgramResult], over: str, labels: Mapping[s
 
     None where there are no numbers. figures.csv has every row.
     """
-    write, keys = Labels(labels), varied(results)
+    write, keys = Labels(labels), varied_parameters(results)
     frame = figures_frame(results, valid_only=True)
     names = [name for name in figure_names(frame, _parameters(results)) if name != over]
     if frame.empty or not names:
@@ -120,7 +127,9 @@ def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice |
     for key, wanted, known in (("metric", metric, names), ("over", over, columns)):
         if wanted and wanted not in known:
             raise InputFault(f"{key} = '{wanted}': no figure of that name was reported; there are {', '.join(known)}")
-    numbers = [key for key in varied(results) if is_number([result.parameters.get(key, "") for result in results])]
+    numbers = [
+        key for key in varied_parameters(results) if is_number([result.parameters.get(key, "") for result in results])
+    ]
     return Choice(
         metric or next((name for name in names if name != over), names[0]), over or (numbers[0] if numbers else "")
     )
@@ -133,7 +142,9 @@ def chart(results: Sequence[ProgramResult], chosen: Choice, title: str, labels: 
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axes = figure.add_subplot()
         frame = figures_frame(results, valid_only=True)
-        keys = [key for key in (*varied(results), PROGRAM) if key != chosen.over and frame[key].nunique() > 1]
+        keys = [
+            key for key in (*varied_parameters(results), PROGRAM) if key != chosen.over and frame[key].nunique() > 1
+        ]
         if chosen.over:
             _lines(axes, frame, chosen, keys, write)
         else:
@@ -158,7 +169,7 @@ def _in_units(figure: str, write: Labels) -> str:
     return write(figure) if figure in write.given else f"{write(figure.removesuffix(end))}{unit}"
 
 
-def _grouped(frame: pd.DataFrame, keys: Sequence[str], write: Labels) -> list[tuple[str, pd.DataFrame]]:
+def _group_by(frame: pd.DataFrame, keys: Sequence[str], write: Labels) -> list[tuple[str, pd.DataFrame]]:
     if not keys:
         return [("", frame)]
     return [
@@ -182,7 +193,7 @@ def _spread(values: Sequence[pd.Series[Any]]) -> tuple[list[float], list[list[fl
 
 
 def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
-    named = _grouped(frame, keys, write)
+    named = _group_by(frame, keys, write)
     divisor = _unit(chosen.metric)[2]
     position_of = _Places(frame[chosen.over].dropna().tolist(), chosen.over)
     for index, (name, rows) in enumerate(named):
@@ -201,8 +212,8 @@ def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str],
 
 
 class _Places:
-    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", one beside the
-    other."""
+    """Where values are on an axis: numbers at their size, rates in Gbit/s,
+    and words, such as "10M", one beside the other."""
 
     def __init__(self, values: Sequence[object], name: str) -> None:
         texts = list(dict.fromkeys(str(value) for value in values))
@@ -231,7 +242,7 @@ class _Places:
 
 def _bars(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
     named = [
-        (name, rows[chosen.metric].dropna() / _unit(chosen.metric)[2]) for name, rows in _grouped(frame, keys, write)
+        (name, rows[chosen.metric].dropna() / _unit(chosen.metric)[2]) for name, rows in _group_by(frame, keys, write)
     ]
     named = [(name, values) for name, values in named if not values.empty]
     middles, spread = _spread([values for _, values in named])

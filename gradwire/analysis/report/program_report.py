@@ -1,5 +1,5 @@
-"""Writes the report of a scenario of programs: one HTML file that needs no network, a Markdown table, the chart, and
-its rows as CSV."""
+"""Writes the report of a scenario of programs: one HTML file that needs no
+network, a Markdown table, the chart, and its rows as CSV."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gradwire.analysis.point_frames import write_csv
-from gradwire.analysis.program_results import FAILED, ProgramResult, figures_frame, points_frame, varied, words
+from gradwire.analysis.program_results import (
+    FAILED,
+    ProgramResult,
+    figures_frame,
+    points_frame,
+    varied_parameters,
+    words,
+)
 from gradwire.analysis.report.charts import save_chart, svg_text
 from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.program_charts import chart, choice, figures_table, points_table
@@ -81,7 +88,9 @@ def write_program_report(
         all_valid=all(result.valid for result in results),
         chart=drawn,
         tables=[html_table(table) for table in tables],
-        points=[_shown(result, name, varied(results)) for result, name in zip(results, folders, strict=True)],
+        points=[
+            _show_point(result, name, varied_parameters(results)) for result, name in zip(results, folders, strict=True)
+        ],
         facts=background.facts,
         scenario=background.scenario,
         notes=background.notes,
@@ -91,7 +100,7 @@ def write_program_report(
     return _terminal(background.title, results, tables, background.notes, concluded)
 
 
-def _shown(result: ProgramResult, folder: str, keys: Sequence[str]) -> dict[str, object]:
+def _show_point(result: ProgramResult, folder: str, keys: Sequence[str]) -> dict[str, object]:
     """A point as the page shows it."""
     return {
         "label": words(result.parameters, keys) or "the point",
@@ -113,7 +122,10 @@ def _terminal(
     title: str, results: Sequence[ProgramResult], tables: Sequence[TextTable], notes: Sequence[str], concluded: str
 ) -> RenderableType:
     invalid = [
-        Text(f"{words(result.parameters, varied(results)) or 'the point'}: {result.verdict.summary}", style="red")
+        Text(
+            f"{words(result.parameters, varied_parameters(results)) or 'the point'}: {result.verdict.summary}",
+            style="red",
+        )
         for result in results
         if not result.valid
     ]

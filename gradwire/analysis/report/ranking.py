@@ -48,8 +48,8 @@ class Entry:
 
     @property
     def ci_s(self) -> float:
-        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, whose runs are all alike, and for
-        a single seed."""
+        """Half of the 95 % interval over seeds; 0 for a strategy without randomness,
+        whose runs are all alike, and for a single seed."""
         return (self.row.ci95_s or 0.0) if self.seeds > 1 else 0.0
 
 
@@ -96,23 +96,23 @@ class Ranking:
         return contrast(entry.sample, self.best.sample)
 
     def sentence(self, write: Callable[[str], str] = str) -> str:
-        """The answer: which strategy is fastest, by how much, and whether the network still is the limit. write: a
-        name's label."""
+        """The answer: which strategy is fastest, by how much, and whether the
+        network still is the limit. write: a name's label."""
         best = self.best
         if best is None or self.baseline is None:
             return "no run was valid, so there is no answer"
         name = write(best.name)
         text = f"on this network {name} is fastest"
         level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
-        text += f", level with {_listed(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
+        text += f", level with {_list_names(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
         text += f": {best.time_s:#.4g} s per iteration"
         if best is not self.baseline:
             text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
         return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
 
     def speedup_interval(self) -> str:
-        """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if it is exact, or not known
-        from one seed."""
+        """The 95 % interval of the best's speed-up over the baseline, in brackets;
+        "" if it is exact, or not known from one seed."""
         assert self.baseline is not None
         interval = self.against_best(self.baseline).interval
         return "" if interval is None or interval[0] == interval[1] else f" ({interval[0]:.2f} to {interval[1]:.2f})"
@@ -130,7 +130,7 @@ class Ranking:
         unclear = self._others(Outcome.UNCLEAR)
         if not unclear:
             return ""
-        text = f"; too few seeds to tell whether {_listed([write(entry.name) for entry in unclear])}"
+        text = f"; too few seeds to tell whether {_list_names([write(entry.name) for entry in unclear])}"
         text += " are slower" if len(unclear) > 1 else " is slower"
         return f"{text}: {seeds_wanted([self.against_best(entry) for entry in unclear])}"
 
@@ -145,8 +145,7 @@ def limit(row: PointResult, name: str) -> str:
     over = row.iteration_time_s / row.lower_bound_s
     return (
         f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times "
-        f"{name}'s own "
-        f"bound ({row.lower_bound_kind})"
+        f"{name}'s own bound ({row.lower_bound_kind})"
     )
 
 
@@ -219,8 +218,8 @@ def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> 
 
 
 def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
-    """What speed-ups are relative to: vanilla; of one strategy alone, the one without options of its own; or else the
-    slowest."""
+    """What speed-ups are relative to: vanilla; with one strategy alone, the one
+    whose options are all defaults; or else the slowest."""
     named = [entry for entry in entries if entry.row.valid and entry.row.parameters.get("strategy") == BASELINE]
     if len({entry.row.parameters.get("strategy") for entry in entries}) == 1:
         named = [entry for entry in entries if entry.row.valid and not entry.options]
@@ -232,7 +231,7 @@ def _name(row: PointResult) -> str:
     return repr(sorted((key, value) for key, value in row.parameters.items() if key != "seed"))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -289,8 +288,8 @@ def _interval(entry: Entry) -> str:
 
 
 def _slower_by(ranking: Ranking, entry: Entry) -> str:
-    """How much longer an entry takes than the best, in percent: with its interval, and a mark for what is level or
-    unclear."""
+    """How much longer an entry takes than the best, in percent: with its
+    interval, and a mark for what is level or unclear."""
     if ranking.best is None or entry is ranking.best:
         return "" if ranking.best is None else "0"
     difference = ranking.against_best(entry)
@@ -300,8 +299,8 @@ def _slower_by(ranking: Ranking, entry: Entry) -> str:
 
 
 def reasons(ranking: Ranking) -> list[str]:
-    """Why some strategies are not ranked: one line per invalid one, and one for all that are left out for the same
-    reason."""
+    """Why some strategies are not ranked: one line per invalid one, and one
+    for all that are left out for the same reason."""
     lines = [f"{entry.name}: {entry.row.verdict}" for entry in ranking.invalid]
     named: dict[str, list[str]] = {}
     for name, reason in ranking.left_out.items():

@@ -1,5 +1,5 @@
-"""Writes the report of a run folder: one HTML file that needs no network, a Markdown table, and the chart as PNG and
-SVG."""
+"""Writes the report of a run folder: one HTML file that needs no network,
+a Markdown table, and the chart as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def report(
         tables=[html_table(table) for table in tables],
         points=_shown_points(rows, verdicts, details, Labels(texts)),
         background=_shown_background(background or Background(), details),
-        networks=_drawn(background.networks if background else ()),
+        networks=_draw_networks(background.networks if background else ()),
         remarks=[remark.text for remark in remarked if not remark.is_warning],
         notes=notes,
     )
@@ -168,8 +168,8 @@ def terminal(
     lines: Sequence[Text],
     concluded: str,
 ) -> RenderableType:
-    """The table of points, the summary of the comparison, the reason for each invalid point, further lines, and the
-    conclusion."""
+    """The table of points, the summary of the comparison, the reason for each
+    invalid point, further lines, and the conclusion."""
     # Efficiency says what throughput would.
     narrow = ("samples/s",) if comparison.cells or width_columns(table) > TERMINAL_COLUMNS else ()
     parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
@@ -214,7 +214,7 @@ class ShownNetwork:
     drawing: Markup
 
 
-def _drawn(networks: Sequence[Fabric]) -> list[ShownNetwork]:
+def _draw_networks(networks: Sequence[Fabric]) -> list[ShownNetwork]:
     different = different_networks(networks)
     if len(different) > MOST_NETWORKS:
         return []

@@ -70,7 +70,7 @@ class Constant:
 
 
 def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
-    """One row per point, with printed values beside measured ones. An invalid point shows no number."""
+    """One row per point, with printed and measured values. An invalid point shows no number."""
     write = Labels(labels)
     keys = parameter_names(rows)
     # Only one printed metric has room here; the table of printed values has all of them.
@@ -138,8 +138,8 @@ def _numbers(row: PointResult) -> tuple[str, str, str, str]:
 
 
 def spread_beside(time: str, half_s: float) -> str:
-    """Half of an interval, with as many decimals as the time that it belongs to; what is too small for them is less
-    than the last one."""
+    """Half of an interval, with as many decimals as the time that it belongs to;
+    what is too small for them is less than the last one."""
     decimals = len(time.partition(".")[2])
     last = 10.0**-decimals
     return f"<{last:.{decimals}f}" if 0 < half_s < last / 2 else f"{half_s:.{decimals}f}"
@@ -209,8 +209,8 @@ def constants_table(constants: Sequence[Constant]) -> TextTable:
 
 
 def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
-    """A table for a terminal, without the columns of these headers. Only words are folded; numbers stay whole at any
-    width."""
+    """A table for a terminal, without the columns of these headers. Only
+    words are folded; numbers stay whole at any width."""
     drawn = Table(
         box=box.SIMPLE_HEAD, title=table.title, title_justify="left", caption=table.foot, caption_justify="left"
     )
@@ -261,8 +261,8 @@ INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def escaped(text: str) -> str:
-    """A text within a line of Markdown that shows just this text: none of it is a mark, HTML, a formula or the end of
-    a table's cell."""
+    """A text within a line of Markdown that shows just this text: none of it is a
+    mark, HTML, a formula or the end of a table's cell."""
     line = MARKDOWN_MARKS.sub(r"\\\g<0>", INVISIBLE.sub(" ", text).strip())
     return HTML_START.sub(lambda mark: "&lt;" if mark[0] == "<" else "&amp;", line)
 

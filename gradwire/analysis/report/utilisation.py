@@ -60,8 +60,8 @@ HEADERS = (
 
 
 def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int64, title: str) -> Figure:
-    """Chart of each direction over time, with thin lines between iterations, above the share of time that GPUs
-    compute, if given."""
+    """Chart of each direction over time, with thin lines between iterations,
+    above the share of time that GPUs compute, if given."""
     with mpl.rc_context(STYLE):
         rows = 2 if compute is None else 3
         figure = Figure(figsize=(8.0, 1.0 + 1.35 * rows), layout="constrained")
@@ -145,8 +145,8 @@ class PortUse:
 def port_use(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], port: str, bin_s: float
 ) -> PortUse:
-    """How a captured port was used. Raises InputFault if it was not captured, has no line rate, or no bin fits into an
-    iteration."""
+    """How a captured port was used. Raises InputFault if it was not captured,
+    has no line rate, or no bin fits into an iteration."""
     ports = [about.port for about in record.captures]
     if not ports:
         raise InputFault("no port of this point was captured: run it with --set run.capture=h1 or another host")
@@ -162,13 +162,13 @@ def port_use(
     workers = np.flatnonzero((plan.rank_role == Role.WORKER) & (plan.rank_host == location.endpoint)).tolist()
     compute = compute_share(plan, log, workers, used.edges_s) if workers else None
     iterations = by_iteration(packets, rate_bps, edges_ns, bin_s)
-    counted = (_counted(record, location.port), _counted(record, location.far_port))
+    counted = (_bytes_counted(record, location.port), _bytes_counted(record, location.far_port))
     captured = (int(packets.line_bytes[packets.outbound].sum()), int(packets.line_bytes[~packets.outbound].sum()))
     shares = tuple(mine / max(1, theirs) for mine, theirs in zip(captured, counted, strict=True))
     return PortUse(port, used, compute, tuple(iterations), (shares[0], shares[1]))
 
 
-def _counted(record: PointRecord, port: str) -> int:
+def _bytes_counted(record: PointRecord, port: str) -> int:
     """Line bytes by a port's counters: tc counts frames and their bytes without preamble, FCS and gap."""
     bands = [band for band in record.counts.bands if band.port == port]
     return sum(band.bytes_sent + PREAMBLE_FCS_GAP_BYTES * band.packets_sent for band in bands)

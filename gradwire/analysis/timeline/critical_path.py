@@ -247,8 +247,8 @@ class CriticalPath:
         return [Contribution(kind, what, tuple(pieces)) for kind, what, pieces in groups]
 
     def contributions(self) -> list[Contribution]:
-        """The contributions to the time, largest first, each with all segments of one kind and about the same thing on
-        the whole path."""
+        """The contributions to the time, largest first, each with all segments of one
+        kind and about the same thing on the whole path."""
         groups: dict[tuple[Kind, str], list[Segment]] = {}
         for segment in self.segments:
             groups.setdefault((segment.kind, self.what(segment)), []).append(segment)
@@ -280,8 +280,8 @@ class CriticalPath:
 
     def _faults_told(self) -> str:
         during = self.faults_during(self.segments)
-        told = [f"{fault.fault.what} (fault.{fault.fault.name})" for fault in during]
-        return f"; during it, {' and '.join(told)}" if told else ""
+        names = [f"{fault.fault.what} (fault.{fault.fault.name})" for fault in during]
+        return f"; during it, {' and '.join(names)}" if names else ""
 
     def _cause(self, part: str) -> str:
         if part == "network":

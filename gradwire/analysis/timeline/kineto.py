@@ -136,8 +136,8 @@ class _Iteration:
             yield from self._of_call(rank, number, call)
 
     def _calls(self, rank: int) -> list[_Call]:
-        """A rank's ops in the order in which its host launches them: each before its kernel begins, and none at the
-        same time."""
+        """A rank's ops in the order in which its host launches them: each before
+        its kernel begins, and none at the same time."""
         ops = np.flatnonzero((self._of_rank == rank) & self._shown)
         ops = ops[np.lexsort((ops, self._turn_op[ops], self._turn_ns[ops]))]
         calls: list[_Call] = []

@@ -72,8 +72,8 @@ def trace_events(
 
 
 def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
-    """Writes events as a JSON object, compressed if the name ends in .gz. `about` describes the trace to people who
-    open the file."""
+    """Writes events as a JSON object, compressed if the name ends in .gz. `about`
+    describes the trace to people who open the file."""
     with replacing(path) as partial, gzip.open(partial, "wt") if path.suffix == ".gz" else partial.open("w") as file:
         file.writelines(_lines(events, about))
 
@@ -112,8 +112,8 @@ class _Writer:
         return max(time_ns - self._begin_ns, 0) / 1e3
 
     def slices(self, tracks: Sequence[Track]) -> Iterator[Event]:
-        """Events of all slices, each directly followed by the arrows that start or end there. At equal times, senders
-        come first."""
+        """Events of all slices, each directly followed by the arrows that start or
+        end there. At equal times, senders come first."""
         placed = []
         for track in tracks:
             for number, row in enumerate(track.rows()):

@@ -25,8 +25,8 @@ from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
 
 MOST_WAITING_ROWS = 8
-"""How many messages of a send queue are drawn waiting at the same time; its counter shows how many there are in
-all."""
+"""How many messages of a send queue are drawn waiting at the same time;
+its counter shows how many there are in all."""
 DOES = {"compute": "computes", "reduce": "adds", "send": "sends", "receive": "receives"}
 """Categories of tracks that are drawn, and what their ranks do."""
 FORWARD, BACKWARD = "#7FCFB5", PALETTE[2]
@@ -91,8 +91,8 @@ class Track:
 
 
 class Tracks:
-    """The tracks of everything that overlaps begin_ns to end_ns of the run's clock, and of later parts of
-    `iteration`."""
+    """The tracks of everything that overlaps begin_ns to end_ns of the
+    run's clock, and of later parts of `iteration`."""
 
     def __init__(self, logged: LoggedOps, iteration: int, begin_ns: int, end_ns: int) -> None:
         self._logged, self._plan, self._names = logged, logged.plan, Names(logged.plan)
@@ -169,8 +169,8 @@ class Tracks:
         return [tracks[queue] for queue in sorted(tracks)]
 
     def receives(self) -> list[Track]:
-        """Messages from the reading of the header to the end of the RECV, one track per send queue that they come
-        from."""
+        """Messages from the reading of the header to the end of the RECV,
+        one track per send queue that they come from."""
         ops, tracks = self._plan.ops, dict[tuple[int, int], Track]()
         for iteration, op in self._each(OpKind.RECV):
             send = int(ops.message[op])

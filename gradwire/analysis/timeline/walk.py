@@ -38,8 +38,8 @@ class Kind(StrEnum):
     QUEUEING = "send queue"
     """Other messages of its send queue went before it."""
     LATENCY = "software latency"
-    """The latency that the plan gives a message, and what a rank does besides GPU work and additions: copies, waiting
-    for a cycle."""
+    """The latency that the plan gives a message, and what a rank does besides GPU
+    work and additions: copies, waiting for a cycle."""
     LOCAL = "inside a machine"
     """Between ranks of one host: its own link and latency."""
     LATENESS = "emulator late"
@@ -231,8 +231,8 @@ class _Straggler:
             self._note(ready_ns, others_ns)
 
     def late_since_ns(self, iteration: int, op: int) -> int | None:
-        """The time since which the rank's computation (`op` or what it did before) keeps others waiting; None if it
-        does not."""
+        """The time since which the rank's computation (`op` or what it did
+        before) keeps others waiting; None if it does not."""
         if self._chunk in self._produced.get(op, ()):
             producers = self._plan.produces[self._plan.produces[:, 1] == self._chunk, 0]
             workers = producers[self._plan.rank_role[self._plan.ops.rank[producers]] == Role.WORKER]

@@ -33,8 +33,8 @@ PORT_TOLERANCE = 0.01
 """Tolerates 1 % of traffic that is not the plan's, or segments that are not full. In 1,939 points at MTU 1500 with
 more than 1 GB of TCP, ports counted 0.10 to 0.28 % more than full frames, ACKs included."""
 BAND_TOLERANCE = 0.02
-"""Tolerates 2 % of a class's bytes in another band. None of 4,200 points used more than 34 % of this and the other
-slack together."""
+"""Tolerates 2 % of a class's bytes in another band. None of 4,200 points used
+more than 34 % of this and the other slack together."""
 FLOOR_BYTES = 100_000
 """Allowed difference of a sum of counters, however little the plan sends: less than two GSO bursts."""
 HANDSHAKE_BYTES = 500
@@ -42,8 +42,8 @@ HANDSHAKE_BYTES = 500
 LOSS_FACTOR = 3
 """By how many times the loss share the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
 SACK_BYTES = 28
-"""What an ACK may carry beside its timestamp: two bytes of padding, two of an option's header, and three ranges (RFC
-2018)."""
+"""What an ACK may carry besides its timestamp: two bytes of padding, two of
+an option's header, and three ranges (RFC 2018)."""
 
 
 def agent_bytes_check(plan: Plan, record: PointRecord) -> Check:
@@ -99,13 +99,13 @@ def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     moved = _from_hosts(plan, fabric, transfers(plan))
     first = moved.first
     tenants = tenants_of(record)
-    beside = sum(tenant.sent_bytes for tenant in tenants)
-    payload = int(moved.size_bytes[first].sum()) * record.iterations + beside
+    tenants_bytes = sum(tenant.sent_bytes for tenant in tenants)
+    payload = int(moved.size_bytes[first].sum()) * record.iterations + tenants_bytes
     messages = int(first.sum()) * record.iterations
     ports = {f"{host}-eth0" for host in fabric.host_names()}
     counted = sum(band.bytes_sent for band in record.counts.bands if band.port in ports)
     frames = float(_frame_bytes(plan, fabric, moved)[first].sum()) * record.iterations
-    frames += beside * tcp_frame_share(fabric)
+    frames += tenants_bytes * tcp_frame_share(fabric)
     handshakes = HANDSHAKE_BYTES * (fabric.hosts * (fabric.hosts - 1) * fabric.bands + len(tenants))
     tolerance = 1 + PORT_TOLERANCE + LOSS_FACTOR * fabric.most_loss
     limit = int(frames * (tolerance + _ack_share(fabric)) + PORT_SLACK_BYTES * messages + handshakes + FLOOR_BYTES)

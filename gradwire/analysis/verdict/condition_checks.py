@@ -29,14 +29,14 @@ RESTART_TOLERANCE_NS = 10_000_000
 """The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch
 with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred
 links."""
-FAULTS_MEANING = "Another fault happened than the scenario asks for, or at another time."
+FAULTS_MEANING = "A fault is not the one that the scenario asks for, or happened at another time."
 PROGRAMS_MEANING = (
-    "A program failed or could not be read, so the strategy ran beside something else than the scenario says."
+    "A program failed or its report could not be read, so the strategy ran with other traffic than the scenario says."
 )
 NO_PLAN = "port counters, bytes by class, bytes by uplink, upcalls: no plan for what programs send"
 OF_ALL_CAPTURED = ("captured bytes", "captured payload")
-"""Checks of captures that only hold if the agents alone send. Programs send before the first and after the last
-iteration as well."""
+"""Checks of captures that only hold if the agents alone send. Programs send
+before the first and after the last iteration as well."""
 DIVISION_TOLERANCE = 0.05
 """As much as a network that is divided for the wall clock may be off (WALL_TOLERANCE): half of what makes a strategy a
 tenth faster than another. Where what is stated was measured, it was met within a percentage point (docs/trust.md)."""
@@ -49,9 +49,9 @@ from the middle by half of it, which is less than BIAS_TOLERANCE."""
 DRIFT_CHANCE = 0.01
 """A rise or fall counts as a trend if times without one would show it in less than this share of cases."""
 LEAST_FOR_DRIFT = 5
-"""Fewer iterations leave too few degrees of freedom for a trend to be told from chance."""
+"""Fewer iterations leave too few degrees of freedom to tell a trend from chance."""
 STEADY_MEANING = (
-    "The iterations that follow would take another time than the measured ones: measure more iterations after a "
+    "Later iterations would take a different time than the measured ones: measure more iterations after a "
     "longer warm-up. "
     'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, set run.warmup and run.iterations.'
 )
@@ -64,8 +64,8 @@ def fault_check(faults: Sequence[PlannedFault], records: Sequence[FaultRecord], 
     left_out: checks that were not made because of the faults, for the check's value.
     """
     wrong = [line for fault in faults for line in _defects(fault, records, replay_ns)]
-    told = "; ".join(_times(record) for record in records)
-    value = "; ".join(wrong) if wrong else f"{told} (not checked: {left_out})" if left_out else told
+    times = "; ".join(_times(record) for record in records)
+    value = "; ".join(wrong) if wrong else f"{times} (not checked: {left_out})" if left_out else times
     return Check("faults", value, "each as the scenario says", not wrong, FAULTS_MEANING)
 
 
@@ -92,7 +92,7 @@ def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int
 
 @dataclass(frozen=True)
 class Beside:
-    """What is known of programs that ran beside a strategy."""
+    """What is known of programs that ran at the same time as a strategy."""
 
     #: How many there were, on all hosts.
     programs: int

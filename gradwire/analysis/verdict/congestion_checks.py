@@ -28,7 +28,9 @@ AT_LINE_RATE = frozenset({"", "cubic", "reno"})
 QUEUES_MEANING = (
     "Switches' queues hold or mark something else than the scenario asks for, so another network was measured."
 )
-CONTROL_MEANING = "Connections had another congestion control than the one asked for, so another network was measured."
+CONTROL_MEANING = (
+    "Some connections used a different congestion control than the scenario asks for, so another network was measured."
+)
 MARKS_MEANING = (
     "Switches did not mark what they should, or marks did not reach the hosts, so senders did not learn of the queues."
 )
@@ -38,7 +40,7 @@ WINDOW_TOLERANCE = 0.02
 """By how much windows that hold less than their paths may make an iteration longer: as much as a run may be off an
 ideal network before a cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made
 iterations 3.87 times as long, 16 MiB 1.06 times, and the default not longer at all."""
-WINDOWS_MEANING = "Sockets' windows, which are a setting, decided how fast data went, and not the links: set a larger transport.buffer."
+WINDOWS_MEANING = "Sockets' windows, not the links, limited how fast data went: set a larger transport.buffer."
 
 
 def drops_check(fabric: Fabric, record: PointRecord) -> Check:
@@ -47,7 +49,7 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
 
     Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing.
     """
-    meaning = "A queue overflowed: the fabric was not lossless and TCP slowed down, which PFC would have prevented."
+    meaning = "A queue overflowed: the fabric was not lossless, and TCP slowed down. PFC would have prevented that."
     drops = {band.port: 0 for band in record.counts.bands}
     for band in record.counts.bands:
         drops[band.port] += band.drops
@@ -57,7 +59,11 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
         value = f"{total}, {at_hosts} of them at hosts"
         limit = f"0 at hosts; at switches what {_buffers(fabric)} bytes cannot hold"
         return Check(
-            "drops", value, limit, at_hosts == 0, "A host dropped what it was to send, which its memory holds."
+            "drops",
+            value,
+            limit,
+            at_hosts == 0,
+            "A host dropped packets that it was to send, although its memory could hold them.",
         )
     losses = fabric.losses
     requested = sum(losses.get(band.port, 0.0) * band.packets_sent for band in record.counts.bands)
@@ -88,7 +94,7 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
         str(sent),
         str(most),
         sent <= most,
-        "TCP took a segment for lost: data was sent twice and a congestion window shrank.",
+        "TCP considered a segment lost: data was sent twice, and a congestion window shrank.",
     )
 
 
@@ -118,8 +124,8 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
 
 
 def _queues(fabric: Fabric, record: PointRecord) -> Check:
-    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as the
-    kernel tells it."""
+    """Every queue of a switch's port has the buffer and the threshold asked for,
+    and no host's queue has any, as the kernel tells it."""
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
@@ -128,13 +134,13 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes
     asked = (limit_bytes, threshold_bytes, threshold_bytes)
     others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
-    told = "".join(
+    differing = "".join(
         f"; {count} hold {limit}, mark from {some} and all from {all_}" for (limit, some, all_), count in others
     )
     bounded_hosts = at_hosts.total() - at_hosts[UNBOUNDED]
     return Check(
         "switch queues",
-        f"{at_switches[asked]} of {at_switches.total()} as asked for{told}; {bounded_hosts} at hosts",
+        f"{at_switches[asked]} of {at_switches.total()} as asked for{differing}; {bounded_hosts} at hosts",
         f"each holds {limit_bytes} bytes and marks from {threshold_bytes} (0: never); none at hosts",
         not others and not bounded_hosts,
         QUEUES_MEANING,
@@ -176,10 +182,10 @@ def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:
     others = sorted((accepted | {state.congestion for state in sockets}) - {congestion})
     least = min((state.least_window for state in sockets), default=0)
     most = max((state.most_window for state in sockets), default=0)
-    told = f"; others have {', '.join(others)}" if others else ""
+    differing = f"; others have {', '.join(others)}" if others else ""
     return Check(
         "congestion control",
-        f"{congestion} at {having} of {expected} connections, with windows of {least} to {most} segments{told}",
+        f"{congestion} at {having} of {expected} connections, with windows of {least} to {most} segments{differing}",
         f"{congestion} at both ends of each",
         having == len(sockets) == expected and not others,
         CONTROL_MEANING,
@@ -227,25 +233,23 @@ def window_check(use: WindowUse, asked: bool) -> Check:
     """
     return Check(
         "windows",
-        _short_told(use, asked)
+        _short_windows_text(use, asked)
         if use.short
-        else f"{use.connections} connections' windows hold what their round trips do",
-        f"iterations at most {1 + WINDOW_TOLERANCE:g} times as long for windows, or transport.buffer chosen by the "
+        else f"{use.connections} connections' windows are as large as their round trips need",
+        f"windows make iterations at most {1 + WINDOW_TOLERANCE:g} times as long, or transport.buffer is set in the "
         "scenario",
         asked or not use.decided(WINDOW_TOLERANCE),
         WINDOWS_MEANING,
     )
 
 
-def _short_told(use: WindowUse, asked: bool) -> str:
+def _short_windows_text(use: WindowUse, asked: bool) -> str:
     worst = min(use.short, key=lambda window: window.window_bytes / window.path_bytes)
     window, path = quantity(round(worst.window_bytes), "bytes"), quantity(round(worst.path_bytes), "bytes")
-    cost = "" if use.slower is None else f", and an iteration takes {use.slower:.3f} times as long for it by estimate"
-    chosen = "; transport.buffer was chosen by the scenario" if asked else ""
+    cost = "" if use.slower is None else f", which makes an iteration an estimated {use.slower:.3f} times as long"
+    chosen = "; the scenario sets transport.buffer" if asked else ""
     return (
         f"{len(use.short)} of {use.connections} connections' windows hold less than their round trips, such as "
-        f"{window} of {path} "
-        f"({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for {use.held_back:.0%} of the "
-        "time that these "
-        f"were busy{cost}{chosen}"
+        f"{window} of {path} ({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for "
+        f"{use.held_back:.0%} of the time that these were busy{cost}{chosen}"
     )

@@ -25,8 +25,8 @@ from gradwire.datatypes.tiers import Tier
 from gradwire.datatypes.wire.framing import Framing
 
 MOST_WINDOWS = 64
-"""Into how many windows a port's time is divided, each from one of its begins to every later end. More of them find
-shorter excesses."""
+"""Into how many windows a port's time is divided, each from one of its begins to
+every later end. More of them find shorter excesses."""
 LEAST_WINDOWS = 8
 WINDOW_WORK = 50_000_000
 """Messages times windows that are looked at, at most, beyond LEAST_WINDOWS: about a second."""
@@ -64,8 +64,8 @@ def _fastest_bps(fabric: Fabric, rate_bps: float) -> float:
 
 
 def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
-    """From a SEND's first byte to its RECV's end, a message takes at least its bytes over the slowest line on its
-    way."""
+    """From a SEND's first byte to its RECV's end, a message takes at
+    least its bytes over the slowest line on its way."""
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
     sends = plan.ops.message[recvs]
     rate_bps = slowest_bps(fabric)
@@ -74,11 +74,13 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
     least_ns = np.maximum(message_ns(plan, fabric)[sends] * rounded - grain_ns, 0.0)
     early_ns = least_ns[None, :] - (logged.end[:, recvs] - logged.start[:, sends])
     wrong = int((early_ns > 0).sum())
-    value = f"none of {early_ns.size} messages faster"
+    value = f"none of {early_ns.size} messages too fast"
     if wrong:
         iteration, column = divmod(int(early_ns.argmax()), len(recvs))
         which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
-        value = f"{wrong} of {early_ns.size} messages faster, most of all {which} by {early_ns.max() / 1e3:.1f} us"
+        value = (
+            f"{wrong} of {early_ns.size} messages too fast, the worst being {which} by {early_ns.max() / 1e3:.1f} us"
+        )
     return Check(
         "message times",
         value,
@@ -117,11 +119,11 @@ def _send_times(
     faulty = _at_faulty_ports(plan, fabric, logged, sends, faults)
     early_ns[faulty] = -np.inf
     wrong = int((early_ns > 0).sum())
-    value = f"none of {early_ns.size - int(faulty.sum())} SENDs shorter"
+    value = f"none of {early_ns.size - int(faulty.sum())} SENDs too short"
     if wrong:
         iteration, column = divmod(int(early_ns.argmax()), len(sends))
         which = f"{Names(plan).message(int(sends[column]))} in iteration {iteration}"
-        value = f"{wrong} of {early_ns.size} SENDs shorter, most of all {which} by {early_ns.max() / 1e3:.1f} us"
+        value = f"{wrong} of {early_ns.size} SENDs too short, the worst being {which} by {early_ns.max() / 1e3:.1f} us"
     return Check(
         "send times",
         value,
@@ -134,8 +136,8 @@ def _send_times(
 def _at_faulty_ports(
     plan: Plan, fabric: Fabric, logged: LoggedOps, sends: Int64, faults: Sequence[FaultRecord]
 ) -> Bool:
-    """Which of these SENDs, by iteration, were under way while a fault at their host's own link lost packets, or a
-    delay of it ended."""
+    """Which of these SENDs, by iteration, were under way while a fault at their
+    host's own link lost packets, or a delay of it ended."""
     host = plan.rank_host[plan.ops.rank[sends]]
     faulty = np.zeros((len(logged.end), len(sends)), np.bool_)
     for record in faults:
@@ -180,7 +182,7 @@ class _Moved:
         )
 
 
-def _moved(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
+def _moved_messages(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
     ops, count = plan.ops, len(plan.ops)
     recvs = np.flatnonzero(ops.kind == OpKind.RECV)
     recvs = recvs[plan.is_remote()[ops.message[recvs]]]
@@ -214,7 +216,7 @@ def _port_rates(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: boo
     of a port's begins, spread evenly, and end at each of its ends.
     """
     worst, text, lines = 0.0, "nothing crossed a line", 0
-    moved = _moved(plan, fabric, logged)
+    moved = _moved_messages(plan, fabric, logged)
     windows = int(np.clip(WINDOW_WORK // max(1, len(moved.src)), LEAST_WINDOWS, MOST_WINDOWS))
     for line in _lines(fabric, moved, exact_timers):
         lines += 1

@@ -27,13 +27,13 @@ from gradwire.datatypes.records import FaultRecord, Int64, OpLog, PointRecord
 
 Bool = npt.NDArray[np.bool_]
 NEVER = -1
-"""Stands for the time of what an op does not have: dependencies, or an op before it. Times of the log are at least
-0."""
+"""Stands for the time of what an op does not have: dependencies, or an
+op before it. Times of the log are at least 0."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A complete log beside its plan."""
+    """A complete log and its plan."""
 
     plan: Plan
     logged: LoggedOps
@@ -43,8 +43,8 @@ class Schedule:
 
     @staticmethod
     def of(plan: Plan, fabric: Fabric, log: OpLog, faults: Sequence[FaultRecord] = ()) -> Schedule:
-        """Sorts a log that has each op once per iteration. Raises InternalFault for an op that the plan does not
-        have."""
+        """Sorts a log that has each op once per iteration. Raises
+        InternalFault for an op that the plan does not have."""
         return Schedule(plan, LoggedOps.of(plan, log, faults), last_packet_ns(fabric))
 
     @cached_property
@@ -60,14 +60,14 @@ class Schedule:
 
     @cached_property
     def ready(self) -> Int64:
-        """When the last of an op's dependencies ended, in nominal times where they have them; NEVER without
-        dependencies."""
+        """When the last of an op's dependencies ended, in nominal times where
+        they have them; NEVER without dependencies."""
         return self._latest(self.logged.finish)
 
     @cached_property
     def ready_at_least(self) -> Int64:
-        """The earliest that an agent could know this: a SEND's end is told before its last packet has left the
-        line."""
+        """The earliest that an agent could know this: a SEND's end is
+        reported before its last packet has left the line."""
         return self._latest(self.logged.finish - self.last_packet_ns * self.is_send)
 
     @cached_property
@@ -114,16 +114,16 @@ class Schedule:
 
     @cached_property
     def lane(self) -> Int64:
-        """Of each op: a number that its send queue, or its rank's stream, has alone; RECVs have none that means
-        anything."""
+        """Of each op: a number that its send queue, or its rank's stream, has
+        alone; RECVs have none that means anything."""
         ops = self.plan.ops
         stream = ops.rank.astype(np.int64) * (int(ops.lane.max(initial=0)) + 1) + ops.lane
         return np.where(self.is_send, ops.lane.astype(np.int64), len(self.plan.queue_rank) + stream)
 
     @cached_property
     def lane_free(self) -> Int64:
-        """When the op before it on its lane had ended, in nominal times where it has them; NEVER for the first of a
-        lane."""
+        """When the op before it on its lane had ended, in nominal times where
+        it has them; NEVER for the first of a lane."""
         return self._of_the_one_before(self.logged.finish)
 
     def _of_the_one_before(self, ends: Int64) -> Int64:
@@ -153,8 +153,8 @@ def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> li
 
 
 def _begin(schedule: Schedule) -> Int64:
-    """When ops began: nominally for timed ops; a message when it was handed over; a RECV when its message was all
-    there."""
+    """When ops began: nominally for timed ops; a message when it was handed
+    over; a RECV when its message was all there."""
     logged, kind = schedule.logged, schedule.plan.ops.kind
     return np.where(schedule.is_timed, logged.nominal, np.where(kind == OpKind.RECV, logged.end, logged.start))
 
@@ -162,13 +162,13 @@ def _begin(schedule: Schedule) -> Int64:
 def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meaning: str) -> Check:
     """Fails if any op's entry is above 0; names the op that is farthest from its limit."""
     wrong = int((too_much_ns > 0).sum())
-    value = f"none of {too_much_ns.size} ops otherwise"
+    value = f"none of {too_much_ns.size} ops deviates"
     if wrong:
         iteration, op = divmod(int(too_much_ns.argmax()), too_much_ns.shape[1])
         names = Names(schedule.plan)
         where = f"{names.rank(int(schedule.plan.ops.rank[op]))} in iteration {iteration}"
         words = f"{names.op(op)} at {where} by {too_much_ns.max() / 1e3:.3f} us"
-        value = f"{wrong} of {too_much_ns.size} ops otherwise, most of all {words}"
+        value = f"{wrong} of {too_much_ns.size} ops deviate, the worst being {words}"
     return Check(name, value, limit, not wrong, meaning)
 
 
@@ -205,7 +205,7 @@ def _one_at_a_time(schedule: Schedule) -> Check:
         schedule,
         "one at a time",
         early,
-        f"one op on a stream, one message in a queue, but for a packet of {schedule.last_packet_ns / 1e3:.1f} us",
+        f"one op per stream and one message per queue, except for one packet of {schedule.last_packet_ns / 1e3:.1f} us",
         "Two ops ran at once where the plan has them one after another: a stream computed, or a queue sent, twice as "
         "fast as it can.",
     )
@@ -228,13 +228,13 @@ def _no_idling(schedule: Schedule, late_ns: int) -> Check:
         "idle streams and queues",
         late,
         f"none while an op is ready; messages with a latency up to {late_ns / 1e3:.1f} us, the latest timer",
-        "An agent let an op wait without a reason that the plan has, so the iteration is longer than the plan's.",
+        "An agent let an op wait for no reason given by the plan, so the iteration is longer than the plan's.",
     )
 
 
 def _durations(schedule: Schedule, late_ns: int) -> Check:
-    """Computation takes the profile's time: the log's end is at most the agents' latest timer after it, and never
-    before it."""
+    """Computation takes the profile's time: the log's end is at most the
+    agents' latest timer after it, and never before it."""
     over = schedule.logged.end - schedule.logged.finish
     ends_early = np.where(schedule.is_timed, -over, schedule.logged.start - schedule.logged.end)
     beyond = np.maximum(ends_early, np.where(schedule.is_timed, over - late_ns, 0))
@@ -243,7 +243,7 @@ def _durations(schedule: Schedule, late_ns: int) -> Check:
         "op durations",
         beyond,
         f"the plan's, noted at most {late_ns / 1e3:.1f} us later, the latest timer of the agents",
-        "Computation took another time than in its profile, or the agents told another lateness than their logs.",
+        "Computation took a different time than in its profile, or the agents reported another lateness than their logs.",
     )
 
 
@@ -262,7 +262,9 @@ def _queue_order(schedule: Schedule) -> Check:
     position = np.arange(len(flat))
     counted = _is_counted(schedule)[flat % count]
     # In a queue that counts, even what is not ready yet goes first.
-    first_beside = np.where(counted, np.searchsorted(lane, lane), _after(lane, _picked(schedule, flat), waited_from))
+    first_beside = np.where(
+        counted, np.searchsorted(lane, lane), _after(lane, _first_pick(schedule, flat), waited_from)
+    )
     wrong = _range_maximum(rank, np.minimum(first_beside, position), position) > rank
     wrong |= _behind_a_sibling(schedule, flat, rank)
     overtaken = np.zeros(schedule.logged.end.size, np.int64)
@@ -271,14 +273,14 @@ def _queue_order(schedule: Schedule) -> Check:
         schedule,
         "queue order",
         overtaken.reshape(schedule.logged.end.shape),
-        "no op overtaken by one that its stream or queue should serve later",
-        "A queue did not keep its discipline, so messages or computation came in another order than the strategy's.",
+        "no op overtaken by one that should be served after it",
+        "A queue did not keep its discipline, so messages or computation came in a different order than the strategy's.",
     )
 
 
 def _behind_a_sibling(schedule: Schedule, flat: Int64, rank: Int64) -> Bool:
-    """Whether each op of `flat` was served after one that waits for the same on the same lane and should come after
-    it."""
+    """Whether each op of `flat` was served after one that waits for the
+    same on the same lane and should come after it."""
     count, lane = len(schedule.plan.ops), schedule.lane
     iteration, op = np.divmod(flat, count)
     waits_for = schedule.waits_for[op]
@@ -314,7 +316,7 @@ def _rank_in_lane(schedule: Schedule, flat: Int64) -> Int64:
     return rank
 
 
-def _picked(schedule: Schedule, flat: Int64) -> Int64:
+def _first_pick(schedule: Schedule, flat: Int64) -> Int64:
     """The earliest moment at which each op of `flat` can have been chosen."""
     at_least = np.maximum(schedule.ready_at_least, schedule.lane_free - schedule.last_packet_ns)
     has_latency = schedule.is_send & (schedule.plan.ops.duration_ns > 0)

@@ -1,5 +1,5 @@
-"""Checks that captured packets, the plan, the agents' logs and the ports' counters agree: four views of the same
-traffic."""
+"""Checks that captured packets, the plan, the agents' logs and the ports'
+counters agree: four views of the same traffic."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def capture_checks(
         return []
     placed = [(place_of(fabric, about.port), capture) for about, capture in zip(record.captures, captures, strict=True)]
     at_hosts = [(location, capture) for location, capture in placed if location.endpoint is not None]
-    checks = [_kept(record), _counted(fabric, record, placed)]
+    checks = [_completeness_check(record), _captured_bytes_check(fabric, record, placed)]
     if at_hosts:
         checks += [_messages(plan, record, at_hosts), _stream_bytes(plan, fabric, at_hosts)]
         if record.iterations > max(record.warmup, 1) and complete:
@@ -49,7 +49,7 @@ def capture_checks(
     return checks
 
 
-def _kept(record: PointRecord) -> Check:
+def _completeness_check(record: PointRecord) -> Check:
     """The kernel dropped no packet for lack of room, and all packets are in the file."""
     written = sum(about.packets for about in record.captures)
     seen, dropped = sum(a.seen for a in record.captures), sum(a.dropped for a in record.captures)
@@ -62,7 +62,7 @@ def _kept(record: PointRecord) -> Check:
     )
 
 
-def _counted(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
+def _captured_bytes_check(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
     """The captured bytes in each direction of a port are those that the port and the other end of its link counted.
 
     HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and
@@ -96,8 +96,8 @@ def expected_messages(plan: Plan, endpoint: int, *, outbound: bool) -> Int64:
 
 
 def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """Every message that the plan sends through a port was captured there once per iteration, and no other message
-    was."""
+    """Every message that the plan sends through a port was captured there
+    once per iteration, and no other message was."""
     expected = missing = repeated = foreign = 0
     for location, capture in at_hosts:
         messages = capture.messages
@@ -124,8 +124,8 @@ def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Captu
 
 
 def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """TCP's payload is the captured messages and one hello per connection, to the byte; on a lossy fabric, resent
-    bytes add to it."""
+    """TCP's payload is the captured messages and one hello per connection, to the
+    byte; on a lossy fabric, resent bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
     loses = bool(fabric.losses) or fabric.drops

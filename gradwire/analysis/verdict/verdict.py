@@ -60,11 +60,11 @@ timer makes an iteration longer by about as much at most. Of 4,200 points, 25 ex
 LATENESS_FLOOR_NS = 50_000
 """Duration of a GSO burst at 10 Gbit/s; only a greater lateness could change which message goes first."""
 BOUND_SLACK = 0.999
-"""Tolerates a mean that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest one equalled
-its bound to six digits."""
+"""Tolerates a mean that is 0.1 % too short. In virtual time none of 4,200 points
+needed it: the closest one equalled its bound to six digits."""
 CPU_SATURATION_LIMIT = 0.9
-"""Accepts a busiest thread that slept for a tenth of the replay. As a mean it hides short overloads, which the agents'
-lateness shows."""
+"""Accepts a busiest thread that slept for a tenth of the replay. As a mean it
+hides short overloads, which the agents' lateness shows."""
 CPU_WAIT_LIMIT = 0.1
 """Of the replay, for all threads of a run together: if each wait held all workers up, an iteration took so much
 longer. Next to 14 busy processes runs waited for 0.03 to 0.05."""
@@ -143,8 +143,8 @@ def judge(
 
 
 def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The checks that compare what ports and switches counted with the plan, which only hold if nothing else was
-    sent."""
+    """The checks that compare what ports and switches counted with the
+    plan, which only hold if nothing else was sent."""
     return [
         _upcalls(plan, fabric, record),
         port_bytes_check(plan, fabric, record),
@@ -172,8 +172,8 @@ def _of_captures(
     complete: bool,
     as_planned: bool,
 ) -> list[Check]:
-    """The checks of captured packets; beside programs, and where faults lose packets, without those that compare all
-    bytes."""
+    """The checks of captured packets; with programs, and where faults lose
+    packets, without those that compare all bytes."""
     made = capture_checks(plan, fabric, log, record, captures, complete)
     return made if as_planned else [check for check in made if check.name not in OF_ALL_CAPTURED]
 
@@ -234,7 +234,7 @@ def _table_misses(record: PointRecord) -> Check:
         str(missed),
         "0",
         missed == 0,
-        "The controller had installed no flow for some packets, so the switch dropped them.",
+        "The controller had not installed a flow for some packets, so the switch dropped them.",
     )
 
 
@@ -267,8 +267,8 @@ def _by_op(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, departs:
 
 
 def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
-    """Agents acted on timers in time: on all of them in virtual time, on 99 % on a wall clock because of the OS's
-    noise."""
+    """Agents acted on timers in time: on all of them in virtual time, on 99
+    % on a wall clock because of the OS's noise."""
     virtual = record.clock == VIRTUAL_CLOCK
     worst = max((a.lateness_ns_max if virtual else a.lateness_ns_p99 for a in record.agents), default=0)
     limit = max(LATENESS_SHARE * mean_s * 1e9, LATENESS_FLOOR_NS)
@@ -277,8 +277,8 @@ def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
 
 
 def _lower_bound(plan: Plan, fabric: Fabric, mean_s: float, exact_timers: bool, meaning: str) -> Check:
-    """The mean of the measured iterations is not shorter than computation, bytes and dependencies allow, up to the
-    grain of the ports."""
+    """The mean of the measured iterations is not shorter than computation, bytes
+    and dependencies allow, up to the grain of the ports."""
     lower = bounds(plan, fabric, fabric.grain_s(exact_timers=exact_timers, rate_bps=slowest_bps(fabric)))
     limit_s = lower.lower_bound_s * BOUND_SLACK
     return Check(
@@ -302,16 +302,16 @@ def _cpu_saturation(record: PointRecord) -> Check:
 
 
 def _ideal_network(mean_s: float, ideal: FluidTimes) -> Check:
-    """The second engine agrees; checked only on a wall clock, where nothing else would tell a network that is divided
-    too far."""
+    """The second engine agrees; checked only on a wall clock, where nothing
+    else would tell a network that is divided too far."""
     ratio = mean_s / ideal.iteration_s
     return Check(
         "ideal network",
         f"{ratio:.3f} of its time",
         f"1 within {WALL_TOLERANCE:.0%}",
         abs(ratio - 1) <= WALL_TOLERANCE,
-        "Divided by this scale, or on this machine, the network is another one: use --clock virtual, or a machine "
-        "that carries more.",
+        "At this scale, or on this machine, the run does not behave like the network that it stands for: use --clock "
+        "virtual, or a faster machine.",
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, explained, first_cause, unexplained
-from gradwire.analysis.agreement.held_bytes import copies_apart_s, held
+from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, explanation, first_cause, no_explanation
+from gradwire.analysis.agreement.held_bytes import copies_apart_s, held_bytes_of
 from gradwire.analysis.agreement.short_windows import all_along, short_windows
 from gradwire.analysis.agreement.trials import Seen, trials
 from gradwire.analysis.fluid.delays import delays_of
@@ -85,7 +85,7 @@ def _examined(
     begun_ns = logged.start[typical][run.plan.begin_op]
     seen = Seen(
         iterations_s=tuple(times_s),
-        held=held(logged, record.warmup),
+        held=held_bytes_of(logged, record.warmup),
         copies_apart_s=copies_apart_s(logged, record.warmup),
         grain_bytes=tokens_bytes + fabric.gso_bytes,
         forgiven_bytes=tokens_bytes,
@@ -97,8 +97,8 @@ def _examined(
     )
     found = first_cause(deviation, trials(run, deviation, seen))
     if found is None:
-        return Agreement(Cause.UNEXPLAINED, unexplained(deviation))
-    return Agreement(found.cause, explained(deviation, found))
+        return Agreement(Cause.UNEXPLAINED, no_explanation(deviation))
+    return Agreement(found.cause, explanation(deviation, found))
 
 
 def _late_s(run: IdealRun, log: OpLog, iteration: int) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from gradwire.analysis.point_frames import points_frame, typed, write_points_parquet
+from gradwire.analysis.point_frames import points_frame, typed_column, write_points_parquet
 from tests.shared.stored_points import result
 
 ROWS = [
@@ -47,7 +47,7 @@ def test_columns_have_the_types_that_people_compute_with() -> None:
     ],
 )
 def test_texts_are_typed_by_what_all_of_them_are(texts: list[str], dtype: str) -> None:
-    column = typed(texts)
+    column = typed_column(texts)
     assert str(column.dtype) == dtype
     assert column.isna().tolist() == [not text for text in texts]
 

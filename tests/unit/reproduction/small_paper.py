@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reproduction.pages.reproduced import Facts, Reproduced, reproduced
+from reproduction.pages.reproduced import Facts, Reproduced, reproduced_paper
 from reproduction.scoring.evidence import Points
 from reproduction.scoring.explanations import Explain, Explanation
 from reproduction.scoring.reference import Claim, Paper
@@ -50,4 +50,4 @@ def because(_: Points, claim: Claim) -> Explanation:
 def small_reproduction(figure: dict[str, Any], explain: Explain | None = None) -> Reproduced:
     """The paper, reproduced."""
     one = small_paper(figure, explain)
-    return reproduced(one.paper, FACTS, [one])
+    return reproduced_paper(one.paper, FACTS, [one])

@@ -8,7 +8,7 @@ import pytest
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.workloads.builder import PlanBuilder
-from reproduction.measuring import Spans, begin_ns, computed, forward_wait_s, received
+from reproduction.measuring import Spans, begin_ns, computed_spans, forward_wait_s, received_spans
 
 
 def spans(*triples: tuple[int, int, int]) -> Spans:
@@ -49,11 +49,11 @@ def test_what_a_rank_did() -> None:
     log = OpLog(np.ones_like(ops), ops, start, start, start + 5)
     worker, server = 0, 1
     assert begin_ns(plan, log, worker, 1) == 0
-    assert computed(plan, log, worker, 1).amount.tolist() == [5]
-    assert received(plan, log, worker, 1).amount.tolist() == [100]
-    assert received(plan, log, worker, 1, Combine.ADD).amount.tolist() == []
-    assert received(plan, log, server, 1, Combine.ADD).amount.tolist() == [100]
-    assert received(plan, log, worker, 0).amount.sum() == pytest.approx(0)
+    assert computed_spans(plan, log, worker, 1).amount.tolist() == [5]
+    assert received_spans(plan, log, worker, 1).amount.tolist() == [100]
+    assert received_spans(plan, log, worker, 1, Combine.ADD).amount.tolist() == []
+    assert received_spans(plan, log, server, 1, Combine.ADD).amount.tolist() == [100]
+    assert received_spans(plan, log, worker, 0).amount.sum() == pytest.approx(0)
 
 
 def test_the_forward_pass_waits_for_parameters() -> None:

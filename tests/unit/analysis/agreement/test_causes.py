@@ -12,9 +12,9 @@ from gradwire.analysis.agreement.causes import (
     Cause,
     Deviation,
     Trial,
-    explained,
+    explanation,
     first_cause,
-    unexplained,
+    no_explanation,
 )
 
 FAR = Deviation(measured_s=1.2, ideal_s=1.0)
@@ -36,7 +36,7 @@ def test_what_is_within_the_margin_does_not_matter(ratio: float) -> None:
 
 
 def test_a_cause_leaves_at_most_half() -> None:
-    assert FAR.explained(1.1) == pytest.approx(0.5)
+    assert FAR.explained_share(1.1) == pytest.approx(0.5)
     assert cause(FAR, trial(Cause.SKEW, 1.101)) is Cause.SKEW
     assert cause(FAR, trial(Cause.SKEW, 1.299)) is Cause.SKEW, "as much too far is as good"
     assert cause(FAR, trial(Cause.SKEW, 1.09)) is None
@@ -93,7 +93,7 @@ def test_a_bound_explains_what_lies_below_it_on_its_own_side() -> None:
 
 def test_late_agents_are_no_part_of_the_networks_time() -> None:
     late = Deviation(measured_s=1.2, ideal_s=1.0, late_s=0.19)
-    assert late.explained(late.ideal_s) == pytest.approx(0.95)
+    assert late.explained_share(late.ideal_s) == pytest.approx(0.95)
     assert cause(late, trial(Cause.AGENTS, late.ideal_s)) is Cause.AGENTS
     hidden = Deviation(measured_s=0.95, ideal_s=1.0, late_s=0.05)
     assert cause(hidden, trial(Cause.BURSTS, 0.9)) is Cause.BURSTS
@@ -103,13 +103,13 @@ def test_every_cause_that_is_tried_has_words() -> None:
     told = {Cause.NONE, Cause.UNEXPLAINED, Cause.NOT_EXAMINED}
     assert set(SUBJECTS) == set(Cause) - told
     for which in SUBJECTS:
-        text = explained(FAR, trial(which, 1.19))
+        text = explanation(FAR, trial(which, 1.19))
         assert "95% of the difference. It does. " in text
         assert "1.2 s were measured" in text
-    assert "1.2 s measured and 1 s on an ideal network" in unexplained(FAR)
+    assert "1.2 s measured and 1 s on an ideal network" in no_explanation(FAR)
 
 
 def test_a_bound_claims_no_figure() -> None:
-    text = explained(Deviation(0.95, 1.0), trial(Cause.BURSTS, 0.7, is_bound=True))
+    text = explanation(Deviation(0.95, 1.0), trial(Cause.BURSTS, 0.7, is_bound=True))
     assert "%" not in text
     assert "At most, that makes 0.7 s of the 1 s that an ideal network takes, and 0.95 s were measured" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.analysis.agreement.held_bytes import Held, held
+from gradwire.analysis.agreement.held_bytes import Held, held_bytes_of
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.logged import LoggedOps
 from gradwire.datatypes.plan import OpKind, Plan
@@ -39,7 +39,7 @@ def test_what_has_not_arrived_when_a_send_ends_is_held() -> None:
     ((send, recv),) = messages_of(plan)
     # The message arrives evenly from 100 to 200 ns, and its SEND ends in between.
     for ended_ns, share in ((100, 1.0), (130, 0.7), (200, 0.0), (300, 0.0)):
-        found = held(log_of(plan, {send: ended_ns, recv: 200}, {recv: 100}), 0)
+        found = held_bytes_of(log_of(plan, {send: ended_ns, recv: 200}, {recv: 100}), 0)
         assert found.most_bytes == pytest.approx(share * SIZE_BYTES, abs=1)
 
 
@@ -51,7 +51,7 @@ def test_messages_of_one_connection_add_up() -> None:
         {first: 10, second: 20, first_recv: 100, second_recv: 200},
         {second: 10, first_recv: 20, second_recv: 100},
     )
-    assert held(log, 0) == Held(SIZE_BYTES, 2 * SIZE_BYTES)
+    assert held_bytes_of(log, 0) == Held(SIZE_BYTES, 2 * SIZE_BYTES)
 
 
 def test_what_arrives_later_on_a_connection_proves_what_was_sent_before_it() -> None:
@@ -63,14 +63,14 @@ def test_what_arrives_later_on_a_connection_proves_what_was_sent_before_it() -> 
         {first: 10, second: 60, first_recv: 10**6, second_recv: 60},
         {second: 10, first_recv: 10, second_recv: 50},
     )
-    assert held(log, 0).most_bytes == SIZE_BYTES
+    assert held_bytes_of(log, 0).most_bytes == SIZE_BYTES
 
 
 def test_warm_up_does_not_count_and_a_plan_without_messages_holds_nothing() -> None:
     plan = compile_transfers("one", 2, [Transfer(0, 1, SIZE_BYTES)])
     ((send, recv),) = messages_of(plan)
-    assert held(log_of(plan, {send: 100, recv: 200}, {recv: 100}), 1) == Held()
-    assert held(log_of(halving_doubling(1), {}), 0) == Held()
+    assert held_bytes_of(log_of(plan, {send: 100, recv: 200}, {recv: 100}), 1) == Held()
+    assert held_bytes_of(log_of(halving_doubling(1), {}), 0) == Held()
 
 
 def test_a_run_that_buffers_holds_what_its_sockets_may_and_one_that_does_not_holds_nothing() -> None:
@@ -78,5 +78,5 @@ def test_a_run_that_buffers_holds_what_its_sockets_may_and_one_that_does_not_hol
     for send_ends, most_bytes in ((Buffered(300_000), 300_000), (None, 0)):
         run = ideal_run(plan, iterations=3)
         effects = {"send_ends": send_ends} if send_ends else {}
-        found = held(LoggedOps.of(plan, logged(run, **effects)), 1)
+        found = held_bytes_of(LoggedOps.of(plan, logged(run, **effects)), 1)
         assert found.most_bytes == pytest.approx(most_bytes, rel=0.05, abs=1000)

@@ -57,7 +57,7 @@ def test_late_messages_met_what_was_held_most_of_the_time_or_nearly_always() -> 
     late = Jitter(TURN_S, 7)
     typical_s, most_s = (of.time_s(jitter=late, whole_bytes=QUANTUM_BYTES) for of in (typical, most))
     assert most_s > 1.05 * typical_s
-    for measured_s, said in ((typical_s, "up to 100 kB of a connection"), (most_s, "up to 4 MB of a connection")):
+    for measured_s, said in ((typical_s, "up to 100 kB per connection"), (most_s, "up to 4 MB per connection")):
         cause = found(run, measured_s, held)
         assert cause is not None
         assert cause.cause is Cause.SKEW
@@ -81,7 +81,10 @@ def test_workers_who_began_apart_stay_so_where_the_network_holds_what_it_held() 
     holding, ideal = (trial for trial in trials(run, deviation, seen) if trial.effect.startswith("Workers began"))
     assert ideal.with_effect_s == pytest.approx(run.time_s()), "an ideal network brings them back in step"
     assert holding.with_effect_s > 1.05 * run.time_s()
-    assert "up to 3 ms apart, and do not get back in step where queues go on with up to 500 kB" in holding.effect
+    assert (
+        "up to 3 ms apart, and they do not get back in step while senders move on with up to 500 kB per connection"
+        in holding.effect
+    )
 
 
 def test_no_estimate_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:

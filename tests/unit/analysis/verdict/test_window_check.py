@@ -88,7 +88,7 @@ def test_windows_that_make_iterations_longer_are_invalid_unless_the_scenario_cho
     assert not window_check(use, asked=False).ok
     asked = window_check(use, asked=True)
     assert asked.ok
-    assert asked.value.endswith("; transport.buffer was chosen by the scenario")
+    assert asked.value.endswith("; the scenario sets transport.buffer")
     assert asked.value.startswith(
         "3 of 3 connections' windows hold less than their round trips, such as 699.1 kB of 4.707 MB (h1"
     )
@@ -96,7 +96,7 @@ def test_windows_that_make_iterations_longer_are_invalid_unless_the_scenario_cho
 
 def test_windows_that_hold_round_trips_pass() -> None:
     check = window_check(of(ENOUGH), asked=False)
-    assert (check.ok, check.value) == (True, "3 connections' windows hold what their round trips do")
+    assert (check.ok, check.value) == (True, "3 connections' windows are as large as their round trips need")
 
 
 def test_short_windows_that_fill_a_port_together_pass() -> None:

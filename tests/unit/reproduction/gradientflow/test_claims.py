@@ -12,7 +12,7 @@ from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models import model
 from reproduction.gathering import SCENARIOS, Reproduction
 from reproduction.gradientflow.mpi import asked, printed_beyond_ms
-from reproduction.gradientflow.points import ALEXNET, FUSED, RESNET, by_size, chosen, workers_of
+from reproduction.gradientflow.points import ALEXNET, FUSED, RESNET, best_row, by_size, workers_of
 from reproduction.scoring.evidence import Points, measure_of
 from reproduction.scoring.explanations import explanation_of
 from reproduction.scoring.reference import ScenarioReference, load_paper
@@ -65,14 +65,14 @@ POINTS = Points(
 
 
 def test_a_claim_that_leaves_the_threshold_open_means_the_best_that_overlaps() -> None:
-    assert chosen(POINTS, {"strategy": "lazy-allreduce"}).iteration_time_s == 1.2
-    assert chosen(POINTS, {"strategy": "lazy-allreduce", "options": FUSED}).iteration_time_s == 1.1
+    assert best_row(POINTS, {"strategy": "lazy-allreduce"}).iteration_time_s == 1.2
+    assert best_row(POINTS, {"strategy": "lazy-allreduce", "options": FUSED}).iteration_time_s == 1.1
 
 
 def test_where_nothing_overlaps_there_is_only_one_choice() -> None:
-    row = chosen(POINTS, {"strategy": "layer-allreduce"})
+    row = best_row(POINTS, {"strategy": "layer-allreduce"})
     assert (row.iteration_time_s, workers_of(row)) == (1.0, 8)
-    assert workers_of(chosen(POINTS, {"strategy": "lazy-allreduce"})) == 512
+    assert workers_of(best_row(POINTS, {"strategy": "lazy-allreduce"})) == 512
 
 
 def test_libraries_are_compared_by_size_with_the_better_slices() -> None:

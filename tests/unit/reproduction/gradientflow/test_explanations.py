@@ -56,8 +56,8 @@ CASES = [
     ),
     Case(
         allreduces_fit_under_the_pass,
-        {"own": OVERLAP, "printed_beyond_s": 0.075},
-        [{"own": replace(OVERLAP, tail_s=0.1)}, {"printed_beyond_s": 0.001}],
+        {"measured": OVERLAP, "printed_beyond_s": 0.075},
+        [{"measured": replace(OVERLAP, tail_s=0.1)}, {"printed_beyond_s": 0.001}],
     ),
     Case(
         not_the_networks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reproduction.pages.differences import differences, unexplained
+from reproduction.pages.differences import differences, unexplained_claims
 from reproduction.scoring.explanations import Explanation
 from tests.unit.reproduction.small_paper import LINE, because, small_reproduction
 
@@ -34,7 +34,7 @@ def test_claims_of_a_cause_are_told_together() -> None:
 def test_a_broken_premise_is_no_cause() -> None:
     broken = replace(WRONG, broken_premise="expected a slow network; seen: 100 Gbit/s")
     assert differences([broken]) == []
-    assert unexplained([broken]) == [(broken, "expected a slow network; seen: 100 Gbit/s")]
+    assert unexplained_claims([broken]) == [(broken, "expected a slow network; seen: 100 Gbit/s")]
     alone = replace(WRONG, explanation=None)
-    assert unexplained([alone]) == [(alone, "nothing in the logs explains it")]
-    assert unexplained([WRONG]) == []
+    assert unexplained_claims([alone]) == [(alone, "nothing in the logs explains it")]
+    assert unexplained_claims([WRONG]) == []

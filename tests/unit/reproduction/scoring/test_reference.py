@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.analysis.cells import cells_of_claims
 from gradwire.faults import InputFault
-from reproduction.scoring.reference import chosen, load_paper, load_papers
+from reproduction.scoring.reference import choose_scenarios, load_paper, load_papers
 
 GOOD = """
 paper = "p3"
@@ -42,12 +42,15 @@ def test_reads_a_paper(tmp_path: Path) -> None:
     assert second.predicted
     assert load_papers(tmp_path) == [paper]
     assert (
-        chosen([paper], ["p3-fig1"]) == chosen([paper], ["p3"]) == chosen([paper], []) == [(paper, paper.scenario[0])]
+        choose_scenarios([paper], ["p3-fig1"])
+        == choose_scenarios([paper], ["p3"])
+        == choose_scenarios([paper], [])
+        == [(paper, paper.scenario[0])]
     )
     with pytest.raises(
         InputFault, match=r"p3-fig2: no such paper or scenario; did you mean 'p3-fig1'\? There are p3, p3-fig1"
     ):
-        chosen([paper], ["p3-fig2"])
+        choose_scenarios([paper], ["p3-fig2"])
 
 
 SHIPPED = """

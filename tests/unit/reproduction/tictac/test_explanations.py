@@ -27,7 +27,7 @@ CASES = [
     Case(
         orders_too_random,
         {
-            "place": "vgg16 with 2 workers",
+            "workload_name": "vgg16 with 2 workers",
             "efficiency": {"tic": 0.95, "random": 0.5},
             "gain_over_printed": 1.1,
         },

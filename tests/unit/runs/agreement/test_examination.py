@@ -357,7 +357,7 @@ def test_bursts_of_a_divided_network_explain_late_messages(tmp_path: Path, monke
     agreement = examined(judged)
     assert agreement.cause == Cause.BURSTS
     assert agreement.sentence.startswith(
-        "bursts explain it as far as can be told. Bytes and rates were divided by 4, and bursts of up to 64 KiB"
+        "bursts explain it, as far as the data show. Bytes and rates were divided by 4, and bursts of up to 64 KiB"
     )
     completion = judged.stored.completion()
     assert completion is not None
