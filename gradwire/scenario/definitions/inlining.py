@@ -10,6 +10,7 @@ import copy
 import re
 import tomllib
 from collections.abc import Container, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,8 @@ class _Reader:
             validated(NetworkDefinition, content)
         except ValidationError as error:
             lines = [line for defect in error.errors() for line in explain(NetworkDefinition, defect, content)]
-            raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(lines)])) from error
+            named = [re.sub(r"^links\.(\d+)", partial(_link_named, content), line) for line in lines]
+            raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
         name = re.sub(r"[^A-Za-z0-9_.-]+", "-", class_name or path.stem).strip("-.") or "network"
         return self._keep("networks", name, path, content)
 
@@ -142,6 +144,12 @@ class _Reader:
             for name, path in files.items()
             if name in self.named[table] and name in known[table] and name not in built_in[table]
         ]
+
+
+def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:
+    """A link by its ends, in place of its number."""
+    link = content["links"][int(match[1])]
+    return f"link '{link['a']}' to '{link['b']}'"
 
 
 def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:

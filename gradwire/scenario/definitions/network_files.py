@@ -72,8 +72,8 @@ def network_in(text: str, path: Path) -> Content:
 
     Raises InputFault with a line for each defect.
     """
-    if python_reference(text) is not None:
-        return _of_topo(path, topo_in(path, python_reference(text)))
+    if (class_name := python_reference(text)) is not None:
+        return _of_topo(path, topo_in(path, class_name or None))
     written = _read(path)
     if path.suffix == ".graphml":
         return _of_graphml(path, written)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.datatypes.links import LinkSetting
-from gradwire.workloads.values.expectations import Because
+from gradwire.workloads.values.expectations import Because, InWords
 from gradwire.workloads.values.fields import LARGEST_RATIO, MOST_WORKERS, DurationS, RateBps, Section, SizeBytes
 
 LARGEST_LOSS = 0.1
@@ -20,6 +20,22 @@ LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
+MOST_DIMENSIONS = 8
+
+
+def _dimensions(value: Any) -> Any:
+    """A text such as "4x4" has one number per dimension."""
+    if isinstance(value, str):
+        return tuple(int(word) if word.isdecimal() else word for word in value.split("x")) if value else ()
+    return tuple(value) if isinstance(value, list) else value
+
+
+Dimensions = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MOST_WORKERS)], ...],
+    Field(max_length=MOST_DIMENSIONS),
+    BeforeValidator(_dimensions, json_schema_input_type=str | list[int]),
+    InWords('the switches along each dimension, such as [4, 4] or "4x4"'),
+]
 FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
 SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
 """Keys of fabrics with more than one switch."""
@@ -87,8 +103,8 @@ class FabricSection(Section):
     """Rate of all leaves' uplinks in a pod over the rate of its spines' uplinks together."""
     switches: int = Field(0, ge=0, le=MOST_WORKERS)
     """Switches of a "ring", a "linear" network or a "full-mesh", over which hosts are spread evenly."""
-    dimensions: tuple[Annotated[int, Field(ge=1, le=MOST_WORKERS)], ...] = ()
-    """Switches of a "torus" along each dimension: [4, 4]."""
+    dimensions: Dimensions = ()
+    """Switches of a "torus" along each dimension: [4, 4], or "4x4"."""
     groups: int = Field(0, ge=0, le=MOST_WORKERS)
     """Groups of a "dragonfly"."""
     routers: int = Field(0, ge=0, le=MOST_WORKERS)
