@@ -89,7 +89,7 @@ class LinkSetting:
 def with_settings(
     links: Iterable[Link], settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]
 ) -> tuple[Link, ...]:
-    """The links as settings have them, of which a later one counts where several set the same. aliases: further names of devices."""
+    """The links as settings have them, of which a later one counts where several set the same. aliases: what devices are called."""
     return tuple(_settled(link, settings, aliases) if settings else link for link in links)
 
 
@@ -114,7 +114,7 @@ def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str
     """Everything that a link is called."""
     yield from (link.a.interface, link.b.interface)
     which = f"#{link.number}" if link.number > 1 else ""
-    ends = [(end.device, *aliases.get(end.device, ())) for end in (link.a, link.b)]
+    ends = [aliases.get(end.device, (end.device,)) for end in (link.a, link.b)]
     for near in ends[0]:
         for far in ends[1]:
             yield f"{near}-{far}{which}"

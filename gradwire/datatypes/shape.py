@@ -226,16 +226,19 @@ class Shape:
 
     @cached_property
     def aliases(self) -> Mapping[str, tuple[str, ...]]:
-        """Further names of devices: those of the user's network, or what they are among the tiers ("leaf1")."""
+        """What devices are called: as in the user's network, or else also by what they are among the tiers ("leaf1")."""
         hosts, switches, tree = self.host_names(), self.switch_names(), self._unset_tree
         if self.graph is not None:
-            labels = zip([*hosts, *switches], [*self.graph.host_labels, *self.graph.switch_labels], strict=False)
-            return {name: (label,) for name, label in labels if label != name}
+            labels = [
+                *zip(hosts, self.graph.host_labels, strict=False),
+                *zip(switches, self.graph.switch_labels, strict=False),
+            ]
+            return {name: (label,) for name, label in labels}
         if self.topology is Topology.SINGLE_SWITCH:
             return {}
         tiers = (("leaf", tree.leaf_count), ("spine", tree.spine_count), ("core", tree.cores))
         words = [f"{word}{number + 1}" for word, count in tiers for number in range(count)]
-        return {name: (word,) for name, word in zip(switches, words, strict=True)}
+        return {name: (name, word) for name, word in zip(switches, words, strict=True)}
 
     def host_names(self) -> list[str]:
         """Names of the hosts, by index."""

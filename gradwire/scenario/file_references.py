@@ -13,10 +13,13 @@ TABLES = {
     "model.modules_device": "devices",
     "strategy.name": "strategies",
     "model.trace": "traces",
+    "fabric.file": "networks",
 }
 """Keys whose values may be files, and the tables of `defined` that hold what the files say; a trace is always a file, and in no table."""
 MODEL_ENDINGS = (".toml", ".json")
 """A model file, and the configuration of a model in Hugging Face's form."""
+NETWORK_ENDINGS = (".graphml", ".json")
+"""GraphML, and networkx's node-link form."""
 TRACE = "model.trace"
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
@@ -25,11 +28,19 @@ def is_file(key: str, value: str) -> bool:
     """Whether the value of a key of TABLES is a file, and no name."""
     if key == TRACE:
         return True
+    if TABLES[key] == "networks":
+        return bool(_PYTHON_FILE.fullmatch(value)) or value.endswith(NETWORK_ENDINGS)
     return (
         bool(_PYTHON_FILE.fullmatch(value))
         if TABLES[key] == "strategies"
         else value.endswith(MODEL_ENDINGS if key == "model.name" else ".toml")
     )
+
+
+def python_reference(value: str) -> str | None:
+    """The name of the class in a Python file that the value says ("" if it says none); None for other files."""
+    match = _PYTHON_FILE.fullmatch(value)
+    return None if match is None else match["name"] or ""
 
 
 def strategy_reference(value: str) -> tuple[str, str | None]:

@@ -270,6 +270,7 @@ def _with_what_it_uses(section: PointSection) -> PointSection:
         models={name: each for name, each in defined.models.items() if name in models},
         devices=devices,
         strategies=strategies,
+        networks={name: each for name, each in defined.networks.items() if name == section.fabric.file},
     )
     return section.model_copy(update={"defined": kept})
 

@@ -17,6 +17,7 @@ from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed
 from gradwire.scenario.loading import GIVEN, first_names_of, name_of_title, parameter_names, toml_content
 from gradwire.scenario.reading import read_document
+from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
@@ -110,9 +111,11 @@ class ProgramPoint:
             raise InputFault(
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
+        graph = graph_of(wanted, self.section.cluster.workers, {})
         return Fabric(
             hosts=self.section.cluster.workers,
             rate_bps=wanted.rate,
+            graph=graph,
             topology=wanted.topology,
             leaves=wanted.leaves,
             spines=wanted.spines,

@@ -372,4 +372,10 @@ class PointSection(PointTables):
     @property
     def congestion(self) -> str:
         """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks."""
-        return self.transport.congestion or ("cubic" if self.fabric.drops_or_marks else "")
+        return self.transport.congestion or ("cubic" if self.drops_or_marks else "")
+
+    @property
+    def drops_or_marks(self) -> bool:
+        """Whether any queue of a switch's port drops or marks."""
+        network = self.defined.networks.get(self.fabric.file or "")
+        return self.fabric.drops_or_marks or (network is not None and network.drops_or_marks)

@@ -170,6 +170,9 @@ def _network(fabric: Fabric) -> str:
     hosts = f"{machines} host{'s' if machines > 1 else ''} {per_host}at {fabric.rate_bps / 1e9:g} Gbit/s"
     if fabric.topology is Topology.SINGLE_SWITCH:
         return f"{hosts} on one switch"
+    if fabric.graph is not None:
+        trunks = len(fabric.graph.trunks)
+        return f"{hosts} on {fabric.graph.title}, {trunks} link{'s' if trunks != 1 else ''} between them"
     rails = f", NICs on {fabric.nics_per_host} rails" if fabric.rails else ""
     if fabric.topology is Topology.FAT_TREE:
         return (

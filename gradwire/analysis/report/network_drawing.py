@@ -13,6 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import PALETTE, STYLE
+from gradwire.analysis.report.graph_drawing import graph_drawing
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.shape import Shape
 
@@ -47,7 +48,9 @@ class _Layout:
 
 
 def network_drawing(fabric: Fabric) -> Figure:
-    """The hosts in a row below, leaves above them, then spines and cores; links of rails have their rail's colour."""
+    """The hosts in a row below, leaves above them, then spines and cores; links of rails have their rail's colour. Or a graph."""
+    if fabric.graph is not None:
+        return graph_drawing(fabric, rate_lines(fabric))
     layout = _Placement(fabric).layout()
     top = max(HEIGHTS[tier] for tier in _tiers(fabric))
     with mpl.rc_context(STYLE):
@@ -81,6 +84,11 @@ def rate_lines(fabric: Fabric) -> list[str]:
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
     each = f" with {nics} NICs each" if nics > 1 else ""
     lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{each}; links of {_gbit(fabric.rate_bps)}"]
+    if fabric.graph is not None:
+        rates = {link.rate_bps for link in fabric.trunk_links()}
+        spread = f"{min(rates) / 1e9:g} to " if len(rates) > 1 else ""
+        told = f" at {spread}{_gbit(max(rates))}" if rates else ""
+        lines.append(f"{fabric.graph.title}: {len(fabric.graph.trunks)} links between switches{told}")
     ratios = (fabric.oversubscription, fabric.core_oversubscription)
     for tier, ratio in zip(fabric.tree.tiers, ratios, strict=False):
         rate = _gbit(tier.slowest_bps)

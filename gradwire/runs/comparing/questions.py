@@ -308,4 +308,4 @@ def _title(shared: PointSection) -> str:
         Topology.LEAF_SPINE: f", leaf/spine {fabric.oversubscription:g}:1",
         Topology.FAT_TREE: f", fat tree {fabric.oversubscription:g}:1, cores {fabric.core_oversubscription:g}:1",
     }
-    return words + tiers[fabric.topology]
+    return words + tiers.get(fabric.topology, f", {fabric.topology}")

@@ -7,8 +7,10 @@ code stays where it is, and the scenario has its path. To read an old run needs 
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from collections.abc import Container, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +19,19 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
+from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.explanations import explain, validated
-from gradwire.scenario.file_references import TABLES, TRACE, is_file, strategy_reference, swapped
+from gradwire.scenario.file_references import TABLES, TRACE, is_file, python_reference, strategy_reference, swapped
 from gradwire.scenario.limits import listed
 from gradwire.scenario.reading import read_document
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
+from gradwire.scenario.sections.network import NetworkDefinition
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
 from gradwire.workloads.strategy_registry import allow, strategy_in, strategy_names
 
-NOUNS = {"models": "model", "devices": "device", "strategies": "strategy"}
+NOUNS = {"models": "model", "devices": "device", "strategies": "strategy", "networks": "network"}
 
 
 def inlined(document: Mapping[str, Any], base: Path) -> tuple[dict[str, Any], list[str]]:
@@ -85,6 +89,8 @@ class _Reader:
             if name in BUILT_IN_STRATEGIES:
                 raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours a name of its own")
             return self._keep(table, name, path, str(path))
+        if table == "networks":
+            return self._read_network(value)
         path = self._path(value)
         content = read_model(path) if table == "models" else read_definition(path, DeviceFile)
         name = content.pop("name")
@@ -93,6 +99,20 @@ class _Reader:
                 f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours a name of its own"
             )
         return self._keep(table, name, path, content)
+
+    def _read_network(self, value: str) -> str:
+        """A network is called by its file, and by the class in it."""
+        class_name = python_reference(value)
+        path = self._path(value if class_name is None else strategy_reference(value)[0])
+        content = network_in(value, path)
+        try:
+            validated(NetworkDefinition, content)
+        except ValidationError as error:
+            lines = [line for defect in error.errors() for line in explain(NetworkDefinition, defect, content)]
+            named = [re.sub(r"^links\.(\d+)", partial(_link_named, content), line) for line in lines]
+            raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", class_name or path.stem).strip("-.") or "network"
+        return self._keep("networks", name, path, content)
 
     def _path(self, text: str) -> Path:
         return (self._base / Path(text).expanduser()).resolve()
@@ -111,13 +131,24 @@ class _Reader:
         catalogue = installed_catalogue()
         # A file may say of a built-in model or device just what gradwire says.
         built_in: dict[str, Container[str]] = {"models": BUILT_IN.models, "devices": BUILT_IN.devices, "strategies": ()}
-        known = {"models": catalogue.models, "devices": catalogue.devices, "strategies": strategy_names()}
+        known = {
+            "models": catalogue.models,
+            "devices": catalogue.devices,
+            "strategies": strategy_names(),
+            "networks": (),
+        }
         return [
             f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours a name of its own"
             for table, files in self.files.items()
             for name, path in files.items()
             if name in self.named[table] and name in known[table] and name not in built_in[table]
         ]
+
+
+def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:
+    """A link by its ends, in place of its number."""
+    link = content["links"][int(match[1])]
+    return f"link '{link['a']}' to '{link['b']}'"
 
 
 def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:

@@ -12,13 +12,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of
 from gradwire.scenario.options import validated_options
 from gradwire.scenario.resolution.congestion import congestion_defects
 from gradwire.scenario.resolution.made_up import made_up, made_up_times
+from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.windows import buffer_bytes
 from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
@@ -348,9 +349,12 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
+    graph = graph_of(wanted, hosts, section.defined.networks)
+    own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
     built = Fabric(
-        hosts=hosts,
+        hosts=hosts if graph is None else len(graph.host_links),
         rate_bps=wanted.rate,
+        graph=graph,
         topology=wanted.topology,
         leaves=wanted.leaves,
         spines=wanted.spines,
@@ -362,7 +366,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         rails=wanted.rails,
         classes=wanted.classes or needed_classes,
         mtu_bytes=wanted.mtu_bytes,
-        gso_bytes=wanted.gso_bytes,
+        gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if own_queues else wanted.gso_bytes,
         buffer_bytes=wanted.buffer_bytes,
         ecn_bytes=wanted.ecn_bytes,
         loss=wanted.loss,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from gradwire.scenario.sections.network import NetworkDefinition
 from gradwire.workloads.fields import (
     MOST_SAMPLES,
     BytesPerS,
@@ -207,6 +208,8 @@ class DefinedSection(Section):
     """What device files say, by the devices' names."""
     strategies: dict[str, str] = Field(default_factory=dict)
     """Paths of strategies' files, by the strategies' names."""
+    networks: dict[str, NetworkDefinition] = Field(default_factory=dict)
+    """What files of networks say, by the networks' names."""
 
     def in_words(self) -> dict[str, str]:
         """What each definition is, in a few words, by its dotted key."""
@@ -214,11 +217,15 @@ class DefinedSection(Section):
             **{f"models.{name}": f"{len(each.layers)} layers: {each.source}" for name, each in self.models.items()},
             **{f"devices.{name}": each.description for name, each in self.devices.items()},
             **{f"strategies.{name}": path for name, path in self.strategies.items()},
+            **{
+                f"networks.{name}": f"{len(each.switches)} switches, {len(each.hosts)} hosts, {len(each.links)} links"
+                for name, each in self.networks.items()
+            },
         }
 
     @model_validator(mode="after")
     def _names_are_names(self) -> Self:
-        for table in ("models", "devices", "strategies"):
+        for table in ("models", "devices", "strategies", "networks"):
             for name in getattr(self, table):
                 if defect := name_defect(name):
                     raise ValueError(f"{table}: the name '{name}' {defect}")

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.datatypes.links import LinkSetting
-from gradwire.workloads.fields import LARGEST_RATIO, MOST_WORKERS, Because, DurationS, RateBps, Section, SizeBytes
+from gradwire.workloads.fields import (
+    LARGEST_RATIO,
+    MOST_WORKERS,
+    Because,
+    DurationS,
+    InWords,
+    RateBps,
+    Section,
+    SizeBytes,
+)
 
 LARGEST_LOSS = 0.1
 """TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
@@ -18,9 +28,34 @@ LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
+MOST_DIMENSIONS = 8
+
+
+def _dimensions(value: Any) -> Any:
+    """A text such as "4x4" has one number per dimension."""
+    if isinstance(value, str):
+        return tuple(int(word) if word.isdecimal() else word for word in value.split("x")) if value else ()
+    return tuple(value) if isinstance(value, list) else value
+
+
+Dimensions = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MOST_WORKERS)], ...],
+    Field(max_length=MOST_DIMENSIONS),
+    BeforeValidator(_dimensions, json_schema_input_type=str | list[int]),
+    InWords('the switches along each dimension, such as [4, 4] or "4x4"'),
+]
 FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
 SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
 """Keys of fabrics with more than one switch."""
+GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
+    Topology.RING: ("switches",),
+    Topology.LINEAR: ("switches",),
+    Topology.FULL_MESH: ("switches",),
+    Topology.TORUS: ("dimensions",),
+    Topology.DRAGONFLY: ("groups", "routers", "global_links"),
+    Topology.CUSTOM: ("file",),
+}
+"""Keys of topologies whose switches are in no tiers."""
 
 
 class LinkSection(Section):
@@ -74,6 +109,19 @@ class FabricSection(Section):
     """Core switches of a fat tree: a multiple of `spines`. Each is joined to one spine of every pod."""
     core_oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
     """Rate of all leaves' uplinks in a pod over the rate of its spines' uplinks together."""
+    switches: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Switches of a "ring", a "linear" network or a "full-mesh", over which hosts are spread evenly."""
+    dimensions: Dimensions = ()
+    """Switches of a "torus" along each dimension: [4, 4], or "4x4"."""
+    groups: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Groups of a "dragonfly"."""
+    routers: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Switches of each group of a dragonfly, all joined to one another."""
+    global_links: int = Field(1, ge=1, le=MOST_WORKERS)
+    """Links between any two groups of a dragonfly, at their switches in turn."""
+    file: str | None = None
+    """A network of your own: a .graphml or .json file (networkx's node-link form), or a class of Mininet's Topo, such as "lab.py:Campus".
+    Its topology is "custom"."""
     rails: bool = False
     """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
     a host are at the same leaf."""
@@ -134,11 +182,35 @@ class FabricSection(Section):
         return self.mtu_bytes + ETHERNET_HEADER_BYTES if self.drops_or_marks else MAX_GSO_BYTES
 
     @model_validator(mode="after")
+    def _what_graphs_need(self) -> Self:
+        wanted = GRAPH_KEYS.get(self.topology, ())
+        lines = [
+            f"{key}: missing; fabric.topology = '{self.topology}' needs it"
+            for key in wanted
+            if key != "global_links" and not getattr(self, key)
+        ]
+        others = {key for keys in GRAPH_KEYS.values() for key in keys} - set(wanted)
+        for key in sorted(others & self.model_fields_set):
+            topologies = " or ".join(f"'{each}'" for each, keys in GRAPH_KEYS.items() if key in keys)
+            if getattr(self, key) != FabricSection.model_fields[key].default:
+                lines.append(f"{key}: needs fabric.topology = {topologies}")
+        if lines:
+            raise ValueError("\n".join(lines))
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_file_is_custom(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("file") is not None and "topology" not in value:
+            return {**value, "topology": Topology.CUSTOM.value}
+        return value
+
+    @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
         needs: dict[str, str] = {}
         if self.topology is not Topology.FAT_TREE:
             needs |= dict.fromkeys(FAT_TREE_KEYS, f"'{Topology.FAT_TREE}'")
-        if self.topology is Topology.SINGLE_SWITCH:
+        if self.topology is Topology.SINGLE_SWITCH or self.topology.is_graph:
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
         values = {key: getattr(self, key) for key in needs}

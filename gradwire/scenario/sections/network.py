@@ -1,0 +1,99 @@
+"""A network of the user's own, as a scenario has it under `defined.networks`; files of other forms are turned into this one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from gradwire.scenario.sections.fabric import LARGEST_LOSS, LONGEST_DELAY_S
+from gradwire.workloads.fields import MOST_WORKERS, DurationS, RateBps, Section, SizeBytes
+
+MOST_SWITCHES = 256
+"""Each pair of switches with hosts has ways of its own, and each way a rule at every switch: 64 switches with 256 hosts have 139,000."""
+MOST_LINKS = 2**14
+NodeName = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class NetworkLink(Section):
+    """A link between two switches, or of a host to its switch."""
+
+    a: NodeName
+    """A host or a switch."""
+    b: NodeName
+    """The other."""
+    rate: RateBps | None = None
+    """Line rate of each direction; `fabric.rate` where it is left out."""
+    delay: DurationS | None = Field(None, ge=0, le=LONGEST_DELAY_S)
+    """How long packets are under way; `fabric.delay` where it is left out."""
+    jitter: DurationS = Field(0.0, ge=0, le=LONGEST_DELAY_S)
+    """How much longer a packet may be under way, at random."""
+    loss: float = Field(0.0, ge=0, le=LARGEST_LOSS)
+    """Share of frames of each direction that are lost at random."""
+    buffer: SizeBytes | None = Field(None, ge=1)
+    """What a switch's port holds of each traffic class there."""
+    ecn: SizeBytes | None = Field(None, ge=1)
+    """Length from which on such a queue marks packets."""
+
+
+class NetworkDefinition(Section):
+    """A network of your own: its switches, its hosts, and the links between them."""
+
+    hosts: tuple[NodeName, ...] = Field((), max_length=MOST_WORKERS)
+    """Names of the hosts, in the order in which ranks are placed on them. Without any, the hosts that the job needs are spread over all
+    switches."""
+    switches: tuple[NodeName, ...] = Field(min_length=1, max_length=MOST_SWITCHES)
+    """Names of the switches."""
+    links: tuple[NetworkLink, ...] = Field((), max_length=MOST_LINKS)
+    """All links. Several may join the same two switches."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if lines := list(dict.fromkeys(self._defects())):
+            raise ValueError("\n".join(lines))
+        return self
+
+    def _defects(self) -> Iterator[str]:
+        for name, count in Counter((*self.hosts, *self.switches)).items():
+            if count > 1:
+                yield f"{count} nodes are called '{name}'"
+        hosts, switches = set(self.hosts), set(self.switches)
+        ends: Counter[str] = Counter()
+        for number, link in enumerate(self.links):
+            for key, name in (("a", link.a), ("b", link.b)):
+                if name not in hosts | switches:
+                    yield f"links.{number}.{key} = '{name}': is neither a host nor a switch"
+                ends[name] += 1
+            if link.a == link.b:
+                yield f"links.{number}: joins '{link.a}' to itself"
+            if {link.a, link.b} <= hosts:
+                yield f"links.{number}: joins the hosts '{link.a}' and '{link.b}'; a host has one link, to a switch"
+        for host in self.hosts:
+            if ends[host] != 1:
+                yield f"host '{host}' has {ends[host]} links; must have one, to a switch"
+        yield from self._islands()
+
+    def _islands(self) -> Iterator[str]:
+        """Nodes to which no way leads from the first switch."""
+        near: dict[str, list[str]] = {name: [] for name in (*self.hosts, *self.switches)}
+        for link in self.links:
+            if link.a in near and link.b in near:
+                near[link.a].append(link.b)
+                near[link.b].append(link.a)
+        found = dict.fromkeys(self.switches[:1])
+        waiting = list(found)
+        for here in waiting:
+            for there in near[here]:
+                if there not in found:
+                    found[there] = None
+                    waiting.append(there)
+        lost = [name for name in near if name not in found]
+        if lost:
+            yield f"no way leads from '{self.switches[0]}' to '{lost[0]}': the network must be connected"
+
+    @property
+    def drops_or_marks(self) -> bool:
+        """Whether any queue of a switch's port drops or marks."""
+        return any(link.buffer or link.ecn for link in self.links)

@@ -1,0 +1,183 @@
+"""Networks in files: what they become, and what is refused, with the node and the key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.resolution.compilation import compile_point
+
+SCENARIO = """
+title = "A network of the user's own"
+[cluster]
+workers = {workers}
+[fabric]
+rate = "10gbit"
+{fabric}
+[model]
+name = "alexnet"
+device = "k40"
+[strategy]
+name = "ring"
+"""
+CAMPUS = """
+from mininet.link import TCLink
+from mininet.topo import Topo
+
+
+class Campus(Topo):
+    def build(self):
+        core, lab = self.addSwitch("s1"), self.addSwitch("s2")
+        self.addLink(core, lab, cls=TCLink, bw=500, delay="2ms", loss=1, max_queue_size=100)
+        for number in range(1, 5):
+            self.addLink(self.addHost(f"h{number}"), core if number < 3 else lab, cls=TCLink, bw=1000)
+
+
+class Raises(Topo):
+    def build(self):
+        raise RuntimeError("the lab is closed")
+
+
+class Exits(Topo):
+    def build(self):
+        raise SystemExit
+
+
+class Crowd(Topo):
+    def build(self):
+        for number in range(10_000):
+            self.addSwitch(f"s{number}")
+
+
+class Odd(Topo):
+    def build(self):
+        self.addLink(self.addHost("h1", cpu=0.5), self.addSwitch("s1"), bw="fast", speed=3)
+
+
+class Nothing(Topo):
+    def build(self):
+        self.addLink(self.addHost("h1"), self.addSwitch("s1"), bw=0)
+"""
+
+
+def fabric_of(folder: Path, fabric: str, workers: int = 2) -> Fabric:
+    path = folder / "own.toml"
+    path.write_text(SCENARIO.format(workers=workers, fabric=fabric))
+    (point,) = load_scenario(path).points
+    return compile_point(point.section).fabric
+
+
+def refusal(folder: Path, fabric: str, workers: int = 2) -> str:
+    with pytest.raises(InputFault) as raised:
+        fabric_of(folder, fabric, workers)
+    return str(raised.value)
+
+
+def test_a_topo_of_mininet(tmp_path: Path) -> None:
+    (tmp_path / "lab.py").write_text(CAMPUS)
+    fabric = fabric_of(tmp_path, 'file = "lab.py:Campus"')
+    assert fabric.hosts == 4  # two of them without a rank
+    assert fabric.host_bps == (1e9,) * 4
+    (between,) = fabric.trunk_links()
+    assert (between.rate_bps, between.delay_s, between.loss) == (500e6, 2e-3, 0.01)
+    assert between.buffer_bytes == 100 * 1514
+    assert fabric.gso_bytes == 1514  # frame by frame, since a queue drops
+    assert [fabric.leaf_of(host) for host in range(4)] == [0, 0, 1, 1]
+
+
+def graph() -> nx.Graph[Any]:
+    """Two hosts on switches that have names of their own, with two links between two of them."""
+    network: nx.MultiGraph[str] = nx.MultiGraph()
+    network.add_node("Paris", label="the first", latitude=48.9)
+    network.add_node("Lyon", type="switch")
+    network.add_node("north", type="host")
+    network.add_edge("h1", "Lyon")
+    network.add_edge("north", "Paris", rate="1gbit")
+    network.add_edge("Paris", "Lyon", rate="5gbit", delay="1ms")
+    network.add_edge("Paris", "Lyon", bw=2000, delay=0.002)
+    return network
+
+
+@pytest.mark.parametrize("ending", ["graphml", "json"])
+def test_graphml_and_node_link(tmp_path: Path, ending: str) -> None:
+    if ending == "graphml":
+        nx.write_graphml(graph(), tmp_path / "net.graphml")
+    else:
+        (tmp_path / "net.json").write_text(json.dumps(nx.node_link_data(graph(), edges="links")))
+    fabric = fabric_of(tmp_path, f'file = "net.{ending}"\nlink."Lyon-*".jitter = "1us"')
+    assert fabric.graph is not None
+    assert (fabric.graph.host_labels, fabric.graph.switch_labels) == (("north", "h1"), ("Paris", "Lyon"))
+    assert [(link.rate_bps, link.delay_s) for link in fabric.trunk_links()] == [(5e9, 1e-3), (2e9, 2e-3)]
+    assert [link.jitter_s for link in fabric.links()] == [0, 1e-6, 1e-6, 1e-6]
+
+
+def test_hosts_are_spread_where_a_file_has_none(tmp_path: Path) -> None:
+    nx.write_graphml(nx.cycle_graph(["a", "b", "c"]), tmp_path / "cycle.graphml")
+    fabric = fabric_of(tmp_path, 'file = "cycle.graphml"', workers=6)
+    assert [fabric.leaf_of(host) for host in range(6)] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "said"),
+    [
+        ('file = "lab.py:Raises"', ["fabric.file", "Raises() raised RuntimeError: the lab is closed"]),
+        ('file = "lab.py:Exits"', ["Exits() raised SystemExit"]),
+        ('file = "lab.py:Crowd"', ["has 10,000 nodes; must be at most 256 switches and 1,024 hosts"]),
+        (
+            'file = "lab.py:Odd"',
+            ["'h1': unknown parameter 'cpu'", "'h1' to 's1': unknown attribute 'speed'", "bw = 'fast'"],
+        ),
+        ('file = "lab.py:Nothing"', ["link 'h1' to 's1'.rate = '0bit': must be a rate of 10mbit"]),
+        ('file = "lab.py:Missing"', ["has no class 'Missing' of Mininet's Topo; it has: Campus, Raises"]),
+        ('file = "lab.py"', ["say which, like lab.py:Campus"]),
+        ('file = "none.graphml"', ["no such network file"]),
+        ('file = "broken.graphml"', ["cannot be read as GraphML"]),
+        ('file = "broken.json"', ["cannot be read as JSON"]),
+        ('file = "list.json"', ["has no lists nodes and edges"]),
+        ('file = "apart.json"', ["no way leads from 'a' to 'b': the network must be connected"]),
+        ('file = "odd.json"', ["link 'a' to 'b': unknown attribute 'wieght'", "node 'b': type = 'modem': must be host"]),
+        ('file = "two.json"', ["host 'h1' has 2 links; must have one, to a switch"]),
+        ('file = "directed.json"', ["is directed"]),
+        ('file = "campus"', ["fabric.file = 'campus': no such network"]),
+        ('topology = "custom"', ["fabric.file: missing; fabric.topology = 'custom' needs it"]),
+        ('topology = "ring"', ["fabric.switches: missing; fabric.topology = 'ring' needs it"]),
+        ('topology = "torus"\ndimensions = [100, 100]', ["has 10,000 switches; must be at most 256"]),
+        ('topology = "ring"\nswitches = 3\nleaves = 2', ["fabric.leaves = 2: needs fabric.topology = 'leaf-spine'"]),
+        ('groups = 3', ["fabric.groups: needs fabric.topology = 'dragonfly'"]),
+        ('topology = "ring"\nswitches = 3\nlink.s9.rate = "1gbit"', ["fabric.link.'s9': no link is called that"]),
+        ('link.h1.delay = "2s"', ["fabric.link.h1.delay = '2s': must be a duration of 0s to 1s"]),
+        ('link.h1.rate = "0gbit"', ["fabric.link.h1.rate = '0gbit': must be a rate of 10mbit"]),
+        ('[fabric.link.h1]', ["fabric.link.h1", "says nothing"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_built_is_refused_in_one_message(tmp_path: Path, fabric: str, said: list[str]) -> None:
+    (tmp_path / "lab.py").write_text(CAMPUS)
+    (tmp_path / "broken.graphml").write_text("<graphml>")
+    (tmp_path / "broken.json").write_text("{")
+    nodes = [{"id": "a"}, {"id": "b"}]
+    edge = {"source": "a", "target": "b"}
+    for name, content in {
+        "list": {"nodes": 3},
+        "apart": {"nodes": nodes, "edges": []},
+        "odd": {"nodes": [nodes[0], {"id": "b", "type": "modem"}], "edges": [{**edge, "wieght": 2}]},
+        "two": {
+            "nodes": [*nodes, {"id": "h1"}],
+            "edges": [edge, {"source": "h1", "target": "a"}, {"source": "h1", "target": "b"}],
+        },
+        "directed": {"directed": True, "nodes": nodes, "edges": [edge]},
+    }.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    message = refusal(tmp_path, fabric)
+    assert all(words in message for words in said), message
+
+
+def test_fewer_hosts_than_the_point_needs_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "lab.py").write_text(CAMPUS)
+    assert "has 4 hosts, and the point needs 5" in refusal(tmp_path, 'file = "lab.py:Campus"', workers=5)
