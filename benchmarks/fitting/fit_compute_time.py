@@ -36,7 +36,8 @@ def efficiency(scenario: Path, settings: list[str]) -> float:
             (judged,) = Campaign(planned, folder, LocalPool(1), progress).run()
     if not judged.result.valid:
         sys.exit(f"{judged.label}: {judged.result.verdict}")
-    return judged.result.scaling_efficiency
+    efficiency: float = judged.result.scaling_efficiency
+    return efficiency
 
 
 def iteration_time(seconds: float) -> str:

@@ -23,7 +23,7 @@ from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.analysis.verdict.division_check import Divided
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.regular_files import MESSAGE_BYTES, read_text
@@ -108,6 +108,17 @@ class PlannedRun:
     def memory_mb(self) -> int:
         """What its machine may use."""
         return self.point.section.run.memory_mb
+
+    @property
+    def iteration_bytes(self) -> int:
+        """Payload that crosses the network in an iteration of the largest candidate."""
+        plan = max(self.plans.values(), key=lambda plan: len(plan.ops))
+        return int(plan.ops.size_bytes[plan.is_remote()].sum())
+
+    @property
+    def iteration_messages(self) -> int:
+        """Messages of an iteration, of the candidate with most."""
+        return max(int((plan.ops.kind == OpKind.SEND).sum()) for plan in self.plans.values())
 
     @property
     def cost_bytes(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Int64, Plan
+from gradwire.workloads.values.units import rate_text
 
 
 def scaled_plan(plan: Plan, scale: int) -> Plan:
@@ -48,3 +49,15 @@ def virtual_scale(fabric: Fabric, capacity_bps: float = VIRTUAL_CAPACITY_BPS) ->
 
 def _divided(sizes: Int64, scale: int) -> Int64:
     return np.where(sizes > 0, np.maximum(1, sizes // scale), 0).astype(np.int64)
+
+
+def capacity_warning(fabric: Fabric) -> str:
+    """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
+    total_bps = fabric.hosts * fabric.rate_bps
+    if total_bps <= VIRTUAL_CAPACITY_BPS:
+        return ""
+    return (
+        f"{fabric.hosts} hosts at {rate_text(fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
+        f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
+        "scaled; use fewer hosts or a lower rate"
+    )

@@ -10,6 +10,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Protocol
 
+from typing_extensions import TypeVar
+
 from gradwire.runs.executing.machine import Ended
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.protocol import Event
@@ -18,18 +20,21 @@ Task = Callable[[threading.Event], None]
 """Work of one point, given the event that tells it to stop."""
 
 
-class MachineWatcher(Protocol):
+N_contra = TypeVar("N_contra", default=PlannedRun, contravariant=True)
+
+
+class MachineWatcher(Protocol[N_contra]):
     """Hears of machines; called from several threads."""
 
-    def started(self, planned: PlannedRun) -> None:
+    def started(self, planned: N_contra) -> None:
         """A machine boots for the point; again, if the one before was lost."""
 
-    def heard(self, planned: PlannedRun, event: Event) -> None:
+    def heard(self, planned: N_contra, event: Event) -> None:
         """The point's machine reported an event."""
 
 
-class Machines(Protocol):
-    """Machines for points."""
+class Executor(Protocol):
+    """Where machines that replay plans run."""
 
     @property
     def jobs(self) -> int:
@@ -37,10 +42,6 @@ class Machines(Protocol):
 
     def try_machines(self, memory_mb: int) -> None:
         """Tries machines with so much memory before the first point; raises what would hit all points."""
-
-
-class Executor(Machines, Protocol):
-    """Where machines that replay plans run."""
 
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.

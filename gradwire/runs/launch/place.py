@@ -8,55 +8,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Protocol
-
-from pydantic import BaseModel
 
 from gradwire.faults import InputFault
-from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.links import copy_of_run, refuse_links
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
     RUNS,
     SCENARIO_FILE,
-    holds_programs,
     stored_clock,
-    stored_programs,
     stored_scenario,
 )
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.runs.work import Planned
+from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
 
 SET_WORDS_MAX = 60
 """Characters of a folder's name that say what `--set` has set."""
-
-
-class HasSection(Protocol):
-    """A point, of strategies or of programs."""
-
-    @property
-    def section(self) -> BaseModel:
-        """Everything that decides its result."""
-
-
-class Resolved(Protocol):
-    """A scenario, of strategies or of programs."""
-
-    @property
-    def name(self) -> str:
-        """Of its run folder."""
-
-    @property
-    def title(self) -> str:
-        """Of its report."""
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """What `--set` set."""
-
-    @property
-    def points(self) -> Sequence[HasSection]:
-        """What runs."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +36,7 @@ class Place:
     others: tuple[Path, ...] = ()
 
 
-def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Place:
+def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> Place:
     """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
 
     Makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock, and for a link below it
@@ -88,7 +56,7 @@ def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Plac
     raise AssertionError("numbers do not end")
 
 
-def default_name(scenario: Resolved, clock: Clock) -> str:
+def default_name(scenario: AnyScenario, clock: Clock) -> str:
     """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
     words = [scenario.name, *map(_set_word, scenario.settings)]
     name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
@@ -114,10 +82,10 @@ def _is_free(folder: Path) -> bool:
     return not (folder / SCENARIO_FILE).exists()
 
 
-def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
+def _difference(folder: Path, scenario: AnyScenario, clock: Clock) -> str:
     """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
     try:
-        held: Resolved = stored_programs(folder) if holds_programs(folder) else stored_scenario(folder)
+        held = stored_scenario(folder)
         held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
     except InputFault:
         return "holds runs of a scenario that this version of gradwire cannot read"
@@ -128,11 +96,11 @@ def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
     return ""
 
 
-def _sections(scenario: Resolved) -> set[str]:
+def _sections(scenario: AnyScenario) -> set[str]:
     return {point.section.model_dump_json() for point in scenario.points}
 
 
-def take_over(planned: Sequence[PlannedRun]) -> int:
+def take_over(planned: Sequence[Planned]) -> int:
     """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many.
 
     What else lies in the folder of a point that is replaced is removed: files of another run would be read as this one's.
@@ -163,7 +131,7 @@ def _has_no_links(folder: Path) -> bool:
     return True
 
 
-def _can_be_taken(there: Path, run: PlannedRun) -> bool:
+def _can_be_taken(there: Path, run: Planned) -> bool:
     try:
         return StoredRun(there).is_of(run.key)
     except InputFault:  # it is damaged, which concerns only those who read it

@@ -11,7 +11,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
 from gradwire.runs.stored.point_folders import runs_of
-from gradwire.runs.stored.run_folder import run_folder, stored_scenario
+from gradwire.runs.stored.run_folder import run_folder, stored_plans
 from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
 
 
@@ -29,7 +29,7 @@ def named_run(run: Path, wanted: str | Where) -> StoredRun:
 
 def _all_runs(run: Path) -> dict[str, StoredRun]:
     """The runs by their folders' names: those of the scenario's points first, then those of other folders."""
-    runs = {stored.folder.name: stored for stored in runs_of(run, stored_scenario(run).points)}
+    runs = {stored.folder.name: stored for stored in runs_of(run, stored_plans(run).points)}
     folders = sorted(entry for entry in (run / "points").glob("*") if entry.is_dir())
     return {**runs, **{folder.name: StoredRun(folder) for folder in folders if folder.name not in runs}}
 

@@ -12,13 +12,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
-
-from pydantic import BaseModel
+from typing import Any, TypeVar
 
 from gradwire.runs.protocol import TASK_FILE
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.scenario.loading import Point
+from gradwire.scenario.loading import ScenarioPoint
 
 WORDS_MAX = 80
 """Characters of a name's readable part."""
@@ -31,24 +29,15 @@ FORMER_DEFAULTS = (("run", "warmup", 1),)
 """Defaults of other versions: section, key and value. They left these values out of names."""
 
 
-class NamedPoint(Protocol):
-    """A point, of strategies or of programs."""
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The values that identify it in tables, by name."""
-
-    @property
-    def section(self) -> BaseModel:
-        """Everything that decides its result."""
+P = TypeVar("P", bound=ScenarioPoint)
 
 
-def folder_name(point: NamedPoint) -> str:
+def folder_name(point: ScenarioPoint) -> str:
     """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points that read alike."""
     return _name_with(point, _set_of(point))
 
 
-def _former_name(point: NamedPoint) -> str:
+def _former_name(point: ScenarioPoint) -> str:
     """The name by a version with other defaults; today's, if the point says nothing that was a default."""
     settings = _set_of(point)
     for section, key, value in FORMER_DEFAULTS:
@@ -57,27 +46,27 @@ def _former_name(point: NamedPoint) -> str:
     return _name_with(point, {name: table for name, table in settings.items() if table != {}})
 
 
-def _set_of(point: NamedPoint) -> dict[str, Any]:
+def _set_of(point: ScenarioPoint) -> dict[str, Any]:
     return point.section.model_dump(mode="json", exclude_defaults=True)
 
 
-def _name_with(point: NamedPoint, settings: dict[str, Any]) -> str:
+def _name_with(point: ScenarioPoint, settings: dict[str, Any]) -> str:
     text = json.dumps(settings, sort_keys=True)
     return f"{_words(point)}-{hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]}"
 
 
-def _name_in(run: Path, point: Point) -> str:
+def _name_in(run: Path, point: ScenarioPoint) -> str:
     """The name of a point's folder in a run folder: the one that another version gave it if there is no other."""
     name, former = folder_name(point), _former_name(point)
     return former if not (run / "points" / name).is_dir() and (run / "points" / former).is_dir() else name
 
 
-def _words(point: NamedPoint) -> str:
+def _words(point: ScenarioPoint) -> str:
     words = "_".join(value for value in point.parameters.values() if value)
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in words)[:WORDS_MAX]
 
 
-def runs_of(run: Path, points: Sequence[Point]) -> list[StoredRun]:
+def runs_of(run: Path, points: Sequence[P]) -> list[StoredRun[P]]:
     """The run of each of the scenario's points in a run folder, whether it exists or not.
 
     A point without a folder of its name is looked for among those of other versions, unless this version has begun to run the
@@ -98,7 +87,7 @@ def runs_of(run: Path, points: Sequence[Point]) -> list[StoredRun]:
     return runs
 
 
-def older_folders(run: Path, point: Point) -> list[Path]:
+def older_folders(run: Path, point: ScenarioPoint) -> list[Path]:
     """Folders that other versions made in a run folder for a point that reads like this one."""
     former = run / "points" / _former_name(point)
     return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,14 +13,14 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.links import refuse_links
 from gradwire.runs.stored.soundness.tasks import refuse_unsound_clock
-from gradwire.scenario.loading import Scenario, load_scenario
-from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
-from gradwire.scenario.reading import has_programs
+from gradwire.scenario.loading import Origin, Scenario
+from gradwire.scenario.program_scenarios import AnyScenario, of_plans, resolved_scenario
+from gradwire.scenario.reading import read_document
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"
@@ -70,28 +69,19 @@ def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) ->
         partial.write_text(tomli_w.dumps(document), encoding="utf-8")
 
 
-def stored_scenario(folder: Path) -> Scenario:
+def stored_scenario(folder: Path) -> AnyScenario:
     """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
-    if holds_programs(folder):
-        raise InputFault(
-            f"{folder}: holds runs of programs, which have no plan to look into; `gradwire report {folder}` shows them"
-        )
     with _copy_in(folder) as path:
-        return replace(load_scenario(path, as_run=True), name=folder.name)
+        origin = replace(Origin.of_file(path, as_run=True), name=folder.name)
+        return resolved_scenario(read_document(path, follow=False), origin)
 
 
-def stored_programs(folder: Path) -> ProgramScenario:
-    """The scenario of a run folder with runs of programs. Raises InputFault as `stored_scenario` does."""
-    with _copy_in(folder) as path:
-        return replace(load_programs(path, as_run=True), name=folder.name)
-
-
-def holds_programs(folder: Path) -> bool:
-    """Whether a run folder's runs are of programs."""
-    try:
-        return has_programs(tomllib.loads(read_text(folder / SCENARIO_FILE, MESSAGE_BYTES)))
-    except (OSError, ValueError, RecursionError):  # what is wrong with it is told where it is read
-        return False
+def stored_plans(folder: Path) -> Scenario:
+    """The scenario of a run folder whose points have plans. Raises InputFault as `stored_scenario` does, and for one of programs."""
+    return of_plans(
+        stored_scenario(folder),
+        f"{folder}: holds runs of programs, which have no plan to look into; `gradwire report {folder}` shows them",
+    )
 
 
 @contextmanager

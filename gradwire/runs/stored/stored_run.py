@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic
 
 import msgspec
+from typing_extensions import TypeVar
 
 from gradwire.analysis.congestion.windows import ShortWindow, short_windows
 from gradwire.analysis.packets.captures import read_captures
@@ -34,7 +36,7 @@ from gradwire.runs.stored.soundness.records import (
 )
 from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.runs.stored.spines import Spines
-from gradwire.scenario.loading import Point
+from gradwire.scenario.loading import Point, ScenarioPoint
 from gradwire.workloads.values.fields import LONGEST_S
 
 COMPLETION_FILE = "completed.json"
@@ -66,9 +68,9 @@ class Speed:
 class Completion(msgspec.Struct, frozen=True):
     """That a run came to its end, and as what: the content of completed.json."""
 
-    #: Hash of everything that decided the result (`PlannedRun.key`, `PlannedPrograms.key`).
+    #: Hash of everything that decided the result (`Planned.key`).
     key: str
-    #: Label of the plan that was replayed; "" for a point of programs, of which nothing but its key is noted here.
+    #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
     speed: Speed = Speed(0.0, 0.0, 0, 0.0)
     #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a share of it.
@@ -82,13 +84,16 @@ class Completion(msgspec.Struct, frozen=True):
     unsteady: tuple[tuple[int, int], ...] = ()
 
 
+P_co = TypeVar("P_co", bound=ScenarioPoint, default=Point, covariant=True)
+
+
 @dataclass(frozen=True)
-class StoredRun:
+class StoredRun(Generic[P_co]):
     """What a point's run left in its folder, which may not exist. Every part is read anew each time. All that reads raises InputFault."""
 
     folder: Path
     #: The point that ran; None for a folder that the scenario of its run folder does not have.
-    point: Point | None = None
+    point: P_co | None = None
     #: Another version of gradwire named the folder, which was found by the parameters in its name.
     found_by_words: bool = False
     #: Names of folders that other versions made and that read like the point, where it cannot be told which is the point's.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,11 +17,8 @@ from rich.table import Column
 
 from gradwire.runs.expected_cost import Expectation, in_words
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.planned import PlannedRun
-from gradwire.runs.program_points.judged import JudgedPrograms
-from gradwire.runs.program_points.planned import PlannedPrograms
 from gradwire.runs.protocol import AgentsStarted, Event, FirstByte, Iterated, NetworkStarted, ReplayStarted, Searched
-from gradwire.runs.stored.stored_run import Speed
+from gradwire.runs.work import Planned
 
 STAGES: dict[type[Event], str] = {
     NetworkStarted: "building the network",
@@ -68,17 +65,17 @@ class LiveProgress:
         """So many points are there already and need no run."""
         self._progress.advance(self._all, points)
 
-    def started(self, planned: PlannedRun | PlannedPrograms) -> None:
+    def started(self, planned: Planned) -> None:
         """A point's machine boots; once more, if the worker that had it died."""
         with self._lock:
             if lost := self._running.pop(planned.folder.name, None):
                 self._progress.remove_task(lost.task)
-            total, stage = (planned.iterations, "booting") if isinstance(planned, PlannedRun) else (None, "running")
+            total, stage = (planned.iterations, "booting") if planned.iterations else (None, "running")
             task = self._progress.add_task(escape(planned.label), total=total, stage=stage)
             self._running[planned.folder.name] = _Bar(task, planned)
             self._show_time_left()
 
-    def heard(self, planned: PlannedRun, event: Event) -> None:
+    def heard(self, planned: Planned, event: Event) -> None:
         """A point moved on."""
         with self._lock:
             bar = self._running[planned.folder.name]
@@ -91,7 +88,7 @@ class LiveProgress:
             elif type(event) in STAGES:
                 self._progress.update(bar.task, stage=STAGES[type(event)])
 
-    def ended(self, judged: JudgedRun | JudgedPrograms) -> None:
+    def ended(self, judged: JudgedRun[Any, Any]) -> None:
         """A point is done."""
         with self._lock:
             bar = self._running.pop(judged.folder.name, None)
@@ -107,9 +104,7 @@ class LiveProgress:
         if self._expectation is None:
             return
         share_done = {
-            name: bar.done / bar.planned.iterations
-            for name, bar in self._running.items()
-            if isinstance(bar.planned, PlannedRun)
+            name: bar.done / bar.planned.iterations for name, bar in self._running.items() if bar.planned.iterations
         }
         left_s = self._expectation.left_s(share_done)
         self._progress.update(self._all, stage=f"{in_words(left_s)} left" if left_s else "")
@@ -120,7 +115,7 @@ class _Bar:
     """The bar of a point under way."""
 
     task: TaskID
-    planned: PlannedRun | PlannedPrograms
+    planned: Planned
     #: On the monotonic clock; 0 before the replay.
     replay_began_s: float = 0.0
     #: Iterations done.
@@ -128,9 +123,7 @@ class _Bar:
 
     def rate_text(self) -> str:
         """Emulated payload per second of wall time."""
-        assert isinstance(self.planned, PlannedRun), "programs do not tell of iterations"
-        plan = max(self.planned.plans.values(), key=lambda plan: len(plan.ops))
-        payload_bytes = int(plan.ops.size_bytes[plan.is_remote()].sum()) * self.done
+        payload_bytes = self.planned.iteration_bytes * self.done
         return f"{payload_bytes / max(time.monotonic() - self.replay_began_s, 1e-3) / 1e9:.2f} GB/s"
 
 
@@ -139,30 +132,25 @@ def _fixed(columns: int) -> Column:
     return Column(width=columns, no_wrap=True, overflow="ellipsis")
 
 
-def _line(judged: JudgedRun | JudgedPrograms) -> str:
+def _line(judged: JudgedRun[Any, Any]) -> str:
     if not judged.valid:
         first_line, _, _ = judged.verdict.summary.partition("\n")  # the report has the rest
         return f"[red]✗[/red] {escape(judged.label)}: {escape(first_line)}"
-    said = _of_plan(judged) if isinstance(judged, JudgedRun) else _of_programs(judged)
-    return f"[green]✓[/green] {escape(judged.label)}: {said}"
+    return f"[green]✓[/green] {escape(judged.label)}: {judged.result.summary} ({_how(judged)})"
 
 
-def _of_programs(judged: JudgedPrograms) -> str:
-    result = judged.result
-    how = "already there" if judged.reused else f"{judged.took_s:.0f} s of wall time"
-    rows = f"{len(result.figures)} {'row' if len(result.figures) == 1 else 'rows'} of figures"
-    return f"{result.duration_s or 0.0:.6f} s of virtual time, {rows} ({how})"
-
-
-def _of_plan(judged: JudgedRun) -> str:
-    how = "already there" if judged.reused or judged.speed is None else _speed_text(judged.speed)
+def _how(judged: JudgedRun[Any, Any]) -> str:
+    """What the run took, and how long it had to be."""
+    how = "already there"
+    if judged.speed is not None and not judged.reused:
+        how = f"{judged.took_s:.0f} s of wall time"
+        if judged.speed.payload_bytes:
+            how += f", {judged.speed.payload_bytes_per_s / 1e9:.2f} GB/s"
     if judged.unsteady:
         how += f", not steady before {judged.warmup} iterations"
-    return f"{judged.result.iteration_time_s:.4f} s per iteration ({how})"
-
-
-def _speed_text(speed: Speed) -> str:
-    return f"{speed.total_s:.0f} s of wall time, {speed.payload_bytes_per_s / 1e9:.2f} GB/s"
+    return how + (
+        f", begun {judged.completion.stopped + 1} times" if judged.completion and judged.completion.stopped else ""
+    )
 
 
 @contextmanager

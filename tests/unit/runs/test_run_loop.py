@@ -24,10 +24,10 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.runs import judged
-from gradwire.runs.campaign import Campaign
+from gradwire.runs.campaign import Campaign, running_order
 from gradwire.runs.executing import machine as machine_module
 from gradwire.runs.executing.local import LocalPool
-from gradwire.runs.judged import JudgedRun, judge_kept, judge_stored
+from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.protocol import (
     Event,
@@ -39,10 +39,10 @@ from gradwire.runs.protocol import (
     read_json,
     write_json,
 )
-from gradwire.runs.run_loop import running_order
 from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.runs.works import judge_kept, judge_stored
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.settings import apply_setting
 from gradwire.vm.machines import Clock

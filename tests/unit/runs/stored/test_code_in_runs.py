@@ -13,7 +13,7 @@ import gradwire
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.stored.point_folders import folder_name
-from gradwire.runs.stored.run_folder import stored_scenario
+from gradwire.runs.stored.run_folder import stored_plans
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from tests.hostile.run_folders import sound
@@ -47,11 +47,11 @@ def given(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     (folder / "evil.py").write_text(EVIL)
-    before = [folder_name(point) for point in stored_scenario(folder).points]
+    before = [folder_name(point) for point in stored_plans(folder).points]
     document = load_scenario(folder / "scenario.toml").document
     document["defined"] = {"strategies": {"ring": str(folder / "evil.py")}}
     (folder / "scenario.toml").write_text(tomli_w.dumps(document))
-    after = [folder_name(point) for point in stored_scenario(folder).points]
+    after = [folder_name(point) for point in stored_plans(folder).points]
     for old, new in zip(before, after, strict=True):
         (folder / "points" / old).rename(folder / "points" / new)
 
@@ -118,7 +118,7 @@ def test_a_notebook_runs_no_code_of_a_run_folder(say: Say) -> None:
     assert "ring" in opened.conclusion
     opened._repr_html_()
     opened.report()
-    for point in stored_scenario(Path("gift")).points:
+    for point in stored_plans(Path("gift")).points:
         if point.parameters["strategy"] == "ring":
             with pytest.raises(InputFault, match=r"evil\.py is not run"):
                 _ = ResolvedPoint(point.section).strategy

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.control_characters import visible
-from gradwire.runs.terminal.screen import PlainConsole
+from gradwire.runs.screen import PlainConsole
 
 HOSTILE = "title\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202eend"
 SHOWN = r"\x1b]0;owned"

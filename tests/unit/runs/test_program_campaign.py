@@ -12,15 +12,16 @@ from rich.console import Console
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
+from gradwire.runs import program_work
+from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.local import LocalPool
-from gradwire.runs.program_points import campaign
-from gradwire.runs.program_points.campaign import ProgramCampaign
-from gradwire.runs.program_points.judged import JudgedPrograms, judge_programs
-from gradwire.runs.program_points.planned import PlannedPrograms, plan_programs
+from gradwire.runs.program_verdicts import ProgramJudgedRun
+from gradwire.runs.program_work import PlannedPrograms, plan_programs
 from gradwire.runs.protocol import write_json
 from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.runs.works import judge_stored
 from gradwire.scenario.program_scenarios import programs_of
-from tests.unit.runs.program_points.test_judged import REPORT
+from tests.unit.runs.test_program_verdicts import REPORT
 
 SCENARIO = {
     "title": "Two rates",
@@ -41,7 +42,9 @@ def leave_summary(request: Request) -> None:
     write_json(request.folder / SUMMARY_FILE, summary, indent=1)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, folder: Path, execute: Execute) -> tuple[list[JudgedPrograms], list[str], str]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, execute: Execute
+) -> tuple[list[ProgramJudgedRun], list[str], str]:
     """Runs the points with this in the machine's place: what they are worth, the folders that ran, and what a terminal shows."""
     ran: list[str] = []
 
@@ -49,10 +52,10 @@ def run(monkeypatch: pytest.MonkeyPatch, folder: Path, execute: Execute) -> tupl
         ran.append(request.folder.name)
         execute(request)
 
-    monkeypatch.setattr(campaign, "execute", machine)
+    monkeypatch.setattr(program_work, "execute", machine)
     console = Console(file=io.StringIO(), width=200)
     with LiveProgress(console, 2) as progress:
-        done = ProgramCampaign(planned(folder), folder, LocalPool(1), progress).run()
+        done = Campaign(planned(folder), folder, LocalPool(1), progress).run()
     assert isinstance(console.file, io.StringIO)
     return done, ran, console.file.getvalue()
 
@@ -98,4 +101,4 @@ def test_a_summary_that_was_changed_is_no_result(monkeypatch: pytest.MonkeyPatch
     summary = point.folder / SUMMARY_FILE
     summary.write_text(summary.read_text().replace("6.0", "5.0"))
     with pytest.raises(InputFault, match=r"summary\.json: was made by another version of gradwire, or changed"):
-        judge_programs(point.point, point.folder)
+        judge_stored(point.stored, point.point)

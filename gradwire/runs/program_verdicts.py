@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gradwire.analysis.programs.results import FAILED, FigureRow, ProgramResult
 from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.verdict import Verdict, failed_run
-from gradwire.faults import InputFault
-from gradwire.files import replacing
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.programs.outputs import output_file
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks
-from gradwire.runs.protocol import write_json
-from gradwire.runs.stored.files import fitting, read_message, reading, refuse_changed
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.soundness.ranges import refuse_outside
-from gradwire.runs.stored.stored_run import COMPLETION_FILE, VERDICT_FILE
+from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.workloads.values.fields import LONGEST_S
 
@@ -27,59 +25,31 @@ IN_WORDS = (ENDED, READABLE)
 """Checks whose values are sentences about what went wrong."""
 
 
-@dataclass(frozen=True)
-class JudgedPrograms:
-    """A point's run of programs with its verdict and its figures, which are not results where the verdict is not valid."""
-
-    folder: Path
-    #: The point in a few words.
-    label: str
-    #: Row of points.csv, with what programs reported.
-    result: ProgramResult
-    #: It ran before and was not run now.
-    reused: bool = False
-
-    @property
-    def verdict(self) -> Verdict:
-        """What the run is worth."""
-        return self.result.verdict
-
-    @property
-    def took_s(self) -> float:
-        """Wall time of the run."""
-        return self.result.wall_s
-
-    @property
-    def valid(self) -> bool:
-        """Whether its figures are results."""
-        return self.result.valid
+ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
 
 
-def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
-    """Judges a run as it lies. Raises InputFault if the point never ran, or its files cannot be read, or do not belong together."""
-    with fitting(folder):
-        return _judge_programs(point, folder)
-
-
-def _judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
-    if not (folder / COMPLETION_FILE).exists():
-        path = folder / VERDICT_FILE
-        if not path.exists():
-            raise InputFault(f"{folder}: this point has not run; `gradwire run` completes the folder")
-        with reading(path):
-            return failed(point, read_message(path, Verdict))
+def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
+    """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
+    folder = stored.folder
     with reading(folder / SUMMARY_FILE):
         summary = read_message(folder / SUMMARY_FILE, Summary)
         refuse_changed(folder / SUMMARY_FILE)
         _refuse_unsound(summary)
-    rows, wrong = reported(
-        point.section.program, point.fabric, folder, summary.statuses, summary.report.dropped_output_bytes
-    )
-    verdict = _verdict(_ended(point, folder, summary), checks(summary.report, point.fabric), _readable(rows, wrong))
+    report, fabric = summary.report, point.fabric
+    rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
+    verdict = _verdict(_ended(point, folder, summary), checks(report, fabric), _readable(rows, wrong))
     if summary.failed:
         verdict = replace(verdict, summary=_failed(verdict))
-    return ProgramResult(
-        point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, verdict
+    result = ProgramResult(point.parameters, report.duration_s, rows, summary.memory_bytes, summary.wall_s, verdict)
+    return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
+
+
+def failed_program_run(
+    stored: StoredRun[ProgramPoint], point: ProgramPoint, verdict: Verdict, wall_s: float
+) -> ProgramJudgedRun:
+    """A run that did not come to its end."""
+    return JudgedRun(
+        point, stored, point.fabric, ProgramResult(point.parameters, None, (), 0, wall_s, verdict), verdict, None
     )
 
 
@@ -97,19 +67,6 @@ def _refuse_unsound(summary: Summary) -> None:
         "dropped_output_bytes",
     ):
         refuse_outside(name, getattr(summary.report, name), 0)
-
-
-def failed(point: ProgramPoint, verdict: Verdict, wall_s: float = 0.0) -> ProgramResult:
-    """The result of a run that did not come to its end."""
-    return ProgramResult(point.parameters, None, (), 0, wall_s, verdict)
-
-
-def judge_failure(point: ProgramPoint, folder: Path, reason: str, wall_s: float) -> ProgramResult:
-    """The result of a run that was cut short for a reason, which is noted in its folder."""
-    verdict = failed_run(reason)
-    with replacing(folder / VERDICT_FILE) as partial:
-        write_json(partial, verdict, indent=1)
-    return failed(point, verdict, wall_s)
 
 
 def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:

@@ -8,12 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gradwire.analysis.programs.results import ProgramResult
+from gradwire.analysis.verdict.verdict import failed_run
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.programs.protocol import PortTraffic, Report
-from gradwire.runs.program_points.judged import judge_failure, judge_programs
+from gradwire.runs.judged import write_verdict
 from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
+from gradwire.runs.works import judge_stored
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection
 
 SECTION = ProgramPointSection.model_validate(
@@ -51,6 +54,12 @@ def stored(folder: Path, report: Report = REPORT, lines: str = '{"time_s": 0.01}
     (folder / "output" / "server").mkdir(parents=True)
     (folder / "output" / "server" / "h1.out").write_text("the beginning of a rep")
     return folder
+
+
+def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
+    """The row of a point's run, judged as it lies."""
+    result: ProgramResult = judge_stored(StoredRun(folder, point), point).result
+    return result
 
 
 def test_a_sound_run_is_valid_with_its_figures(tmp_path: Path) -> None:
@@ -114,7 +123,7 @@ def test_a_network_that_lost_something_makes_the_point_invalid(tmp_path: Path) -
 
 
 def test_a_run_that_was_cut_short_is_kept_with_its_reason(tmp_path: Path) -> None:
-    judge_failure(POINT, tmp_path, "no luck", 3.0)
+    write_verdict(tmp_path, failed_run("no luck"))
     again = judge_programs(POINT, tmp_path)
     assert (again.valid, again.duration_s, again.verdict.summary) == (False, None, "invalid: no luck")
 

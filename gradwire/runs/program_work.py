@@ -1,0 +1,268 @@
+"""The work of points of programs alone: made ready with a key, run, judged and reported."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import tomli_w
+from rich.console import RenderableType
+from typing_extensions import override
+
+from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.frames.points import INDEX
+from gradwire.analysis.programs import results as tables
+from gradwire.analysis.programs.report import ProgramBackground, conclusion, write_program_report
+from gradwire.analysis.programs.results import ProgramResult
+from gradwire.analysis.programs.tables import points_table
+from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
+from gradwire.programs.execution import SUMMARY_FILE, Request, execute
+from gradwire.programs.launch import Started
+from gradwire.runs.executing.executor import Executor, MachineWatcher
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.program_verdicts import ProgramJudgedRun, failed_program_run, judge_program_run
+from gradwire.runs.reporting import stop_notes
+from gradwire.runs.screen import Screen
+from gradwire.runs.stored.links import make_empty
+from gradwire.runs.stored.point_folders import folder_name
+from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_folder import stored_clock
+from gradwire.runs.stored.stored_run import Completion, StoredRun
+from gradwire.runs.work import Work
+from gradwire.scenario.loading import origin_named
+from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
+from gradwire.vm.causes import unless_stopped
+from gradwire.vm.code_digest import sources_digest
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.vm.session import LimitNames
+from gradwire.vm.watching import unwatched
+from gradwire.workloads.scaling import capacity_warning
+
+INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
+"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries programs out."""
+LIMITS = {"time_limit", "memory_mb", "stall_limit"}
+"""Keys of a run that decide whether it comes to its end, and not its result."""
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
+"""What gives a point more."""
+ROOT_WARNING = (
+    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
+)
+
+
+@dataclass(frozen=True)
+class PlannedPrograms:
+    """What a machine will run for a point."""
+
+    point: ProgramPoint
+    folder: Path
+    #: Hash of everything that decides the result, as far as gradwire can see it.
+    key: str
+
+    #: Not known: only the programs know what they will send.
+    cost_bytes = iteration_bytes = iteration_messages = 0
+    #: They have none.
+    iterations = 0
+    window = Window(0, 0)
+
+    @property
+    def fabric(self) -> Fabric:
+        """Its network."""
+        return self.point.fabric
+
+    @property
+    def stored(self) -> StoredRun[ProgramPoint]:
+        """What the run leaves, or has left."""
+        return StoredRun(self.folder, self.point)
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return self.stored.label
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+        return self.point.memory_mb
+
+    @property
+    def started(self) -> list[Started]:
+        """What to start where, and when."""
+        return started(self.point.programs, self.fabric)
+
+    def keyed_anew(self) -> PlannedPrograms:
+        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        return replace(self, key=key_of(self.point))
+
+
+def plan_programs(points: Sequence[ProgramPoint], folder: Path) -> list[PlannedPrograms]:
+    """Makes points ready for a run folder. Raises InputFault for a command that this machine cannot execute."""
+    for point in points:
+        with origin_named(point):
+            refuse_wrong_commands(point.programs)
+    return [PlannedPrograms(point, folder / "points" / folder_name(point), key_of(point)) for point in points]
+
+
+def key_of(point: ProgramPoint) -> str:
+    """Hash of the point, of the code and kernel that carry it out, and of the files that its commands name.
+
+    What programs read besides, such as libraries and data, is not seen: remove the point's folder to run it again.
+    """
+    kernel = cached_kernel()
+    decisive = {
+        "section": point.section.model_dump(mode="json", exclude={"run": LIMITS}),
+        "fabric": point.fabric.to_json(),
+        "kernel": kernel.name if kernel else "",
+        "code": sources_digest(INSIDE_MODULES),
+        "files": named_files(point.section.program),
+        "told": told(started(point.section.program, point.fabric), point.fabric),
+    }
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def root_warnings() -> Iterator[str]:
+    """What programs of root may do."""
+    if os.geteuid() == 0:
+        yield ROOT_WARNING
+
+
+def kernel_warnings() -> Iterator[str]:
+    """What programs lack on the kernel that is there."""
+    kernel = cached_kernel()
+    if kernel is not None and (warning := unwatched(kernel)):
+        yield warning
+
+
+class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
+    """Running programs on this machine, whose files they are."""
+
+    taken_over = False  # what programs read besides the files that are named is not in the key
+    left = (SUMMARY_FILE,)
+
+    @override
+    def clock_for(self, scenario: ProgramScenario, clock: Clock, screen: Screen) -> Clock:
+        """The virtual clock, which divides nothing. Raises InputFault for the wall clock."""
+        if clock.name != "virtual":
+            raise InputFault("--clock wall: programs run on the virtual clock only; leave it out")
+        return Clock()
+
+    @override
+    def refuse_unfit(self, scenario: ProgramScenario) -> None:
+        """Nothing: it was found when the scenario was read."""
+
+    @override
+    def planning(self, points: Sequence[ProgramPoint], out: Path, clock: Clock) -> Iterator[PlannedPrograms]:
+        """All of them, once their commands have been looked at."""
+        yield from plan_programs(points, out)
+
+    def warnings(self, planned: Sequence[PlannedPrograms]) -> Iterator[str]:
+        """Networks that are too large, what root's programs may change, and what the kernel lacks."""
+        yield from dict.fromkeys(filter(None, (capacity_warning(run.fabric) for run in planned)))
+        yield from root_warnings()
+        yield from kernel_warnings()
+
+    def run(
+        self,
+        planned: PlannedPrograms,
+        executor: Executor,
+        watcher: MachineWatcher[PlannedPrograms],
+        stop: threading.Event,
+    ) -> Completion:
+        """Runs the programs, and once more from the start if a signal has stopped the machine."""
+        assert isinstance(executor, LocalPool), "Where.refuse_what_cannot_be lets no other have programs"
+        with executor.cpus.taken() as cpu:
+            watcher.started(planned)
+            request = _request(planned, cpu, stop)
+            _, stopped = unless_stopped(
+                partial(execute, request), partial(make_empty, planned.folder), lambda: not stop.is_set()
+            )
+        return Completion(planned.key, stopped=stopped)
+
+    @override
+    def longer(self, planned: PlannedPrograms, judged: JudgedRun[Any, Any]) -> None:
+        """Programs run once."""
+
+    @override
+    def compared(self, runs: Sequence[ProgramJudgedRun], screen: Screen) -> Sequence[ProgramJudgedRun]:
+        """As they are: programs have no ideal network."""
+        return runs
+
+    def judge(self, stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
+        """What programs came to and reported, and what the network did."""
+        return judge_program_run(stored, point, completion)
+
+    @override
+    def judge_failure(
+        self,
+        stored: StoredRun[ProgramPoint],
+        point: ProgramPoint,
+        verdict: Verdict,
+        wall_s: float,
+        planned: PlannedPrograms | None = None,
+    ) -> ProgramJudgedRun:
+        """A run without results."""
+        return failed_program_run(stored, point, verdict, wall_s)
+
+    def write_report(
+        self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun], folder: Path, out: Path
+    ) -> RenderableType:
+        """Tables, a chart of a figure, and every point."""
+        background = ProgramBackground(
+            title=scenario.title,
+            about=scenario.about,
+            labels=scenario.labels,
+            notes=[*scenario.notes, *stop_notes(runs)],
+            metric=scenario.metric,
+            over=scenario.over,
+            facts=facts(provenance(folder), stored_clock(folder)),
+            scenario=tomli_w.dumps(scenario.document),
+        )
+        folders = [f"points/{run.folder.name}" for run in runs]
+        return write_program_report(out, [run.result for run in runs], folders, background)
+
+    @override
+    def conclusion(self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun], folder: Path) -> str:
+        """How many points are valid."""
+        return conclusion([run.result for run in runs])
+
+    def points_frame(self, runs: Sequence[ProgramJudgedRun]) -> pd.DataFrame:
+        """points.csv, and whether each is valid."""
+        frame = tables.points_frame([run.result for run in runs])
+        return frame.assign(valid=[run.valid for run in runs]).set_index(
+            pd.Index([run.folder.name for run in runs], name=INDEX)
+        )
+
+    def points_table(self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun]) -> TextTable:
+        """A row per point."""
+        return points_table([run.result for run in runs], scenario.labels)
+
+
+def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Request:
+    section, folder, fabric = planned.point.section, planned.folder, planned.fabric
+    return Request(
+        fabric=fabric,
+        programs=planned.started,
+        memory_mb=section.run.memory_mb,
+        time_limit_s=section.run.virtual_limit,
+        wall_limit_s=section.run.time_limit,
+        stall_limit_s=section.run.stall_limit,
+        capture=[port.interface for port in fabric.ports_named(section.run.capture)],
+        folder=folder,
+        covered=folder.parent,  # with other points, which run at the same time
+        cpu=cpu,
+        stop=stop,
+        limit_names=RUN_KEYS,
+    )
