@@ -30,6 +30,8 @@ from gradwire.runs.works import judge_kept, work_of
 
 N = TypeVar("N", bound=Planned, default=PlannedRun)
 N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
+NOTE_PERIODS = 20
+"""So many times as long as writing points.csv took, it is not written again: 5 % of a core, however many points there are."""
 Judged = JudgedRun[Any, Any]
 Judge = Callable[[N], JudgedRun[Any, Any] | None]
 """What the run in the folder of a planned point is worth; None if none with its key came to its end."""
@@ -66,6 +68,8 @@ class Campaign(Generic[N]):
         self._done: list[Judged | None] = [None] * len(planned)
         self._place = {run.folder.name: index for index, run in enumerate(planned)}
         self._lock = threading.Lock()
+        #: On the monotonic clock: when points.csv is written again.
+        self._next_note_s = 0.0
 
     def run(self) -> list[Judged]:
         """Runs what is not there yet, in `running_order`; returns all runs in the scenario's order.
@@ -74,6 +78,14 @@ class Campaign(Generic[N]):
         raises comes before any point has started.
         """
         self._out.mkdir(parents=True, exist_ok=True)
+        try:
+            self._run_missing()
+        finally:
+            if self._ended:
+                self._note()
+        return self._ended
+
+    def _run_missing(self) -> None:
         waiting = []
         for planned in self._planned:
             work_of(planned.point).rename_older_folder(planned, self._out)
@@ -87,7 +99,6 @@ class Campaign(Generic[N]):
         if waiting:
             self._executor.try_machines(max(planned.memory_mb for planned in waiting))
         do_all([partial(self._run_one, planned) for planned in running_order(waiting)], self._executor.jobs)
-        return self._ended
 
     @property
     def _ended(self) -> list[Judged]:
@@ -102,8 +113,16 @@ class Campaign(Generic[N]):
     def _finish(self, judged: Judged) -> None:
         with self._lock:
             self._done[self._place[judged.folder.name]] = judged
-            work_of(judged.point).write_points(self._out, self._ended)
+            if time.monotonic() >= self._next_note_s:
+                self._note()
         self._watcher.ended(judged)
+
+    def _note(self) -> None:
+        """Writes down how the points are that are done so far, all anew, and so the less often the longer that takes."""
+        begin_s = time.monotonic()
+        work_of(self._planned[0].point).write_points(self._out, self._ended)
+        end_s = time.monotonic()
+        self._next_note_s = end_s + NOTE_PERIODS * (end_s - begin_s)
 
 
 def running_order(runs: Sequence[N]) -> list[N]:

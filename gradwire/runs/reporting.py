@@ -21,11 +21,8 @@ from gradwire.analysis.parameters import fits
 from gradwire.analysis.printed.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.programs.report import FIGURES_FILE
 from gradwire.analysis.programs.results import frame_of_figures
-from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.report import Background, PointDetails, report
-from gradwire.analysis.report.settings import BY_DEFAULT, Setting
 from gradwire.analysis.report.tables import Constant
-from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
@@ -36,7 +33,7 @@ from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
-from gradwire.runs.stored.settings import COST_UNITS, settings_of
+from gradwire.runs.stored.settings import COST_UNITS, as_recorded, settings_of
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario, origin_named, resolve, without_settings
@@ -143,14 +140,10 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     """What the report of a run folder shows of one of its runs."""
     place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
     files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
-    settings = settings_of(run.point)
+    settings = as_recorded(settings_of(run.point), run.stored)
     if not run.result.valid:
         return PointDetails(settings, place, files)
     found = explain(run.stored)
-    task = run.stored.task()
-    if task.clock == VIRTUAL_CLOCK and run.point.section.transport.buffer is None:
-        # Another version of gradwire may have had another default.
-        settings["transport.buffer"] = Setting(quantity(task.sockets.buffer_bytes, "bytes"), BY_DEFAULT)
     return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
 
 

@@ -153,8 +153,8 @@ def _planned(
 def _plan_all(base: Mapping[str, Any], contender: Contender, seeds: int, out: Path) -> list[PlannedRun]:
     points = resolve(lineup(base, [contender], seeds), ORIGIN, ORIGIN).points
     clock = virtual_clock(points)
-    refuse_too_large(points[0].section)
     planned = plan_runs(points, out, clock)
+    refuse_too_large(points[0].section, max(len(plan.ops) for plan in planned[0].plans.values()))
     for run in planned:
         refuse_coarse(run)
     return planned

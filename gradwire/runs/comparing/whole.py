@@ -83,8 +83,10 @@ def read_whole(folder: Path) -> Mapping[str, Whole]:
         return read_message(path, _Kept).points
 
 
-def refuse_too_large(section: PointSection) -> None:
+def refuse_too_large(section: PointSection, ops: int) -> None:
     """Raises InputFault if the plan of the whole model has too many ops, which is to be told before any of its blocks runs.
+
+    ops: of the plan of the blocks that the section keeps.
 
     Further blocks add as many ops each. So plans of few blocks tell how many ops all of them have; twice as many are compiled only if the
     model may be too large.
@@ -93,7 +95,7 @@ def refuse_too_large(section: PointSection) -> None:
     if kept is None:
         return
     whole = _with_blocks(section, None)
-    blocks, ops = block_count(ResolvedPoint(whole).job.profile), _ops(section)
+    blocks = block_count(ResolvedPoint(whole).job.profile)
     if ops * blocks <= builder.MOST_OPS * kept:
         return
     if 2 * kept < blocks:

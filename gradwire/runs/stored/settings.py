@@ -7,7 +7,10 @@ from typing import Any
 
 from gradwire.analysis.quantities import plain, quantity
 from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.faults import InputFault
+from gradwire.runs.protocol import TASK_FILE
+from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
@@ -33,6 +36,8 @@ COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "o
 NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
 """What it means that a cost is left out, where that is not that it is free."""
 OPTIONS = "strategy.options."
+SOCKETS = ("transport.buffer", "transport.send_ends", "transport.unsent")
+"""What strategies and defaults say of sockets where the scenario does not."""
 
 
 def settings_of(point: Point) -> dict[str, Setting]:
@@ -111,6 +116,26 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
         }
     left_open = {key: Setting(value, BY_DEFAULT) for key, value in known.items() if found[key].value == "unset"}
     return {**left_open, **options}
+
+
+def as_recorded(settings: Mapping[str, Setting], stored: StoredRun) -> dict[str, Setting]:
+    """Settings of a run, in which what the scenario leaves to defaults of sockets is what the run's task has.
+
+    Another version of gradwire may have had other defaults, and other strategies. What no task says is left out. On the wall clock,
+    numbers in a task are divided, and left out too.
+    """
+    by_default = {key for key in SOCKETS if key in settings and settings[key].by == BY_DEFAULT}
+    recorded: dict[str, str] = {}
+    if (stored.folder / TASK_FILE).exists():
+        task = stored.task()
+        unsent_bytes = task.sockets.unsent_bytes
+        recorded["transport.send_ends"] = "departure" if unsent_bytes is None else "buffered"
+        if task.clock == VIRTUAL_CLOCK:
+            recorded["transport.buffer"] = quantity(task.sockets.buffer_bytes, "bytes")
+        if task.clock == VIRTUAL_CLOCK or unsent_bytes is None:
+            recorded["transport.unsent"] = _unsent_in_words(unsent_bytes)
+    kept = {key: setting for key, setting in settings.items() if key not in by_default or key in recorded}
+    return {**kept, **{key: Setting(recorded[key], BY_DEFAULT) for key in by_default if key in recorded}}
 
 
 def _unsent_in_words(unsent_bytes: int | None) -> str:

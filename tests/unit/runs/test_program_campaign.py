@@ -18,9 +18,12 @@ from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.program_verdicts import ProgramJudgedRun
 from gradwire.runs.program_work import PlannedPrograms, plan_programs
 from gradwire.runs.protocol import write_json
+from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.terminal.progress import LiveProgress
-from gradwire.runs.works import judge_stored
+from gradwire.runs.works import judge_stored, work_of_scenario
 from gradwire.scenario.program_scenarios import programs_of
+from gradwire.vm.causes import STOPPED, Cause, KernelFault
+from gradwire.vm.machines import Clock
 from tests.unit.runs.test_program_verdicts import REPORT
 
 SCENARIO = {
@@ -102,3 +105,23 @@ def test_a_summary_that_was_changed_is_no_result(monkeypatch: pytest.MonkeyPatch
     summary.write_text(summary.read_text().replace("6.0", "5.0"))
     with pytest.raises(InputFault, match=r"summary\.json: was made by another version of gradwire, or changed"):
         judge_stored(point.stored, point.point)
+
+
+def test_a_point_whose_machine_was_stopped_says_so_in_its_result_and_its_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    boots: list[str] = []
+
+    def machine(request: Request) -> None:
+        boots.append(request.folder.name)
+        if boots.count(request.folder.name) == 1:
+            raise KernelFault("it was ended", Cause(STOPPED, "a signal stopped it", "again"))
+        leave_summary(request)
+
+    done, _, shown = run(monkeypatch, tmp_path, machine)
+    assert [one.completion and one.completion.stopped for one in done] == [1, 1]
+    assert shown.count("(6 s of wall time, begun 2 times)") == 2
+    scenario = programs_of(SCENARIO)
+    write_run_folder(tmp_path, scenario.document, Clock())
+    work_of_scenario(scenario).write_report(scenario, done, tmp_path, tmp_path)
+    assert "stopped by a signal and run anew from the start, 2 points: 1gbit" in (tmp_path / "report.html").read_text()

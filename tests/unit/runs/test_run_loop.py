@@ -23,11 +23,12 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
-from gradwire.runs import judged
+from gradwire.runs import campaign, judged
 from gradwire.runs.campaign import Campaign, running_order
 from gradwire.runs.executing import machine as machine_module
 from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.plan_work import PlanWork
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.protocol import (
     Event,
@@ -424,3 +425,20 @@ def test_a_point_that_begins_anew_elsewhere_has_one_bar(tmp_path: Path) -> None:
         watcher.started(point)
         watcher.started(point)
         assert [task.description for task in watcher._progress.tasks] == ["points", point.label]
+
+
+def test_points_csv_is_written_the_less_often_the_more_points_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all that end while it is too early to write it again, none causes a walk through all."""
+    machine(monkeypatch, good_job)
+    written: list[int] = []
+
+    def write_points(self: PlanWork, out: Path, runs: list[JudgedRun]) -> None:
+        written.append(len(runs))
+
+    monkeypatch.setattr(PlanWork, "write_points", write_points)
+    monkeypatch.setattr(campaign, "NOTE_PERIODS", float("inf"))
+    points = planned_runs(tmp_path, "model.batch=[1,2,3,4,5,6]")
+    run(tmp_path, points)
+    assert written == [1, 6]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
-from gradwire.runs.stored.settings import settings_of
+from gradwire.runs.stored.settings import as_recorded, settings_of
 from gradwire.scenario.loading import Point
 from gradwire.scenario.schema import PointSection, StrategySection
-from tests.unit.runs.test_run_loop import planned_runs
+from tests.unit.runs.test_run_loop import good_job, machine, planned_runs, run
 
 
 def point(tmp_path: Path, *settings: str) -> Point:
@@ -70,3 +73,24 @@ def test_a_strategy_that_is_gone_takes_only_its_options_with_it(tmp_path: Path) 
     found = settings_of(gone)
     assert found["strategy.name"].value == "of another package"
     assert found["cluster.servers"].value == "unset"
+
+
+def test_what_sockets_did_is_told_as_the_run_recorded_it_and_not_as_strategies_say_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(monkeypatch, good_job)
+    (planned, *_) = planned_runs(tmp_path)
+    run(tmp_path, [planned])
+    today = settings_of(planned.point)
+    assert as_recorded(today, planned.stored)["transport.send_ends"] == today["transport.send_ends"]
+    task = json.loads((planned.folder / "task.json").read_text())
+    task["sockets"]["unsent_bytes"] = 123_000
+    (planned.folder / "task.json").write_text(json.dumps(task))
+    (planned.folder / "seals.json").unlink()
+    recorded = as_recorded(today, planned.stored)
+    assert recorded["transport.send_ends"] == Setting("buffered", BY_DEFAULT)
+    assert recorded["transport.unsent"] == Setting("123 kB", BY_DEFAULT)
+    (planned.folder / "task.json").unlink()
+    assert not {"transport.send_ends", "transport.unsent", "transport.buffer"} & set(as_recorded(today, planned.stored))
+    chosen = settings_of(planned_runs(tmp_path, "transport.unsent=1MB", "transport.send_ends=buffered")[0].point)
+    assert as_recorded(chosen, planned.stored)["transport.unsent"] == Setting("1 MB", BY_SCENARIO)
