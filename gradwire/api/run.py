@@ -34,12 +34,11 @@ from gradwire.api.why import Why
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
 from gradwire.runs.judged import JudgedRun, iterations_frame, verdict_of
-from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.launch.place import writing
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.explanation import captured_use
 from gradwire.runs.stored.files import fitting
-from gradwire.runs.stored.named_run import chosen_iteration, named_run
-from gradwire.runs.stored.run_folder import stored_scenario
+from gradwire.runs.stored.run_folder import chosen_iteration, named_run, stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.work import Work
 from gradwire.runs.works import judge_folder, work_of_scenario

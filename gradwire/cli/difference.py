@@ -25,12 +25,11 @@ from gradwire.analysis.frames.csv_files import read_texts
 from gradwire.analysis.parameters import describe
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.runs.protocol import TASK_FILE
+from gradwire.runs.point_protocol import TASK_FILE
 from gradwire.runs.stored.files import reading
 from gradwire.runs.stored.links import refuse_links
-from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.provenance import provenance
-from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, stored_plans
+from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, runs_of, stored_plans
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.works import judge_stored
 

@@ -18,7 +18,7 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.workloads.traces.findings import Finding
 from gradwire.workloads.traces.importing import VERDICT_FILE, Imported
 from gradwire.workloads.traces.importing import import_traces as read_traces

@@ -24,9 +24,8 @@ from gradwire.programs.execution import Request, Summary, execute, new_folder
 from gradwire.programs.launch import Launch, Started
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.program_file import check_folder, check_program
-from gradwire.programs.prompt.shell import run_shell
+from gradwire.programs.prompt import run_shell
 from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
-from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     Bench,
     Size,
@@ -37,8 +36,9 @@ from gradwire.runs.launch.network_size import (
     seconds,
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
-from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.program_work import kernel_warnings, root_warnings
+from gradwire.runs.progress import make_kernel_ready
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.values.units import rate_text

@@ -11,12 +11,11 @@ from gradwire.analysis.timeline.kineto import write_kineto
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.runs.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
+from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
+from gradwire.runs.listings import critical_path_shown, invalid_notice
 from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.files import fitting
-from gradwire.runs.stored.named_run import chosen_iteration, named_run
-from gradwire.runs.stored.run_folder import run_folder, stored_scenario
-from gradwire.runs.terminal.listings import critical_path_shown, invalid_notice
+from gradwire.runs.stored.run_folder import chosen_iteration, named_run, run_folder, stored_scenario
 from gradwire.runs.timeline import timeline_of
 from gradwire.runs.works import judge_folder, work_of_scenario
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 from rich.console import RenderableType
 
 from gradwire.agents.connections import SocketOptions
+from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.frames.points import points_frame, write_points_csv
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.printed.comparison import check_cells
@@ -17,20 +19,22 @@ from gradwire.analysis.printed.comparison import compare as compare_printed
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.tables import TextTable, points_table
-from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.analysis.verdict.verdict import STEADY, Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.files import refuse_full_disk
-from gradwire.programs.beside import write_programs
-from gradwire.runs.agreement.comparing import compared
+from gradwire.programs.beside_task import write_programs
+from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
-from gradwire.runs.compiling.processes import cores
+from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.executor import Executor, MachineWatcher
 from gradwire.runs.executing.machine import OUTPUT_FILE, Ended
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.judged import JudgedRun, failed_plan_run, judge_plan_run
+from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window
 from gradwire.runs.planned import (
     PlannedRun,
+    most_iterations,
     planning,
     refuse_coarse,
     refuse_misfits,
@@ -38,11 +42,10 @@ from gradwire.runs.planned import (
     scale_warning,
     virtual_clock,
 )
-from gradwire.runs.protocol import TASK_FILE, PlanFile, PointTask, write_json
+from gradwire.runs.point_protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runs.reporting import printed_cells, with_own_values, write_report
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, Speed, StoredRun
-from gradwire.runs.warmup.lengthening import lengthened
 from gradwire.runs.work import Work
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario
@@ -216,3 +219,16 @@ def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes
         None if unsent_bytes is None else max(1, unsent_bytes // clock.scale),
         section.congestion,
     )
+
+
+def lengthened(planned: PlannedRun, judged: JudgedRun) -> PlannedRun | None:
+    """The run with a longer warm-up and more iterations; None if it was steady, has another fault, or cannot be longer.
+
+    It keeps its key: what was measured decides about it, and whatever decided that is in the key.
+    """
+    failed = [check.name for check in judged.verdict.checks if not check.ok]
+    if planned.point.section.run.warmup != "steady" or failed != [STEADY] or not judged.ended:
+        return None
+    most = min(MOST_ITERATIONS, most_iterations(planned.point, planned.plans, planned.clock))
+    longer = longer_window(judged.iteration_times_s, judged.warmup, most)
+    return replace(planned, window=Window(*longer)) if longer else None

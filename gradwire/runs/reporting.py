@@ -33,7 +33,7 @@ from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
-from gradwire.runs.stored.settings import COST_UNITS, as_recorded, settings_of
+from gradwire.runs.stored.settings_in_words import COST_UNITS, as_recorded, settings_of
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario, origin_named, resolve, without_settings

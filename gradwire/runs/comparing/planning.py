@@ -14,9 +14,9 @@ from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.comparing.whole import refuse_too_large
 from gradwire.runs.compiling.ideal_times import held_rule, ideal_times
-from gradwire.runs.compiling.processes import side_by_side
+from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, virtual_clock
-from gradwire.runs.stored.point_folders import folder_name
+from gradwire.runs.stored.run_folder import folder_name
 from gradwire.scenario.contenders import (
     ORIGIN,
     Contender,

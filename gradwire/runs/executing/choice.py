@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runs.compiling.processes import cores
-from gradwire.runs.executing.executor import Executor
-from gradwire.runs.executing.local import LocalPool, Trial
+from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.executing.executor import Executor, LocalPool, Trial
 from gradwire.scenario.loading import ScenarioPoint
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock

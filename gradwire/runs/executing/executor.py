@@ -1,4 +1,4 @@
-"""What carries out points, as the run loop sees it, and work side by side in threads, which every executor needs."""
+"""What carries out points, as the run loop sees it, with this machine's cores as the nearest; and work side by side in threads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import TypeVar
 
-from gradwire.runs.executing.machine import Ended
+from gradwire.runs.executing.machine import Ended, Limits, run_machine
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.protocol import Event
+from gradwire.runs.point_protocol import Event
 
 Task = Callable[[threading.Event], None]
 """Work of one point, given the event that tells it to stop."""
@@ -82,3 +83,37 @@ class Cpus:
             yield cpu
         finally:
             self._free.put(cpu)
+
+
+Trial = Callable[[int], object]
+"""Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of them."""
+
+
+def no_trial(_: int) -> None:
+    """For machines that need none."""
+
+
+class LocalPool:
+    """An Executor: this machine, `jobs` points at a time. For points of programs too, which take one of its CPUs each."""
+
+    def __init__(self, jobs: int, trial: Trial = no_trial) -> None:
+        self.jobs = jobs
+        self._trial = trial
+        self.cpus = Cpus(jobs)
+
+    def try_machines(self, memory_mb: int) -> None:
+        """Tries the machine once."""
+        self._trial(memory_mb)
+
+    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
+        """Boots a machine in the point's own folder."""
+        run = planned.point.section.run
+        limits = Limits(run.memory_mb, run.time_limit)
+        with self.cpus.taken() as cpu:
+            watcher.started(planned)
+            hear = partial(watcher.heard, planned)
+            return run_machine(planned.folder, planned.clock, limits, cpu=cpu, hear=hear, stop=stop)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence

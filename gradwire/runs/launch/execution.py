@@ -11,20 +11,18 @@ from typing import Any
 from rich.console import RenderableType
 
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.compiling.processes import cores
+from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.launch.out_paths import writing
-from gradwire.runs.launch.place import place_for, take_over
+from gradwire.runs.launch.place import place_for, take_over, writing
 from gradwire.runs.launch.preparation import Prepared
+from gradwire.runs.progress import LiveProgress, make_kernel_ready
 from gradwire.runs.proof import trial_on
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import note_start
 from gradwire.runs.stored.run_folder import write_run_folder
-from gradwire.runs.terminal.progress import LiveProgress
 from gradwire.runs.work import Planned, Work
 from gradwire.runs.works import work_of_scenario
 from gradwire.vm.machines import MEASURED, Clock

@@ -9,9 +9,8 @@ from typing import Any
 
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
-from gradwire.runs.compiling.processes import cores
-from gradwire.runs.launch.out_paths import refuse_unusable
-from gradwire.runs.launch.place import Place, place_for
+from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.launch.place import Place, place_for, refuse_unusable
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.proof import trial_on
 from gradwire.runs.reporting import with_own_values
@@ -108,7 +107,7 @@ def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Scre
 
 def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
     """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from what it was."""
-    from gradwire.runs.carrying.scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
+    from gradwire.runs.wall_scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
 
     starts = provenance(folder).starts
     if starts and has_valid_points(folder):

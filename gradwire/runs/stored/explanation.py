@@ -16,7 +16,7 @@ from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.analysis.utilisation.report import PortUse as CapturedUse
 from gradwire.analysis.utilisation.report import port_use, save_use, use_table
 from gradwire.runs.stored.files import fitting
-from gradwire.runs.stored.named_run import slowest_iteration
+from gradwire.runs.stored.run_folder import slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun
 
 

@@ -25,17 +25,19 @@ from gradwire.datatypes.records import OpLog, PointRecord, QueueLengths
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.regular_files import RECORD_BYTES
-from gradwire.runs.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
+from gradwire.runs.point_protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
-from gradwire.runs.stored.soundness.plans import refuse_unsound_plan
-from gradwire.runs.stored.soundness.ranges import refuse_outside
-from gradwire.runs.stored.soundness.records import (
+from gradwire.runs.stored.soundness import (
+    LARGEST_SCALE,
     refuse_long_log,
+    refuse_outside,
     refuse_unsound_log,
+    refuse_unsound_plan,
     refuse_unsound_queues,
     refuse_unsound_record,
+    refuse_unsound_task,
+    sound_fabric,
 )
-from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.loading import Point, ScenarioPoint
 from gradwire.workloads.values.fields import LONGEST_S

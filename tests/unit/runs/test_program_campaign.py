@@ -14,12 +14,11 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
 from gradwire.runs import program_work
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.local import LocalPool
-from gradwire.runs.program_verdicts import ProgramJudgedRun
-from gradwire.runs.program_work import PlannedPrograms, plan_programs
-from gradwire.runs.protocol import write_json
+from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.point_protocol import write_json
+from gradwire.runs.program_work import PlannedPrograms, ProgramJudgedRun, plan_programs
+from gradwire.runs.progress import LiveProgress
 from gradwire.runs.stored.run_folder import write_run_folder
-from gradwire.runs.terminal.progress import LiveProgress
 from gradwire.runs.works import judge_stored, work_of_scenario
 from gradwire.scenario.program_scenarios import programs_of
 from gradwire.vm.causes import STOPPED, Cause, KernelFault

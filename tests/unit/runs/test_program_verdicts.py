@@ -12,9 +12,9 @@ from gradwire.analysis.programs.results import ProgramResult
 from gradwire.analysis.verdict.verdict import failed_run
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Summary
-from gradwire.programs.protocol import PortTraffic, Report
+from gradwire.programs.program_protocol import PortTraffic, Report
 from gradwire.runs.judged import write_verdict
-from gradwire.runs.protocol import write_json
+from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.works import judge_stored
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection

@@ -19,15 +19,14 @@ from gradwire.runs.planned import PlannedRun
 from gradwire.runs.reporting import computation
 from gradwire.runs.stored import files
 from gradwire.runs.stored.explanation import explain
-from gradwire.runs.stored.named_run import named_run
-from gradwire.runs.stored.point_folders import folder_name, runs_of
+from gradwire.runs.stored.run_folder import folder_name, named_run, runs_of
 from gradwire.runs.stored.stored_run import Speed, StoredRun
 from gradwire.runs.works import judge_stored
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-from tests.unit.runs.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
+from tests.unit.runs.test_campaign import TEXT, good_job, machine, planned_runs, reported, run
 
 
 @pytest.fixture

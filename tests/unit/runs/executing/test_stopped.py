@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.runs.reporting import stop_notes
 from gradwire.vm.causes import MOST_BOOTS, STOPPED, Cause, KernelFault
-from tests.unit.runs.test_run_loop import Job, good_job, machine, planned_runs, run
+from tests.unit.runs.test_campaign import Job, good_job, machine, planned_runs, run
 
 
 def stopped_at_first(times: int) -> Job:

@@ -11,14 +11,13 @@ import tomli_w
 
 import gradwire
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.processes import side_by_side
-from gradwire.runs.stored.point_folders import folder_name
-from gradwire.runs.stored.run_folder import stored_plans
+from gradwire.runs.compiling.many_points import side_by_side
+from gradwire.runs.stored.run_folder import folder_name, stored_plans
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from tests.hostile.run_folders import sound
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
-from tests.unit.runs.test_run_loop import good_job, machine
+from tests.unit.runs.test_campaign import good_job, machine
 from tests.unit.scenario.definitions.own_files import STRATEGY
 from tests.unit.test_layout import sources
 
