@@ -20,12 +20,11 @@ from typing_extensions import TypeVar
 from gradwire.analysis.verdict.verdict import failed_run
 from gradwire.faults import Fault, InternalFault, UnfitMachine
 from gradwire.files import refuse_full_disk, unfit_for_writing
-from gradwire.runs.executing.executor import Executor, MachineWatcher, do_all
+from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.stored_run import write_completion
-from gradwire.runs.work import Planned
 from gradwire.runs.works import judge_kept, work_of
 
 N = TypeVar("N", bound=Planned, default=PlannedRun)

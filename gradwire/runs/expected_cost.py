@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from gradwire.datatypes.wire.flows import connections_of
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
-from gradwire.runs.work import Planned
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.windows import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.called_strategy import state_bytes_of

@@ -1,32 +1,23 @@
-"""What commands show that run no points: settings and compiled plans, calibrations, what a machine lacks, and critical paths."""
+"""What commands show that run no points: calibrations, what a machine lacks, and critical paths."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.congestion.told import congestion_lines
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts_table, path_table
-from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.tables import rich_table
 from gradwire.runs.calibrate import Calibration
 from gradwire.runs.judged import verdict_of
-from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.scenario.effective import common_settings, used_settings
-from gradwire.scenario.loading import Point, origin_named
-from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.doctor import Finding
-from gradwire.workloads.summary import summary_lines
-from gradwire.workloads.values.units import SIZE
 
 
 def calibration_table(result: Calibration) -> Table:
@@ -78,60 +69,3 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     yield from map(rich_table, tables)
     yield Text(sentence, style="bold")
     yield from map(Text, queues)
-
-
-def shared_settings(points: Sequence[Point]) -> dict[str, str]:
-    """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy does not take."""
-    return common_settings([_used_by(point) for point in points])
-
-
-def _used_by(point: Point) -> dict[str, str]:
-    with origin_named(point):
-        return _used(point.resolved)
-
-
-def _used(point: ResolvedPoint) -> dict[str, str]:
-    """Every setting of a point, with the buffer of its sockets where the scenario leaves that to its network."""
-    used = used_settings(point.section, point.options)
-    return (
-        used | {"transport.buffer": SIZE.text(point.buffer_bytes)} if point.section.transport.buffer is None else used
-    )
-
-
-def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:
-    """The settings that all points share, a line for each section, in rich's markup."""
-    whose = "the point" if points == 1 else f"all {points} points"
-    yield f"[bold]settings of {whose}[/bold], defaults included"
-    for section, members in itertools.groupby(shared.items(), key=lambda setting: setting[0].partition(".")[0]):
-        yield f"  {escape(f'[{section}]')} {escape(_listed((key.partition('.')[2], text) for key, text in members))}"
-
-
-def _listed(settings: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{key} = {text}" for key, text in settings)
-
-
-def _senders(unsent_bytes: int | None) -> str:
-    """When SENDs end, whoever says so."""
-    if unsent_bytes is None:
-        return "a message is sent when its last byte has left the host"
-    return f"a message is sent when no more than {quantity(unsent_bytes, 'bytes')} of its connection wait unsent"
-
-
-def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
-    """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
-    resolved = planned.point.resolved
-    chosen, job = resolved.strategy, resolved.job
-    used = _used(resolved)
-    own = {key: text for key, text in used.items() if key not in shared}
-    yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
-    if own:
-        yield f"  its own settings: {escape(_listed(own.items()))}"
-    yield f"  compute {job.compute_s:.4f} s per iteration: {escape(job.compute.source)}"
-    yield f"  {escape(_senders(planned.unsent_bytes))}"
-    yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
-    if planned.division.number > 1:
-        yield f"  bytes and rates are divided by {planned.division.number}: off by up to {planned.division.error:.2%} of the iteration time"
-    for label, plan in planned.plans.items():
-        yield f"  plan '{escape(label)}', digest {plan.digest()}"
-        for line in summary_lines(plan, planned.fabric):
-            yield f"    {escape(line)}"

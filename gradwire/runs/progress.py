@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import Expectation, in_words
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.point_protocol import (
@@ -26,7 +27,6 @@ from gradwire.runs.point_protocol import (
     ReplayStarted,
     Searched,
 )
-from gradwire.runs.work import Planned
 from gradwire.vm.kernel import cached_kernel, ensure_kernel, share_kernel
 
 STAGES: dict[type[Event], str] = {

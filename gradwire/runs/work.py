@@ -10,77 +10,19 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pandas as pd
 from rich.console import RenderableType
 
-from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.fabric import Fabric
-from gradwire.runs.executing.executor import Executor, MachineWatcher
+from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.scenario.loading import Scenario
 from gradwire.vm.machines import Clock
-
-
-class Planned(Protocol):
-    """A point made ready to run."""
-
-    @property
-    def point(self) -> Any:
-        """The point: a ScenarioPoint of its kind."""
-
-    @property
-    def fabric(self) -> Fabric:
-        """Its network, as the machine builds it."""
-
-    @property
-    def folder(self) -> Path:
-        """Where its run lies."""
-
-    @property
-    def key(self) -> str:
-        """Hash of everything that decides the result, as far as gradwire can see it."""
-
-    @property
-    def label(self) -> str:
-        """The point in a few words."""
-
-    @property
-    def stored(self) -> StoredRun[Any]:
-        """What the run leaves, or has left."""
-
-    @property
-    def memory_mb(self) -> int:
-        """What its machine may use."""
-
-    @property
-    def cost_bytes(self) -> int:
-        """What its wall time is about proportional to; 0 where it is not known."""
-
-    @property
-    def iterations(self) -> int:
-        """How many times its plan is replayed; 0 if it has none."""
-
-    @property
-    def window(self) -> Window:
-        """Which of them are measured."""
-
-    @property
-    def iteration_bytes(self) -> int:
-        """Payload that crosses the network in an iteration; 0 where it is not known."""
-
-    @property
-    def iteration_messages(self) -> int:
-        """Messages of an iteration; 0 where it is not known."""
-
-    def keyed_anew(self) -> Self:
-        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
-
 
 P = TypeVar("P")
 N = TypeVar("N", bound=Planned)

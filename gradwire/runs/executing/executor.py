@@ -9,16 +9,75 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from typing_extensions import TypeVar
 
+from gradwire.analysis.fluid.steady import Window
+from gradwire.datatypes.fabric import Fabric
 from gradwire.runs.executing.machine import Ended, Limits, run_machine
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_protocol import Event
+from gradwire.runs.stored.stored_run import StoredRun
 
 Task = Callable[[threading.Event], None]
 """Work of one point, given the event that tells it to stop."""
+
+
+class Planned(Protocol):
+    """A point made ready to run."""
+
+    @property
+    def point(self) -> Any:
+        """The point: a ScenarioPoint of its kind."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """Its network, as the machine builds it."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its run lies."""
+
+    @property
+    def key(self) -> str:
+        """Hash of everything that decides the result, as far as gradwire can see it."""
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+
+    @property
+    def stored(self) -> StoredRun[Any]:
+        """What the run leaves, or has left."""
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+
+    @property
+    def cost_bytes(self) -> int:
+        """What its wall time is about proportional to; 0 where it is not known."""
+
+    @property
+    def iterations(self) -> int:
+        """How many times its plan is replayed; 0 if it has none."""
+
+    @property
+    def window(self) -> Window:
+        """Which of them are measured."""
+
+    @property
+    def iteration_bytes(self) -> int:
+        """Payload that crosses the network in an iteration; 0 where it is not known."""
+
+    @property
+    def iteration_messages(self) -> int:
+        """Messages of an iteration; 0 where it is not known."""
+
+    def keyed_anew(self) -> Self:
+        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
 
 
 N_contra = TypeVar("N_contra", default=PlannedRun, contravariant=True)

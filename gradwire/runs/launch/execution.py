@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.place import place_for, take_over, writing
@@ -23,7 +24,7 @@ from gradwire.runs.screen import Screen
 from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import note_start
 from gradwire.runs.stored.run_folder import write_run_folder
-from gradwire.runs.work import Planned, Work
+from gradwire.runs.work import Work
 from gradwire.runs.works import work_of_scenario
 from gradwire.vm.machines import MEASURED, Clock
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.stored.links import copy_of_run, refuse_links
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
@@ -26,7 +27,6 @@ from gradwire.runs.stored.run_folder import (
     stored_scenario,
 )
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.runs.work import Planned
 from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
 

@@ -10,6 +10,7 @@ from typing import Any
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.launch.place import Place, place_for, refuse_unusable
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.proof import trial_on
@@ -17,7 +18,6 @@ from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
-from gradwire.runs.work import Planned
 from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
 from gradwire.scenario.program_scenarios import AnyScenario
