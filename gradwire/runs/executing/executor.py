@@ -172,7 +172,3 @@ class LocalPool:
             watcher.started(planned)
             hear = partial(watcher.heard, planned)
             return run_machine(planned.folder, planned.clock, limits, cpu=cpu, hear=hear, stop=stop)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
