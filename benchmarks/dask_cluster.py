@@ -28,11 +28,11 @@ from gradwire.datatypes.records import OpLog
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.cluster.connecting import connected
 from gradwire.runs.executing.cluster.pool import DaskPool
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, plan_runs
-from gradwire.runs.protocol import Event, Iterated
+from gradwire.runs.point_protocol import Event, Iterated
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.kernel import ensure_kernel
 from gradwire.vm.machines import Clock

@@ -21,10 +21,10 @@ from typing import Any
 
 from benchmarks.message_cost import CpuTimes, machine_times
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun, plan_runs, virtual_clock
-from gradwire.runs.protocol import (
+from gradwire.runs.point_protocol import (
     AgentsStarted,
     Event,
     NetworkStarted,

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from gradwire import faults, plugin
     from gradwire.api.estimating import estimate
     from gradwire.api.plans import Plans
-    from gradwire.api.program_run import ProgramRun
-    from gradwire.api.run import InvalidPointWarning, Run
+    from gradwire.api.run import InvalidPointWarning, ProgramRun, Run
     from gradwire.api.running import compare, open, plan, run  # noqa: A004 (gradwire.open opens runs)
     from gradwire.api.why import Why
 
@@ -37,7 +36,7 @@ PACKAGE = Path(__file__).resolve().parent
 _HOMES = {
     "InvalidPointWarning": "gradwire.api.run",
     "Plans": "gradwire.api.plans",
-    "ProgramRun": "gradwire.api.program_run",
+    "ProgramRun": "gradwire.api.run",
     "Run": "gradwire.api.run",
     "Why": "gradwire.api.why",
     "compare": "gradwire.api.running",

@@ -13,13 +13,12 @@ from rich.markup import escape
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.launch.place import writing
+from gradwire.runs.progress import LiveProgress, make_kernel_ready
 from gradwire.runs.proof import trial_on
 from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
-from gradwire.runs.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from reproduction.gathering import (
     Reproduction,

@@ -16,9 +16,9 @@ from pathlib import Path
 from rich.console import Console
 
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.planned import plan_runs
-from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.runs.progress import LiveProgress
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 
@@ -36,7 +36,8 @@ def efficiency(scenario: Path, settings: list[str]) -> float:
             (judged,) = Campaign(planned, folder, LocalPool(1), progress).run()
     if not judged.result.valid:
         sys.exit(f"{judged.label}: {judged.result.verdict}")
-    return judged.result.scaling_efficiency
+    efficiency: float = judged.result.scaling_efficiency
+    return efficiency
 
 
 def iteration_time(seconds: float) -> str:

@@ -58,6 +58,11 @@ class PointResult:
         return self.verdict == VALID
 
     @property
+    def summary(self) -> str:
+        """The result in a few words."""
+        return f"{self.iteration_time_s:.4f} s per iteration"
+
+    @property
     def state(self) -> str:
         """What tables and conclusions call the point, in one word.
 

@@ -191,6 +191,12 @@ class ProgramResult:
         return self.verdict.valid
 
     @property
+    def summary(self) -> str:
+        """The result in a few words."""
+        rows = f"{len(self.figures)} {'row' if len(self.figures) == 1 else 'rows'} of figures"
+        return f"{self.duration_s or 0.0:.6f} s of virtual time, {rows}"
+
+    @property
     def state(self) -> str:
         """The word that the verdict begins with: "valid", "failed" if a
         program failed by itself, and otherwise "invalid"."""

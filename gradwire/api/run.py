@@ -11,17 +11,17 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from rich.console import Console
 
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.parameters import Value, fits
-from gradwire.analysis.point_frames import INDEX, points_frame
+from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.printed import compare as compare_printed
+from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.charts import Labels
-from gradwire.analysis.report.conclusion import conclusion, ranked_by_setting
+from gradwire.analysis.report.conclusion import ranked_by_setting
 from gradwire.analysis.report.panels import draw_metric
-from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.report.utilisation import draw_utilisation
 from gradwire.analysis.run_frames import logged_frame, parts_frame, ports_frame, ranking_frame, segments_frame
 from gradwire.analysis.timeline.critical_path import critical_path
@@ -29,19 +29,21 @@ from gradwire.analysis.timeline.tracks import draw_timeline
 from gradwire.api.drawing import drawing_on
 from gradwire.api.why import Why
 from gradwire.faults import InputFault
-from gradwire.runs.agreement.comparing import compared
-from gradwire.runs.comparing.whole import ranked_rows, ranking_of
-from gradwire.runs.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
-from gradwire.runs.launch.out_paths import writing
-from gradwire.runs.reporting import printed_cells, write_report
+from gradwire.runs.comparing.whole import ranked_rows
+from gradwire.runs.judged import JudgedRun, iterations_frame, verdict_of
+from gradwire.runs.launch.place import writing
+from gradwire.runs.screen import Screen
 from gradwire.runs.stored.explanation import captured_use
 from gradwire.runs.stored.files import fitting
-from gradwire.runs.stored.named_run import chosen_iteration, named_run
-from gradwire.runs.stored.point_folders import runs_of
-from gradwire.runs.stored.run_folder import stored_scenario
+from gradwire.runs.stored.run_folder import chosen_iteration, named_run, stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.runs.work import Work
+from gradwire.runs.works import judge_folder, work_of_scenario
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
-from gradwire.scenario.loading import Scenario
+from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
+
+SILENT = Screen(Console(quiet=True), Console(quiet=True))
+"""Where an object that is asked for a table says nothing of how it is getting on."""
 
 
 class InvalidPointWarning(UserWarning):
@@ -56,30 +58,46 @@ class Run:
     fits, or several, and for a point that did not come to its end.
     """
 
-    def __init__(self, folder: Path, judged: Sequence[JudgedRun] | None = None) -> None:
+    def __init__(
+        self, folder: Path, judged: Sequence[JudgedRun[Any, Any]] | None = None, scenario: AnyScenario | None = None
+    ) -> None:
         #: Where it lies.
         self.folder = folder
         if judged is not None:
-            self._judged = list(judged)
+            self._all = list(judged)
+        if scenario is not None:
+            self._scenario = scenario
 
     @cached_property
-    def _judged(self) -> list[JudgedRun]:
-        points = self._scenario.points
-        stored = runs_of(self.folder, points)
-        return [judge_stored(one, point) for one, point in zip(stored, points, strict=True)]
-
-    @cached_property
-    def _scenario(self) -> Scenario:
+    def _scenario(self) -> AnyScenario:
         return stored_scenario(self.folder)
+
+    @cached_property
+    def _work(self) -> Work[Any, Any, Any]:
+        return work_of_scenario(self._scenario)
+
+    @cached_property
+    def _all(self) -> list[JudgedRun[Any, Any]]:
+        """The points, whatever they do."""
+        return judge_folder(self.folder, self._scenario.points)
+
+    @cached_property
+    def _compared(self) -> Sequence[JudgedRun[Any, Any]]:
+        """With how far they are from an ideal network, which takes a moment the first time."""
+        return self._work.compared(self._all, SILENT)
+
+    @property
+    def _judged(self) -> list[JudgedRun]:
+        """The points, which have plans. Raises InputFault for points of programs."""
+        of_plans(
+            self._scenario,
+            f"{self.folder}: its runs are of programs, which have no plan: they have points, figures, verdicts and a report",
+        )
+        return self._all
 
     @property
     def _rows(self) -> list[PointResult]:
         return [judged.result for judged in self._judged]
-
-    @cached_property
-    def _compared(self) -> list[JudgedRun]:
-        """With how far they are from an ideal network, which takes a moment the first time."""
-        return compared(self._judged)
 
     @property
     def title(self) -> str:
@@ -89,14 +107,12 @@ class Run:
     @property
     def valid(self) -> bool:
         """Whether every point's verdict is valid. Numbers of an invalid point are not results."""
-        return all(row.valid for row in self._rows)
+        return all(judged.valid for judged in self._all)
 
     @property
     def conclusion(self) -> str:
         """What the run says, in a sentence or two, as its report begins."""
-        ranking = ranking_of(self._scenario, self._compared, self.folder)
-        rows = [judged.result for judged in self._compared]
-        return conclusion(rows, self._labels, PARTIAL, self._random, ranking)
+        return self._work.conclusion(self._scenario, self._compared, self.folder)
 
     @property
     def points(self) -> pd.DataFrame:
@@ -110,7 +126,7 @@ class Run:
 
     @cached_property
     def _points(self) -> pd.DataFrame:
-        return points_frame([judged.result for judged in self._compared], self._names)
+        return self._work.points_frame(self._compared)
 
     @property
     def iterations(self) -> pd.DataFrame:
@@ -133,7 +149,7 @@ class Run:
         """One row per point and check: `point`, `check`, `value`, `limit`, `meaning` (of a failure), `passed`."""
         rows = [
             (judged.folder.name, check.name, check.value, check.limit, check.meaning, check.ok)
-            for judged in self._judged
+            for judged in self._all
             for check in judged.verdict.checks
         ]
         frame = pd.DataFrame(rows, columns=[INDEX, "check", "value", "limit", "meaning", "passed"])
@@ -141,8 +157,21 @@ class Run:
 
     @property
     def figures(self) -> pd.DataFrame:
-        """What programs of the user's own reported, of scenarios of programs alone. Raises InputFault for others."""
-        raise InputFault(f"{self.folder}: its runs are of strategies; `points` and `iterations` are their results")
+        """One row per row that a program reported: the point's parameters, `program`, `host`, its figures, and the point's `verdict`.
+
+        Of programs alone, and of those beside a strategy. Warns if a point is invalid, whose figures are not results. Raises InputFault
+        for a run without programs.
+        """
+        if not any(point.programs for point in self._scenario.points):
+            raise InputFault(f"{self.folder}: its runs are of strategies; `points` and `iterations` are their results")
+        self._warn_of_invalid()
+        return self._figures
+
+    @cached_property
+    def _figures(self) -> pd.DataFrame:
+        return frame_of_figures(
+            [(judged.result.parameters, judged.figures, judged.verdict.summary) for judged in self._all]
+        )
 
     def ops(self, point: str = "", **where: Value) -> pd.DataFrame:
         """What a point's ops were and when they were done: one row per op and iteration, from the plan and the log.
@@ -187,7 +216,7 @@ class Run:
     def report(self) -> Path:
         """Writes the report of the run again, with its chart and points.csv, and returns the path of report.html."""
         with writing(self.folder):
-            write_report(self._scenario, self._compared, self.folder)
+            self._work.write_report(self._scenario, self._compared, self.folder, self.folder)
         return self.folder / "report.html"
 
     def plot(
@@ -266,7 +295,7 @@ class Run:
     @property
     def _invalid(self) -> list[tuple[str, str]]:
         """Invalid points, each with what is wrong."""
-        return [(judged.label, judged.verdict.summary) for judged in self._judged if not judged.result.valid]
+        return [(judged.label, judged.verdict.summary) for judged in self._all if not judged.valid]
 
     def __repr__(self) -> str:
         """What a console shows."""
@@ -274,11 +303,23 @@ class Run:
 
     def _repr_html_(self) -> str:
         """The conclusion and the table of points, for notebooks."""
-        pooled = pool_seeds([judged.result for judged in self._compared])
-        table: Any = points_table(pooled, compare_printed(pooled, printed_cells(self._scenario)), self._scenario.labels)
+        table = self._work.points_table(self._scenario, self._compared)
         frame = pd.DataFrame(table.rows, columns=list(table.headers))
         foot = f"<p><small>{escape(table.foot)}</small></p>"
         return f"<p><b>{escape(self.title)}</b></p><p>{escape(self.conclusion)}</p>{frame.to_html(index=False)}{foot}"
+
+
+class ProgramRun(Run):
+    """A run folder of programs. It has points, figures and verdicts; what is of a strategy's plan raises InputFault."""
+
+
+def run_in(
+    folder: Path, judged: Sequence[JudgedRun[Any, Any]] | None = None, scenario: AnyScenario | None = None
+) -> Run:
+    """The run in a run folder, with what is known of it already."""
+    scenario = scenario or stored_scenario(folder)
+    kind = ProgramRun if isinstance(scenario.points[0], ProgramPoint) else Run
+    return kind(folder, judged, scenario)
 
 
 def _warn(text: str) -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console
 
 from gradwire.api.plans import Plans
-from gradwire.api.program_run import ProgramRun
-from gradwire.api.run import Run
+from gradwire.api.run import Run, run_in
 from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Given, Network, question_of
@@ -21,17 +20,14 @@ from gradwire.runs.expected_cost import warnings
 from gradwire.runs.launch.execution import carry_out
 from gradwire.runs.launch.preparation import (
     Prepared,
-    compiled,
     loaded,
+    made_ready,
     prepare,
     prepare_comparison,
-    prepare_programs,
-    with_own_values,
 )
 from gradwire.runs.launch.scenario_files import read_scenario
-from gradwire.runs.stored.run_folder import RUNS, holds_programs, run_folder
-from gradwire.runs.terminal.screen import PlainConsole, Screen
-from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.runs.screen import PlainConsole, Screen
+from gradwire.runs.stored.run_folder import RUNS, run_folder
 from gradwire.vm.machines import Clock
 
 if TYPE_CHECKING:
@@ -73,11 +69,7 @@ def run(
     source = source_of(scenario)
     read, folder = read_scenario(source, settings), None if out is None else Path(out)
     where.refuse_what_cannot_be(Clock(), read.points)
-    if isinstance(read, ProgramScenario):
-        programs = prepare_programs(read, Clock(), folder, screen)
-        done = carry_out(programs, where, command, screen)
-        return ProgramRun(programs.place.folder, [run.result for run in done.runs])
-    return _carried_out(prepare(with_own_values(read), Clock(), folder, screen), where, command, screen)
+    return _carried_out(prepare(read, Clock(), folder, screen), where, command, screen)
 
 
 def compare(
@@ -130,7 +122,7 @@ def plan(scenario: Scenario, *, set: Settings = ()) -> Plans:  # noqa: A002
     """Compiles and checks every point of a scenario and runs nothing. The arguments are those of `run`."""
     found = loaded(source_of(scenario), settings_of(set))
     screen = _screen(progress=False)
-    runs = compiled(found, RUNS / found.name, Clock(), screen)
+    runs = made_ready(found, RUNS / found.name, Clock(), screen)
     for warning in warnings(runs):
         screen.warn(warning)
     return Plans(found.title, runs)
@@ -141,8 +133,7 @@ def open(folder: str | os.PathLike[str]) -> Run:  # noqa: A001 (it is used as gr
 
     Raises InputFault if there is none.
     """
-    found = run_folder(Path(folder))
-    return ProgramRun(found) if holds_programs(found) else Run(found)
+    return run_in(run_folder(Path(folder)))
 
 
 def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
@@ -174,4 +165,4 @@ def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> W
 
 def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> Run:
     done = carry_out(prepared, where, command, screen)
-    return Run(prepared.place.folder, list(done.runs))
+    return run_in(prepared.place.folder, done.runs, prepared.scenario)

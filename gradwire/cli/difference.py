@@ -25,14 +25,13 @@ from gradwire.analysis.parameters import describe
 from gradwire.analysis.point_frames import read_texts
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.runs.judged import judge_stored
-from gradwire.runs.protocol import TASK_FILE
+from gradwire.runs.point_protocol import TASK_FILE
 from gradwire.runs.stored.files import reading
 from gradwire.runs.stored.links import refuse_links
-from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.provenance import provenance
-from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, stored_scenario
+from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, runs_of, stored_plans
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.runs.works import judge_stored
 
 CLAIMS_FILE = "claims.csv"
 
@@ -77,7 +76,7 @@ def _runs(one: Path, other: Path) -> dict[str, tuple[Path, Path]]:
 
 def facts_of(folder: Path) -> list[RunFacts]:
     """What is compared of each point of a run folder. Raises InputFault for a folder that cannot be read."""
-    scenario = stored_scenario(folder)
+    scenario = stored_plans(folder)
     starts = provenance(folder).starts
     origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}
     found = []

@@ -13,7 +13,7 @@ from gradwire.cli import terminal
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.files import replace_text, replacing
-from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.launch.place import writing
 
 KINDS = (".svg", ".png", ".pdf")
 

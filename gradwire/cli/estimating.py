@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradwire.analysis.report.tables import rich_table
 from gradwire.cli import terminal
-from gradwire.runs.compiling.processes import cores
+from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.estimation import (
     check_send_ends,
     estimate_points,
@@ -17,7 +17,7 @@ from gradwire.runs.estimation import (
     without_effect,
     write_estimates_csv,
 )
-from gradwire.runs.launch.out_paths import refuse_unusable_file, writing
+from gradwire.runs.launch.place import refuse_unusable_file, writing
 from gradwire.scenario.loading import Scenario
 
 

@@ -18,10 +18,11 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.stored.stored_run import VERDICT_FILE
 from gradwire.workloads import units
 from gradwire.workloads.traces.record import Finding, Reading, Watch
-from gradwire.workloads.traces.trace_import import VERDICT_FILE, Imported, Summary
+from gradwire.workloads.traces.trace_import import Imported, Summary
 from gradwire.workloads.traces.trace_import import import_traces as read_traces
 from gradwire.workloads.traces.workload import FILE_NAME
 

@@ -24,10 +24,8 @@ from gradwire.programs.execution import Request, Summary, execute, new_folder
 from gradwire.programs.launch import Launch, Started
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.program_file import check_folder, check_program
-from gradwire.programs.prompt.shell import run_shell
+from gradwire.programs.prompt import run_shell
 from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
-from gradwire.runs.launch.execution import ROOT_WARNING, warn_of_kernel
-from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     Bench,
     Size,
@@ -38,7 +36,9 @@ from gradwire.runs.launch.network_size import (
     seconds,
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
-from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.program_work import kernel_warnings, root_warnings
+from gradwire.runs.progress import make_kernel_ready
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.units import rate_text
@@ -148,10 +148,12 @@ def _greeting(fabric: Fabric) -> str:
 def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
     for warning in bench.warnings():
         terminal.screen().warn(warning)
-    if os.geteuid() == 0 and warns_of_root:
-        terminal.screen().warn(ROOT_WARNING)
+    if warns_of_root:
+        for warning in root_warnings():
+            terminal.screen().warn(warning)
     make_kernel_ready(terminal.errors)
-    warn_of_kernel(terminal.screen())
+    for warning in kernel_warnings():
+        terminal.screen().warn(warning)
 
 
 def _launch(name: str) -> Launch:

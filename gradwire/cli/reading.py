@@ -11,18 +11,13 @@ from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.timeline.kineto import write_kineto
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.runs.agreement.comparing import compared
-from gradwire.runs.judged import judge_stored
-from gradwire.runs.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
-from gradwire.runs.program_points.reporting import judge_stored_programs, report_programs
-from gradwire.runs.reporting import write_report
+from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
+from gradwire.runs.listings import critical_path_shown, invalid_notice
 from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.files import fitting
-from gradwire.runs.stored.named_run import chosen_iteration, named_run
-from gradwire.runs.stored.point_folders import runs_of
-from gradwire.runs.stored.run_folder import holds_programs, run_folder, stored_programs, stored_scenario
-from gradwire.runs.terminal.listings import critical_path_shown, invalid_notice
+from gradwire.runs.stored.run_folder import chosen_iteration, named_run, run_folder, stored_scenario
 from gradwire.runs.timeline import timeline_of
+from gradwire.runs.works import judge_folder, work_of_scenario
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 
 
@@ -30,22 +25,12 @@ def report(run: Path, out: Path | None) -> None:
     """`gradwire report`."""
     folder = run_folder(run)
     refuse_unusable(out or folder)
-    if holds_programs(folder):
-        programs = stored_programs(folder)
-        results = judge_stored_programs(programs, folder)
-        with writing(out or folder):
-            (out or folder).mkdir(parents=True, exist_ok=True)
-            shown = report_programs(programs, results, folder, out)
-        terminal.show_report(shown, out or folder)
-        return
-    loaded = stored_scenario(folder)
-    if out:
-        with writing(out):
-            out.mkdir(parents=True, exist_ok=True)
-    points = zip(loaded.points, runs_of(folder, loaded.points), strict=True)
-    runs = compared([judge_stored(stored, point) for point, stored in points], terminal.errors)
+    scenario = stored_scenario(folder)
+    work = work_of_scenario(scenario)
+    runs = work.compared(judge_folder(folder, scenario.points), terminal.screen())
     with writing(out or folder):
-        shown = write_report(loaded, runs, out or folder)
+        (out or folder).mkdir(parents=True, exist_ok=True)
+        shown = work.write_report(scenario, runs, folder, out or folder)
     terminal.show_report(shown, out or folder)
 
 

@@ -15,31 +15,21 @@ from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out
 from gradwire.runs.launch.preparation import (
     Prepared,
-    PreparedPrograms,
     prepare,
     prepare_comparison,
-    prepare_programs,
-    with_own_values,
 )
 from gradwire.runs.stored.provenance import typed_command
-from gradwire.scenario.loading import Scenario
-from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import Clock
 
 
-def run(
-    scenario: Scenario | ProgramScenario, where: Where, out: Path | None, clock_name: str, scale: int | None
-) -> None:
+def run(scenario: AnyScenario, where: Where, out: Path | None, clock_name: str, scale: int | None) -> None:
     """`gradwire run`."""
     clock = chosen_clock(clock_name, scale)
     where.refuse_what_cannot_be(clock)
     with terminal.interruptible("interrupted; nothing has run"):
         where.refuse_what_cannot_be(clock, scenario.points)
-        prepared = (
-            prepare_programs(scenario, clock, out, terminal.screen())
-            if isinstance(scenario, ProgramScenario)
-            else prepare(with_own_values(scenario), clock, out, terminal.screen())
-        )
+        prepared = prepare(scenario, clock, out, terminal.screen())
     _run(prepared, where)
 
 
@@ -61,7 +51,7 @@ def compare(
     _run(prepared, where)
 
 
-def _run(prepared: Prepared | PreparedPrograms, where: Where) -> None:
+def _run(prepared: Prepared, where: Where) -> None:
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, where, typed_command(sys.argv), terminal.screen())
     terminal.show_report(done.shown, prepared.place.folder)

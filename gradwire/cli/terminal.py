@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 from rich.console import RenderableType
 
-from gradwire.runs.terminal.screen import PlainConsole, Screen
+from gradwire.runs.screen import PlainConsole, Screen
 
 PLAIN_COLUMNS = 120
 """Width of tables if the output is not a terminal."""

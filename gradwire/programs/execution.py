@@ -20,11 +20,11 @@ from gradwire import PACKAGE, faults
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.files import replacing
-from gradwire.programs.figures import FIGURES_FOLDER, make_figures_folders
 from gradwire.programs.launch import Launch, Started, programs
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
 from gradwire.programs.program_file import covered_folders
-from gradwire.programs.protocol import (
+from gradwire.programs.program_protocol import (
+    FIGURES_FOLDER,
     TASK_FILE,
     Ended,
     Event,
@@ -37,6 +37,7 @@ from gradwire.programs.protocol import (
     Taken,
     Task,
     line_of,
+    make_figures_folders,
     place_name,
     write_task,
 )

@@ -8,8 +8,15 @@ from enum import StrEnum
 from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Port
-from gradwire.programs.figures import FIGURES_VARIABLE, figures_file
-from gradwire.programs.protocol import ENTER_HOST, PYTHON_FOLDER, Program, hosts_file, place_name
+from gradwire.programs.program_protocol import (
+    ENTER_HOST,
+    FIGURES_VARIABLE,
+    PYTHON_FOLDER,
+    Program,
+    figures_file,
+    hosts_file,
+    place_name,
+)
 
 MASTER_PORT = 29500
 """torchrun's default."""

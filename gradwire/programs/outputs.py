@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import BinaryIO, Self, TextIO
 
 from gradwire.control_characters import visible
-from gradwire.programs.protocol import Output, place_name
+from gradwire.programs.program_protocol import Output, place_name
 from gradwire.vm.streaming import LineSplitter
 
 OUTPUT_FOLDER = "output"

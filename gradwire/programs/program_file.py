@@ -1,7 +1,7 @@
 """The file of a program, found as a shell finds it and refused before anything boots if this machine cannot execute it, and what it sees.
 
 Folders that programs do not see are /dev, /proc, /run and /sys, and those of `covered_folders`, for which
-programs/inside/hosts/sandbox.py says the reason."""
+programs/inside/sandbox.py says the reason."""
 
 from __future__ import annotations
 

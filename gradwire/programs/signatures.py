@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from gradwire.faults import InputFault
-from gradwire.programs.protocol import Event, event_of
+from gradwire.programs.program_protocol import Event, event_of
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 16

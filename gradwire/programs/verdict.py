@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
-from gradwire.programs.protocol import PortTraffic, Report
+from gradwire.programs.program_protocol import PortTraffic, Report
 
 CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")

@@ -17,8 +17,7 @@ from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of
-from gradwire.runs.compiling.processes import side_by_side
-from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
+from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint

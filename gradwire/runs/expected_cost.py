@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.wire.flows import connections_of
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.windows import crowded_memory, path_bytes, small_windows
@@ -28,9 +28,11 @@ MESSAGE_S = 200e-6
 """What a message costs beside its bytes, within a host as well: 150 to 300 us (docs/performance.md), 100 to 214 us on a faster machine."""
 
 
-def expected_s(planned: PlannedRun) -> float:
-    """Expected wall time of a point on one core."""
-    messages = max(int((plan.ops.kind == OpKind.SEND).sum()) for plan in planned.plans.values()) * planned.iterations
+def expected_s(planned: Planned) -> float:
+    """Expected wall time of a point on one core; 0 where nothing is known of it, as of programs."""
+    if not planned.iterations:
+        return 0.0
+    messages = planned.iteration_messages * planned.iterations
     hosts = planned.fabric.hosts
     start_s = BOOT_S + HOST_S * min(hosts, FEW_HOSTS) + LATER_HOST_S * max(0, hosts - FEW_HOSTS)
     return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + MESSAGE_S * messages
@@ -39,7 +41,7 @@ def expected_s(planned: PlannedRun) -> float:
 class Expectation:
     """Time left of several runs, by what was expected of them and what those took that have ended."""
 
-    def __init__(self, runs: Sequence[PlannedRun], jobs: int) -> None:
+    def __init__(self, runs: Sequence[Planned], jobs: int) -> None:
         self._expected_s = {run.folder.name: expected_s(run) for run in runs}
         self._left = dict(self._expected_s)
         self._jobs = max(1, min(jobs, len(runs)))
@@ -64,18 +66,20 @@ class Expectation:
         return slower * max(sum(left.values()) / self._jobs, max(left.values(), default=0.0))
 
 
-def announcement(runs: Sequence[PlannedRun], jobs: int) -> str:
+def announcement(runs: Sequence[Planned], jobs: int) -> str:
     """One line about what is going to run."""
     if not runs:
         return "nothing to run: all points are there already"
-    longest = max(map(expected_s, runs))
-    memory_mb = max(run.point.section.run.memory_mb for run in runs)
-    at_once = max(1, min(jobs, len(runs)))
-    points = "1 point" if len(runs) == 1 else f"{len(runs)} points"
-    return (
-        f"{points} to run, {at_once} at a time: about {in_words(Expectation(runs, jobs).left_s())} "
-        f"(the longest {in_words(longest)}), with up to {memory_mb:,} MiB of memory each"
-    )
+    longest_s = max(map(expected_s, runs))
+    memory_mb = max(run.memory_mb for run in runs)
+    points = f"{_points(len(runs))} to run, {max(1, min(jobs, len(runs)))} at a time"
+    if longest_s:
+        points += f": about {in_words(Expectation(runs, jobs).left_s())} (the longest {in_words(longest_s)})"
+    return f"{points}, with up to {memory_mb:,} MiB of memory each"
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
 
 
 def in_words(duration_s: float) -> str:

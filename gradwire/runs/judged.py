@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, Protocol
 
 import numpy as np
 import pandas as pd
+from typing_extensions import TypeVar
 
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.agreement.short_windows import WindowUse, window_use
@@ -23,54 +25,79 @@ from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.points import PointResult, failed_point, point_result
 from gradwire.analysis.program_results import FigureRow
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
-from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.analysis.verdict.verdict import Verdict, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.programs.commands import started_beside
-from gradwire.programs.ended import ENDED_FILE, EndedBeside
-from gradwire.programs.protocol import place_name
+from gradwire.programs.program_protocol import ENDED_FILE, EndedBeside, place_name
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runs.protocol import write_json
-from gradwire.runs.stored.files import fitting, read_message, reading
+from gradwire.runs.point_protocol import write_json
+from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import (
-    COMPLETION_FILE,
     ITERATIONS_FILE,
     VERDICT_FILE,
     Completion,
     Speed,
     StoredRun,
 )
-from gradwire.scenario.loading import Point
+from gradwire.scenario.loading import Point, ScenarioPoint
+
+
+class Result(Protocol):
+    """What a point came to: a row of points.csv."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Every swept parameter and its value, as text."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers are results."""
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time that the point took."""
+
+    @property
+    def summary(self) -> str:
+        """It in a few words."""
+
+
+P_co = TypeVar("P_co", bound=ScenarioPoint, default=Point, covariant=True)
+R_co = TypeVar("R_co", bound=Result, default=PointResult, covariant=True)
 
 
 @dataclass(frozen=True)
-class JudgedRun:
-    """A point's run with its verdict and its numbers, which are not results where the verdict is not valid."""
+class JudgedRun(Generic[P_co, R_co]):
+    """A point's run with its verdict and its numbers, which are not results where the verdict is not valid.
 
-    point: Point
+    What is of plans alone is empty for a point of programs.
+    """
+
+    point: P_co
     #: Where its parts can be read.
-    stored: StoredRun
+    stored: StoredRun[P_co]
     #: Without multicast groups.
     fabric: Fabric
     #: Row of points.csv.
-    result: PointResult
+    result: R_co
     verdict: Verdict
-    #: None for a run that did not come to its end.
-    speed: Speed | None
+    #: How it came to its end; None for a run that did not.
+    completion: Completion | None
     #: What a worker computes in an iteration, alone.
-    compute_s: float
+    compute_s: float = 0.0
     #: Of all iterations, warm-up included; empty for a run that did not come to its end.
     iteration_times_s: tuple[float, ...] = ()
     #: Iterations at the beginning that are not measured.
     warmup: int = 0
     #: Windows of the tries before, whose iterations were not steady.
     unsteady: tuple[Window, ...] = ()
-    #: What programs beside the strategy reported.
+    #: What programs reported.
     figures: tuple[FigureRow, ...] = ()
     #: It ran before and was not run now.
     reused: bool = False
@@ -93,14 +120,19 @@ class JudgedRun:
         return self.result.valid
 
     @property
+    def speed(self) -> Speed | None:
+        """How fast it was; None for a run that did not come to its end."""
+        return self.completion.speed if self.completion else None
+
+    @property
     def took_s(self) -> float:
         """Wall time of the run; 0 if it did not come to its end."""
-        return self.speed.total_s if self.speed else 0.0
+        return self.result.wall_s if self.completion else 0.0
 
     @property
     def ended(self) -> bool:
         """Whether the run came to its end."""
-        return self.speed is not None
+        return self.completion is not None
 
 
 def verdict_of(stored: StoredRun) -> Verdict:
@@ -208,19 +240,13 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
     return Beside(len(ended.started), (*failed, *never, *unreadable), early), figures
 
 
-def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
-    """Judges a run that came to its end. Raises InputFault for a file that cannot be read, and for files that do not belong together."""
-    with fitting(stored.folder):
-        return _judge_run(stored, point, completion)
-
-
-def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
+def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
+    """Judges a run of a plan that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes))
     beside, figures = programs_of(stored, fabric)
     verdict = _checked(stored, point, fabric, plan, log, record, ideal, beside)
-    speed = completion.speed
-    result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
+    result = point_result(point.parameters, plan, fabric, log, record, verdict, completion.speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)
     return JudgedRun(
         point=point,
@@ -228,7 +254,7 @@ def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judge
         fabric=fabric,
         result=replace(result, fluid_time_s=float(window_times_s(ideal, window).mean())),
         verdict=verdict,
-        speed=speed,
+        completion=completion,
         compute_s=plan.compute_s,
         iteration_times_s=tuple(iteration_times_s(plan, log, record.iterations).tolist()),
         warmup=record.warmup,
@@ -237,49 +263,25 @@ def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judge
     )
 
 
-def judge_kept(stored: StoredRun, point: Point, key: str) -> JudgedRun | None:
-    """Judges the run with this key; None if none came to its end."""
-    completion = stored.completion()
-    if completion is None or completion.key != key:
-        return None
-    return judge_run(stored, point, completion)
-
-
-def judge_failure(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, reason: str, wall_s: float) -> JudgedRun:
-    """Judges a run that did not come to its end, for this reason. plan: the first of its candidates."""
-    return _failed(stored, point, plan, fabric, failed_run(reason), wall_s)
-
-
-def _failed(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, verdict: Verdict, wall_s: float) -> JudgedRun:
+def failed_plan_run(
+    stored: StoredRun, point: Point, verdict: Verdict, wall_s: float, first: tuple[Plan, Fabric] | None = None
+) -> JudgedRun:
+    """A run of a plan that did not come to its end. first: of its candidates, and its network; by default read from its folder."""
+    plan, fabric = first or (stored.plan_labelled(stored.task().plans[0].label), stored.fabric())
     result = failed_point(point.parameters, plan, fabric, verdict, wall_s)
     return JudgedRun(point, stored, fabric, result, verdict, None, plan.compute_s)
 
 
-def judge_stored(stored: StoredRun, point: Point) -> JudgedRun:
-    """Judges a run as it lies, whatever code ran it, and whether it came to its end or not.
-
-    Raises InputFault if the point never ran, or if its folder cannot be told or read.
-    """
-    completion = stored.completion()
-    if completion is not None:
-        return judge_run(stored, point, completion)
-    if not (stored.folder / VERDICT_FILE).exists():
-        raise InputFault(stored.absence)
-    verdict = stored.last_verdict()
-    if verdict.valid:
-        raise InputFault(
-            f"{stored.folder}: has a valid verdict, but {COMPLETION_FILE} is missing; remove the folder, and the next `gradwire run` runs "
-            "the point anew"
-        )
-    plan, fabric = stored.plan_labelled(stored.task().plans[0].label), stored.fabric()
-    return _failed(stored, point, plan, fabric, verdict, 0.0)
+def write_verdict(folder: Path, verdict: Verdict) -> None:
+    """Writes verdict.json."""
+    with replacing(folder / VERDICT_FILE, on_disk=False) as partial:
+        write_json(partial, verdict, indent=1)
 
 
 def write_judgement(judged: JudgedRun) -> None:
-    """Writes verdict.json, and for a run that came to its end iterations.csv and the captures' dissector."""
-    with replacing(judged.folder / VERDICT_FILE, on_disk=False) as partial:
-        write_json(partial, judged.verdict, indent=1)
-    if not judged.ended:
+    """Writes verdict.json, and for a run of a plan that came to its end iterations.csv and the captures' dissector."""
+    write_verdict(judged.folder, judged.verdict)
+    if not judged.iteration_times_s:
         return
     iterations = iterations_frame(judged).astype({"warmup": int})
     write_csv(judged.folder / ITERATIONS_FILE, iterations, float_format="%.9f")

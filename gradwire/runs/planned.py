@@ -23,16 +23,14 @@ from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.analysis.verdict.condition_checks import Divided
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.regular_files import MESSAGE_BYTES, read_text
-from gradwire.runs.compiling.fidelity import UNDIVIDED, Division, division_for
-from gradwire.runs.compiling.forced import forced_division
+from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
-from gradwire.runs.compiling.processes import side_by_side
-from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
-from gradwire.runs.stored.point_folders import folder_name, older_folders
+from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
+from gradwire.runs.stored.run_folder import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import Compiled, compile_resolved
@@ -51,11 +49,11 @@ LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/op_state.py), copied once at the end."""
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
-BESIDE_MODULES = ("gradwire.programs.inside.beside", "gradwire.devices")
+BESIDE_MODULES = ("gradwire.programs.inside.beside_job", "gradwire.devices")
 """What carries out programs beside a strategy, and what scripts import."""
-FAULT_MODULES = ("gradwire.runs.faults.injection",)
+FAULT_MODULES = ("gradwire.runs.fault_injection",)
 """What carries out faults."""
-LONGER_MODULES = ("gradwire.runs.warmup.longer_window",)
+LONGER_MODULES = ("gradwire.runs.longer_window",)
 """What decides how much longer a run is that was not steady."""
 ALONE_S = 0.5
 """Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
@@ -108,6 +106,17 @@ class PlannedRun:
     def memory_mb(self) -> int:
         """What its machine may use."""
         return self.point.section.run.memory_mb
+
+    @property
+    def iteration_bytes(self) -> int:
+        """Payload that crosses the network in an iteration of the largest candidate."""
+        plan = max(self.plans.values(), key=lambda plan: len(plan.ops))
+        return int(plan.ops.size_bytes[plan.is_remote()].sum())
+
+    @property
+    def iteration_messages(self) -> int:
+        """Messages of an iteration, of the candidate with most."""
+        return max(int((plan.ops.kind == OpKind.SEND).sum()) for plan in self.plans.values())
 
     @property
     def cost_bytes(self) -> int:
@@ -280,7 +289,7 @@ def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], ru
     """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
 
     A plan that does not become steady on the ideal network either is measured after one iteration, and again after more if they were not
-    steady (runs/warmup/lengthening.py).
+    steady (runs/plan_work.py).
     """
     run = section.run
     if isinstance(run.warmup, int):

@@ -1,7 +1,7 @@
 """The inner half of the run loop: one point on one machine. `python -m gradwire.runs.point FOLDER`, inside the virtual kernel or as root.
 
 Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and writes
-FOLDER/ops.npz and FOLDER/record.json. Its events (runs/protocol.py) go to standard output.
+FOLDER/ops.npz and FOLDER/record.json. Its events (runs/point_protocol.py) go to standard output.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from gradwire.datatypes.records import (
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
 from gradwire.programs.inside.capturing import capturing
-from gradwire.runs.processor_load import Reading as ProcessorReading
-from gradwire.runs.protocol import (
+from gradwire.runs.point_protocol import (
     QUEUES_FILE,
     TASK_FILE,
     AgentsStarted,
@@ -59,6 +58,7 @@ from gradwire.runs.protocol import (
     say,
     write_json,
 )
+from gradwire.runs.processor_load import Reading as ProcessorReading
 from gradwire.runs.queue_sampling import sampling
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.fault_commands import impaired_ports
@@ -66,7 +66,7 @@ from gradwire.topo.network import Network
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 
 if TYPE_CHECKING:
-    from gradwire.runs.faults.injection import Injection
+    from gradwire.runs.fault_injection import Injection
 
 PROBE_BYTES = 20_000_000
 """Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags the first."""
@@ -257,7 +257,7 @@ def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContex
     """Runs programs beside the replay, if the task has some."""
     if not task.programs:
         return nullcontext()
-    from gradwire.programs.inside.beside import programs_beside  # noqa: PLC0415 (a tenth of a second that few points need)
+    from gradwire.programs.inside.beside_job import programs_beside  # noqa: PLC0415 (a tenth of a second that few points need)
 
     return programs_beside(folder, [network.host_pid(host) for host in range(network.fabric.hosts)])
 
@@ -268,7 +268,7 @@ def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection 
     if not task.faults:
         yield UNHARMED, None
         return
-    from gradwire.runs.faults.injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
+    from gradwire.runs.fault_injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
 
     patient = Patient(ready.network, ready.controller, CONTROLLER_PORT, has_seed=ready.abilities.has_netem_seed)
     patient.let_in(task.faults, task.sockets)

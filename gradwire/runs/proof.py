@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault
 from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
-from gradwire.runs.executing.local import Trial
+from gradwire.runs.executing.executor import Trial
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.code_digest import RUN_MODULES

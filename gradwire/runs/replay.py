@@ -18,7 +18,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, OpLog
 from gradwire.faults import MachineFault
 from gradwire.runs.point import Reading, bench, run_inside
-from gradwire.runs.protocol import (
+from gradwire.runs.point_protocol import (
     REPLAY_TASK_FILE,
     Faulted,
     PlanReplayed,

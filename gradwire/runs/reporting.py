@@ -18,12 +18,9 @@ from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
-from gradwire.analysis.quantities import quantity
-from gradwire.analysis.report.pages import BY_DEFAULT, Setting
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.tables import Constant
-from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
@@ -34,10 +31,10 @@ from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
-from gradwire.runs.stored.settings import COST_UNITS, settings_of
+from gradwire.runs.stored.settings_in_words import COST_UNITS, as_recorded, settings_of
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.scenario.contenders import PARTIAL, is_random
-from gradwire.scenario.loading import Point, Scenario, origin_named, resolve
+from gradwire.scenario.loading import Point, Scenario, origin_named, resolve, without_settings
 from gradwire.vm.machines import Clock
 
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
@@ -49,6 +46,11 @@ def printed_cells(scenario: Scenario) -> list[PrintedCell]:
     with origin_named(scenario.points[0]):
         own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
         return [*own, *cells_of_claims(scenario.printed_claims)]
+
+
+def with_own_values(scenario: Scenario) -> Scenario:
+    """The scenario without the printed values that belong to other settings than its own. Raises InputFault."""
+    return without_foreign_values(scenario, without_settings(scenario)) if scenario.settings else scenario
 
 
 def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
@@ -88,21 +90,24 @@ def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
     return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
 
 
-def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
-    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run into its folder; returns what a terminal shows.
+def write_report(
+    scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path | None = None
+) -> RenderableType:
+    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run folder into it, or into `out`.
 
-    runs: as `compared` gives them, or else without a comparison with an ideal network.
+    Returns what a terminal shows. runs: as `compared` gives them, or else without a comparison with an ideal network.
     """
     rows = [run.result for run in runs]
-    write_points_csv(folder / "points.csv", rows)
-    write_points_parquet(folder / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
-    (folder / FIGURES_FILE).unlink(missing_ok=True)
+    out = out or folder
+    write_points_csv(out / "points.csv", rows)
+    write_points_parquet(out / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
+    (out / FIGURES_FILE).unlink(missing_ok=True)
     figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
     if any(run.figures for run in runs):
-        write_csv(folder / FIGURES_FILE, frame_of_figures(figures))
+        write_csv(out / FIGURES_FILE, frame_of_figures(figures))
     random = [is_random(run.point.section) for run in runs]
     return report(
-        folder,
+        out,
         rows,
         printed_cells(scenario),
         scenario.title,
@@ -118,13 +123,13 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
             *_congestion_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
-            *_stop_notes(runs),
+            *stop_notes(runs),
             *_speed_notes(runs),
         ],
         ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
         random=random,
-        details=[_details(run, folder) for run in runs],
+        details=[_details(run, out) for run in runs],
         background=_background(scenario, runs, folder),
     )
 
@@ -133,14 +138,10 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     """What the report of a run folder shows of one of its runs."""
     place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
     files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
-    settings = settings_of(run.point)
+    settings = as_recorded(settings_of(run.point), run.stored)
     if not run.result.valid:
         return PointDetails(settings, place, files)
     found = explain(run.stored)
-    task = run.stored.task()
-    if task.clock == VIRTUAL_CLOCK and run.point.section.transport.buffer is None:
-        # Another version of gradwire may have had another default.
-        settings["transport.buffer"] = Setting(quantity(task.sockets.buffer_bytes, "bytes"), BY_DEFAULT)
     return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
 
 
@@ -312,9 +313,9 @@ def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
     return [f"agents of {slow} of {len(runs)} points are in {NOT_SERVED}: points take longer, and are the same"]
 
 
-def _stop_notes(runs: Sequence[JudgedRun]) -> list[str]:
+def stop_notes(runs: Sequence[JudgedRun[Any, Any]]) -> list[str]:
     """Which points began anew because a signal had stopped their machine."""
-    stopped = [run.label for run in runs if (of := run.stored.completion() if run.ended else None) and of.stopped]
+    stopped = [run.label for run in runs if run.completion and run.completion.stopped]
     if not stopped:
         return []
     return [f"stopped by a signal and run anew from the start, {_points(len(stopped))}: {', '.join(stopped)}"]

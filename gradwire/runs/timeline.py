@@ -9,7 +9,7 @@ from pathlib import Path
 from gradwire.analysis.timeline.trace import Event, trace_events, write_trace
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.stored.files import fitting
-from gradwire.runs.stored.named_run import chosen_iteration
+from gradwire.runs.stored.run_folder import chosen_iteration
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
 

@@ -5,26 +5,30 @@ from __future__ import annotations
 import copy
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic
 
 import tomli_w
+from typing_extensions import TypeVar
 
+from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.scenario.definitions.inlining import inlined
+from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed, refuse_too_much
 from gradwire.scenario.names import name_defects
 from gradwire.scenario.reading import by_first_names, has_programs, read_document
 from gradwire.scenario.resolution.compilation import ResolvedPoint
-from gradwire.scenario.schema import FileSection, PointSection, PrintedSection
+from gradwire.scenario.schema import FileSection, PointSection, PointTables, PrintedSection
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fault import named_faults
+from gradwire.scenario.sections.program import ProgramSection
 from gradwire.scenario.settings import apply_setting, flattened, setting_words
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.units import rate_text
@@ -36,15 +40,72 @@ SLUG_MAX = 60
 
 
 @dataclass(frozen=True)
-class Point:
-    """One point of a scenario."""
+class ScenarioPoint(ABC):
+    """One point of a scenario, whose work is a strategy's plan (`Point`) or programs alone (scenario/program_scenarios.py)."""
 
     #: The values that identify the point in tables, by name.
     parameters: dict[str, str]
     #: Everything that decides the point's result.
-    section: PointSection
+    section: PointTables
     #: The file that the point comes from, for error messages.
     origin: str = field(default="", compare=False)
+
+    @property
+    @abstractmethod
+    def programs(self) -> Mapping[str, ProgramSection]:
+        """The programs of the user's own that run in it, by their names."""
+
+    @property
+    @abstractmethod
+    def fabric(self) -> Fabric:
+        """The network. Raises InputFault for keys that do not fit together."""
+
+    @property
+    @abstractmethod
+    def network(self) -> Fabric:
+        """The network alone, for programs that a command starts there. Raises InputFault for keys that do not fit together."""
+
+    @property
+    @abstractmethod
+    def memory_mb(self) -> int:
+        """What its machine may use, in MiB."""
+
+    @property
+    @abstractmethod
+    def time_limit_s(self) -> float:
+        """Wall time that it may take."""
+
+
+@dataclass(frozen=True)
+class Point(ScenarioPoint):
+    """One point whose work is a strategy's plan, with programs beside it or without."""
+
+    section: PointSection
+
+    @property
+    def programs(self) -> Mapping[str, ProgramSection]:
+        """Those beside the strategy."""
+        return self.section.program
+
+    @property
+    def fabric(self) -> Fabric:
+        """As the strategy needs it, at the rate that the scenario gives."""
+        return self.resolved.fabric
+
+    @property
+    def network(self) -> Fabric:
+        """Without what strategies have of their own: classes and aggregators."""
+        return replace(self.fabric, classes=1, aggregators=False)
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use, in MiB."""
+        return self.section.run.memory_mb
+
+    @property
+    def time_limit_s(self) -> float:
+        """Wall time that it may take."""
+        return self.section.run.time_limit
 
     @cached_property
     def resolved(self) -> ResolvedPoint:
@@ -56,16 +117,19 @@ class Point:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
+P_co = TypeVar("P_co", bound=ScenarioPoint, default=Point, covariant=True)
+
+
 @dataclass(frozen=True)
-class Scenario:
-    """A resolved scenario. `FileSection` documents the fields that a file sets by the same name."""
+class Scenario(Generic[P_co]):
+    """A resolved scenario. `FileSection` documents the fields that a file sets by the same name; `ProgramFileSection` metric and over."""
 
     name: str
     title: str
     about: str
     labels: dict[str, str]
     printed: tuple[PrintedSection, ...]
-    points: tuple[Point, ...]
+    points: tuple[P_co, ...]
     #: The file's content after `--set`, from which an equal scenario can be resolved.
     document: dict[str, Any]
     chart: str = "auto"
@@ -74,14 +138,17 @@ class Scenario:
     notes: tuple[str, ...] = ()
     #: What `--set` set, as it was written.
     settings: tuple[str, ...] = ()
-    #: The content before `--set`; None without settings.
+    #: The content before `--set`; None without settings, and for programs, beside which nothing is printed.
     unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    metric: str = ""
+    over: str = ""
 
-    def without_settings(self) -> Scenario:
-        """The scenario as it is without `--set`. Raises InputFault for what only settings make right."""
-        if self.unset_document is None:
-            return self
-        return resolve(self.unset_document, self.points[0].origin, self.name)
+
+def without_settings(scenario: Scenario) -> Scenario:
+    """The scenario as it is without `--set`. Raises InputFault for what only settings make right."""
+    if scenario.unset_document is None:
+        return scenario
+    return resolve(scenario.unset_document, scenario.points[0].origin, scenario.name)
 
 
 def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
@@ -94,11 +161,7 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     a valid scenario. What settings replace has to be right as well.
     """
     document = read_document(path, follow=not as_run)
-    _refuse_programs(document, str(path))
-    if as_run:
-        _say_what_went_without_saying(document)
-    folder = None if as_run else path.parent
-    return _with_settings(document, str(path), path.stem, settings, folder)
+    return scenario_of_document(document, Origin.of_file(path, as_run=as_run), settings)
 
 
 def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
@@ -127,8 +190,7 @@ def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Sce
     does not have, such as None.
     """
     document = toml_content(content)
-    _refuse_programs(document, GIVEN)
-    return _with_settings(document, GIVEN, name_of_title(document), settings, Path())
+    return scenario_of_document(document, Origin.given(document), settings)
 
 
 def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,32 +212,72 @@ def name_of_title(document: Mapping[str, Any]) -> str:
     return "-".join(re.findall(r"[a-z0-9.]+", title.lower()))[:SLUG_MAX].strip("-.") or "scenario"
 
 
-def _with_settings(
-    document: dict[str, Any], origin: str, name: str, settings: Sequence[str], folder: Path | None
-) -> Scenario:
-    """Applies settings to a document and resolves it. What settings replace has to be right as well.
+@dataclass(frozen=True)
+class Origin:
+    """Where a scenario's content comes from."""
 
-    folder: where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models
-    and the like are taken as they are.
+    #: For messages.
+    words: str
+    #: What its run folder is called.
+    name: str
+    #: Where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models and
+    #: the like are taken as they are.
+    folder: Path | None
+
+    @classmethod
+    def of_file(cls, path: Path, *, as_run: bool = False) -> Origin:
+        """A file. as_run: the copy in a run folder."""
+        return cls(str(path), path.stem, None if as_run else path.parent)
+
+    @classmethod
+    def given(cls, document: Mapping[str, Any]) -> Origin:
+        """Content that is not in a file; what it is called is made of its title."""
+        return cls(GIVEN, name_of_title(document), Path())
+
+
+def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> Scenario:
+    """Applies settings to a document of a scenario of plans and resolves it. What settings replace has to be right as well.
+
+    Raises InputFault for everything that is wrong.
     """
-    as_run = folder is None
-    document = named_faults(first_names_of(document, origin))
+    _refuse_programs(document, origin.words)
+    folder = origin.folder
+    if folder is None:
+        _say_what_went_without_saying(document)
+    document = named_faults(first_names_of(document, origin.words))
     overridden: list[str] = []
     before: dict[str, Any] | None = None
+    read: FilesRead = {}
     if settings:
-        before, overridden = (document, []) if folder is None else inlined(document, folder)
-        overridden += _defects_of_values(Expansion(before, FileSection, PointSection), not as_run)
-    document = copy.deepcopy(document)
-    refused = list(_refused(document, settings))
+        before, overridden = (document, []) if folder is None else inlined(document, folder, read)
+        overridden += _defects_of_values(Expansion(before, FileSection, PointSection), folder is not None)
+    document = with_settings(document, settings, origin.words, overridden)
+    if folder is not None:
+        document, wrong_files = inlined(document, folder, read)
+        overridden += wrong_files
+    resolved = _resolved(document, origin.words, origin.name, check_names=folder is not None, overridden=overridden)
+    return replace(resolved, settings=tuple(settings), unset_document=before)
+
+
+def with_settings(
+    unset: Mapping[str, Any], settings: Sequence[str], origin: str, overridden: Sequence[str]
+) -> dict[str, Any]:
+    """A copy of a document with `key=value` settings applied, and named in its title.
+
+    overridden: what is wrong with the document itself. Raises InputFault, with these lines, for settings that cannot be applied.
+    """
+    document = copy.deepcopy(dict(unset))
+    refused = []
+    for setting in settings:
+        try:
+            apply_setting(document, setting)
+        except InputFault as fault:
+            refused.append(str(fault))
     if refused:
         raise InputFault(listed([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(map(setting_words, settings))}"
-    if folder is not None:
-        document, wrong_files = inlined(document, folder)
-        overridden += wrong_files
-    resolved = _resolved(document, origin, name, check_names=not as_run, overridden=overridden)
-    return replace(resolved, settings=tuple(settings), unset_document=before)
+    return document
 
 
 def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -184,15 +286,6 @@ def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:
         return by_first_names(document)
     except InputFault as fault:
         raise InputFault(f"{origin}: {fault}") from fault
-
-
-def _refused(document: dict[str, Any], settings: Sequence[str]) -> Iterator[str]:
-    """Applies the settings; yields what is wrong with those that cannot be applied."""
-    for setting in settings:
-        try:
-            apply_setting(document, setting)
-        except InputFault as fault:
-            yield str(fault)
 
 
 def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
@@ -216,7 +309,7 @@ def _resolved(
     if lines or about is None:
         raise InputFault(listed([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
     used = ((_with_what_it_uses(section), swept) for section, swept in sections)
-    points = _distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
+    points = distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
     if about.chart == "ranking":
         _check_one_network(points, origin)
     return Scenario(
@@ -241,16 +334,8 @@ def _defects_of_values(expansion: Expansion[FileSection, PointSection], check_na
     return [*expansion.file_defects, *expansion.value_defects(), *names]
 
 
-class HasOrigin(Protocol):
-    """A point, of strategies or of programs."""
-
-    @property
-    def origin(self) -> str:
-        """The file that it comes from."""
-
-
 @contextmanager
-def origin_named(point: HasOrigin) -> Iterator[None]:
+def origin_named(point: ScenarioPoint) -> Iterator[None]:
     """Prefixes each line of any InputFault that the block raises with the point's origin."""
     try:
         yield
@@ -275,9 +360,9 @@ def _with_what_it_uses(section: PointSection) -> PointSection:
     return section.model_copy(update={"defined": kept})
 
 
-def _distinct_points(points: Iterable[Point]) -> tuple[Point, ...]:
+def distinct_points(points: Iterable[P_co]) -> tuple[P_co, ...]:
     """Drops points whose sections equal an earlier point's: cases may differ only in keys that `--set` overrides."""
-    distinct: dict[str, Point] = {}
+    distinct: dict[str, P_co] = {}
     for point in points:
         distinct.setdefault(point.section.model_dump_json(), point)
     return tuple(distinct.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,8 +15,19 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed
-from gradwire.scenario.loading import GIVEN, first_names_of, name_of_title, parameter_names, toml_content
-from gradwire.scenario.reading import read_document
+from gradwire.scenario.loading import (
+    Origin,
+    Point,
+    Scenario,
+    ScenarioPoint,
+    distinct_points,
+    first_names_of,
+    parameter_names,
+    scenario_of_document,
+    toml_content,
+    with_settings,
+)
+from gradwire.scenario.reading import has_programs, read_document
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.schema import (
     LARGEST_SEED,
@@ -27,7 +38,6 @@ from gradwire.scenario.schema import (
 )
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
-from gradwire.scenario.settings import apply_setting, setting_words
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
 
@@ -93,15 +103,30 @@ class ProgramPointSection(PointTables):
 
 
 @dataclass(frozen=True)
-class ProgramPoint:
-    """One point of a scenario of programs."""
+class ProgramPoint(ScenarioPoint):
+    """One point whose work is programs, which its section does not contain, but their commands."""
 
-    #: The values that identify the point in tables, by name.
-    parameters: dict[str, str]
-    #: Everything that decides the point's result, but the programs themselves.
     section: ProgramPointSection
-    #: The file that the point comes from, for error messages.
-    origin: str = field(default="", compare=False)
+
+    @property
+    def programs(self) -> Mapping[str, ProgramSection]:
+        """All that it runs."""
+        return self.section.program
+
+    @property
+    def network(self) -> Fabric:
+        """That of its programs."""
+        return self.fabric
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use, in MiB."""
+        return self.section.run.memory_mb
+
+    @property
+    def time_limit_s(self) -> float:
+        """Wall time that it may take."""
+        return self.section.run.time_limit
 
     @property
     def fabric(self) -> Fabric:
@@ -146,22 +171,23 @@ class ProgramPoint:
         return hosts_of(program, self.fabric.host_names())
 
 
-@dataclass(frozen=True)
-class ProgramScenario:
-    """A resolved scenario of programs. `ProgramFileSection` documents the fields that a file sets by the same name."""
+ProgramScenario = Scenario[ProgramPoint]
+"""A resolved scenario of programs."""
+AnyScenario = Scenario[Point] | ProgramScenario
+"""A resolved scenario, whatever its points do."""
 
-    name: str
-    title: str
-    about: str
-    labels: Mapping[str, str]
-    notes: tuple[str, ...]
-    metric: str
-    over: str
-    points: tuple[ProgramPoint, ...]
-    #: The file's content after `--set`, from which an equal scenario can be resolved.
-    document: dict[str, Any]
-    #: What `--set` set, as it was written.
-    settings: tuple[str, ...] = ()
+
+def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:
+    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for everything that is wrong."""
+    resolve = programs_of_document if has_programs(document) else scenario_of_document
+    return resolve(document, origin, settings)
+
+
+def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
+    """The scenario, if its points have plans. Raises InputFault with the words `otherwise` if they are programs alone."""
+    if isinstance(scenario.points[0], ProgramPoint):
+        raise InputFault(otherwise)
+    return scenario
 
 
 def load_programs(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> ProgramScenario:
@@ -172,9 +198,7 @@ def load_programs(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
     as well.
     """
-    return _with_settings(
-        first_names_of(read_document(path, follow=not as_run), str(path)), str(path), path.stem, settings
-    )
+    return programs_of_document(read_document(path, follow=not as_run), Origin.of_file(path, as_run=as_run), settings)
 
 
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
@@ -183,23 +207,18 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
     Raises InputFault for everything that is wrong.
     """
     document = toml_content(content)
-    return _with_settings(first_names_of(document, GIVEN), GIVEN, name_of_title(document), settings)
+    return programs_of_document(document, Origin.given(document), settings)
 
 
-def _with_settings(document: dict[str, Any], origin: str, name: str, settings: Sequence[str]) -> ProgramScenario:
-    """Applies settings to a document and resolves it."""
+def programs_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> ProgramScenario:
+    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right as well.
+
+    Raises InputFault for everything that is wrong.
+    """
+    document = first_names_of(document, origin.words)
     overridden = _defects(_expansion(document)) if settings else []
-    refused = []
-    for setting in settings:
-        try:
-            apply_setting(document, setting)
-        except InputFault as fault:
-            refused.append(str(fault))
-    if refused:
-        raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
-    if settings and isinstance(document.get("title"), str):
-        document["title"] += f", with {', '.join(map(setting_words, settings))}"
-    return _resolved(document, origin, name, overridden, tuple(settings))
+    document = with_settings(document, settings, origin.words, overridden)
+    return _resolved(document, origin, overridden, tuple(settings))
 
 
 def _expansion(document: Mapping[str, Any]) -> Expansion[ProgramFileSection, ProgramPointSection]:
@@ -212,29 +231,29 @@ def _defects(expansion: Expansion[ProgramFileSection, ProgramPointSection]) -> l
 
 
 def _resolved(
-    document: dict[str, Any], origin: str, name: str, overridden: Sequence[str], settings: tuple[str, ...]
+    document: dict[str, Any], origin: Origin, overridden: Sequence[str], settings: tuple[str, ...]
 ) -> ProgramScenario:
     expansion = _expansion(document)
     lines = [*overridden, *_defects(expansion)]
     sections, misfits = expansion.sections()
     lines += misfits
-    points = [ProgramPoint(_parameters(section, swept), section, origin) for section, swept in sections]
+    points = [ProgramPoint(_parameters(section, swept), section, origin.words) for section, swept in sections]
     lines += _misfits(points)
     about = expansion.about
     if lines or about is None:
-        raise InputFault(listed([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
-    distinct = {point.section.model_dump_json(): point for point in reversed(points)}
+        raise InputFault(listed([f"{origin.words}: {line}" for line in dict.fromkeys(lines)]))
     return ProgramScenario(
-        name,
-        about.title,
-        about.about,
-        about.labels,
-        tuple(about.notes),
-        about.metric,
-        about.over,
-        tuple(reversed(distinct.values())),
-        document,
-        settings,
+        name=origin.name,
+        title=about.title,
+        about=about.about,
+        labels=about.labels,
+        printed=(),
+        points=distinct_points(points),
+        document=document,
+        notes=tuple(about.notes),
+        settings=settings,
+        metric=about.metric,
+        over=about.over,
     )
 
 

@@ -19,7 +19,7 @@ from gradwire.vm.host import run_on_host
 from gradwire.vm.machine import JOB_FOLDER, run_virtual
 
 MEASURED = 0
-"""Scale of a wall clock that is to be measured (runs/carrying/scale.py)."""
+"""Scale of a wall clock that is to be measured (runs/wall_scale.py)."""
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,10 @@ class LineSplitter:
         self._take(line.rstrip(b"\r").decode(errors="replace"))
 
 
+HELD_PERIOD_S = 0.1
+"""How often it is asked whether what is waited for is stopped, which is a file of /proc: output may come a hundred times as often."""
+
+
 class TimeLimit:
     """A limit of wall time. The time in which a signal has stopped this process, or what it waits for, does not count.
 
@@ -94,6 +98,9 @@ class TimeLimit:
     def left_s(self) -> float:
         """What is left of it in seconds; 0 or less if nothing is."""
         now_s = self._wall_s()
+        since_s = now_s - self._looked_s
+        if since_s < HELD_PERIOD_S and since_s < self._left_s:
+            return self._left_s - since_s
         if not self._held():
             self._left_s -= min(now_s - self._looked_s, MOST_COUNTED_S)
         self._looked_s = now_s

@@ -22,6 +22,7 @@ from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Costs
+from gradwire.workloads.units import rate_text
 
 
 def scaled_plan(plan: Plan, scale: int) -> Plan:
@@ -52,6 +53,18 @@ MOST_CAPACITY_BPS = 2 * VIRTUAL_CAPACITY_BPS
 """What it may be asked to carry where a larger division would do more harm. 64 hosts at 100 Gbit/s, and 128 at 50,
 take 1.004 and 1.006 of the ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 % longer than divided by
 twice as much. 512 at 12.5 Gbit/s take 1.017, which the verdict refuses, and 128 at 100 Gbit/s take 1.064."""
+
+
+def capacity_warning(fabric: Fabric) -> str:
+    """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
+    total_bps = sum(fabric.host_bps)
+    if total_bps <= VIRTUAL_CAPACITY_BPS:
+        return ""
+    return (
+        f"{fabric.hosts} hosts at {rate_text(fabric.rate_bps)} can send {rate_text(total_bps)} together, and the "
+        f"virtual clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. "
+        "Programs' bytes cannot be scaled; use fewer hosts or a lower rate"
+    )
 
 
 def virtual_scale(fabric: Fabric, capacity_bps: float = VIRTUAL_CAPACITY_BPS) -> int:

@@ -17,22 +17,20 @@ from rich.console import Console
 
 from gradwire.analysis.difference import differences
 from gradwire.analysis.run_frames import logged_frame
+from gradwire.api.run import SILENT
 from gradwire.api.running import open as open_run
 from gradwire.cli.difference import facts_of
 from gradwire.faults import InputFault
-from gradwire.runs.agreement.comparing import compared
-from gradwire.runs.judged import JudgedRun, judge_kept, judge_stored
-from gradwire.runs.program_points.reporting import judge_stored_programs, report_programs
-from gradwire.runs.reporting import write_report
+from gradwire.runs.agreement import compared
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.listings import critical_path_shown
 from gradwire.runs.stored.explanation import captured_use, explain
 from gradwire.runs.stored.files import SEALS_FILE
-from gradwire.runs.stored.named_run import named_run
-from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.provenance import facts, provenance
-from gradwire.runs.stored.run_folder import run_folder, stored_clock, stored_programs, stored_scenario
+from gradwire.runs.stored.run_folder import named_run, run_folder, stored_clock, stored_plans, stored_scenario
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, StoredRun
-from gradwire.runs.terminal.listings import critical_path_shown
 from gradwire.runs.timeline import timeline_of
+from gradwire.runs.works import judge_folder, judge_kept, work_of_scenario
 from tests.hostile.archives import edited
 from tests.hostile.damage import damaged
 from tests.hostile.json_values import otherwise
@@ -66,15 +64,16 @@ def explained(folder: Path) -> Times:
 def written(folder: Path) -> Times:
     """What `gradwire report` reads and writes."""
     scenario = stored_scenario(run_folder(folder))
-    write_report(scenario, compared(_judged(folder)), folder)
+    work = work_of_scenario(scenario)
+    runs = work.compared(judge_folder(folder, scenario.points), SILENT)
+    work.write_report(scenario, runs, folder, folder)
     return {}
 
 
 def _judged(folder: Path) -> list[JudgedRun]:
-    scenario, clock = stored_scenario(run_folder(folder)), stored_clock(folder)
+    scenario, clock = stored_plans(run_folder(folder)), stored_clock(folder)
     facts(provenance(folder), clock)
-    points = zip(scenario.points, runs_of(folder, scenario.points), strict=True)
-    return [judge_stored(stored, point) for point, stored in points]
+    return judge_folder(folder, scenario.points)
 
 
 def why(folder: Path) -> Times:
@@ -100,7 +99,7 @@ def opened(folder: Path) -> Times:
 def resumed(folder: Path) -> Times:
     """What `gradwire run` reads to see which points need not run again."""
     found: Times = {}
-    for point in stored_scenario(run_folder(folder)).points:
+    for point in stored_plans(run_folder(folder)).points:
         for kept in sorted((folder / "points").iterdir()):
             judged = judge_kept(StoredRun(kept, point), point, keys()[kept.name])
             if judged is not None and judged.result.valid and kept.name.startswith(point.parameters["strategy"]):
@@ -126,7 +125,7 @@ def used(folder: Path) -> Times:
 def programs(folder: Path) -> Times:
     """What `gradwire report` reads of a run of programs."""
     facts(provenance(folder), stored_clock(folder))
-    judge_stored_programs(stored_programs(folder), folder)
+    judge_folder(folder, stored_scenario(folder).points)
     return {}
 
 
@@ -137,18 +136,11 @@ def opened_programs(folder: Path) -> Times:
     return {}
 
 
-def written_programs(folder: Path) -> Times:
-    """What `gradwire report` reads and writes of a run of programs."""
-    scenario = stored_programs(folder)
-    report_programs(scenario, judge_stored_programs(scenario, folder), folder)
-    return {}
-
-
 READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resumed, differing, used)
 OF_RUNS_OF_PROGRAMS = (programs, opened_programs)
 WRITES = 0.004
 """Share of folders of which a whole report is written, which takes some seconds."""
-DRAW = (explained, written, written_programs)
+DRAW = (explained, written)
 DRAWING_S = 30.0
 """Of the processor's time, for those: the sound runs take 5."""
 EXPLAINS = 0.05
@@ -214,7 +206,7 @@ def tried(number: int, place: Path) -> Outcome:
 def _reader(which: str, random: Random) -> Callable[[Path], Times]:
     rare = random.random()
     if which == OF_PROGRAMS:
-        return written_programs if rare < WRITES else random.choice(OF_RUNS_OF_PROGRAMS)
+        return written if rare < WRITES else random.choice(OF_RUNS_OF_PROGRAMS)
     return written if rare < WRITES else explained if rare < EXPLAINS else random.choice(READERS)
 
 

@@ -12,7 +12,7 @@ import gradwire.runs.point
 import gradwire.topo.network
 from gradwire.agents.agent_processes import AgentGroup
 from gradwire.network_namespace import network_namespace
-from gradwire.runs.protocol import PointTask
+from gradwire.runs.point_protocol import PointTask
 from gradwire.topo.command import run
 from tests.mutations.fault import Fault, replace_in
 

@@ -19,9 +19,18 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import Fault as GradwireFault
-from gradwire.runs.campaign import sockets_of
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runs.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
+from gradwire.runs.plan_work import sockets_of
+from gradwire.runs.point_protocol import (
+    TASK_FILE,
+    Faulted,
+    PlanFile,
+    PointTask,
+    built_fabric,
+    heard,
+    read_json,
+    write_json,
+)
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.planned_faults import planned_faults

@@ -8,9 +8,9 @@ import pytest
 
 from gradwire.cli import command_line, terminal
 from gradwire.cli import machine as machine_commands
-from gradwire.runs.executing.local import Trial, no_trial
+from gradwire.runs.executing.executor import Trial, no_trial
 from gradwire.runs.launch import execution
-from gradwire.runs.terminal.screen import PlainConsole
+from gradwire.runs.screen import PlainConsole
 from reproduction import command as reproducing
 
 Answer = tuple[int, str, str]

@@ -312,8 +312,8 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
 
 
 def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """How late messages may be where bytes and rates were divided: a burst, as in the
-    division's stated error (runs/compiling/fidelity.py)."""
+    """How late messages may be where bytes and rates were divided: a burst, as in the division's stated error
+    (runs/compiling/division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")

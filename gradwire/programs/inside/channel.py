@@ -7,7 +7,7 @@ import tty
 from collections import deque
 from pathlib import Path
 
-from gradwire.programs.protocol import Command, Event, Full, Taken, command_of, line_of
+from gradwire.programs.program_protocol import Command, Event, Full, Taken, command_of, line_of
 from gradwire.programs.signatures import Signatures
 
 TERMINAL = "/dev/tty1"

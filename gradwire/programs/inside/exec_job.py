@@ -8,12 +8,10 @@ from pathlib import Path
 
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
-from gradwire.programs.inside.hosts.traffic_classes import make_classes
-from gradwire.programs.inside.lab import Lab
-from gradwire.programs.inside.processes import Processes
-from gradwire.programs.inside.schedule import Schedule
-from gradwire.programs.inside.start import run_inside
-from gradwire.programs.protocol import Report, Task, hosts_file
+from gradwire.programs.inside.lab import Lab, run_inside
+from gradwire.programs.inside.processes import Processes, Schedule
+from gradwire.programs.inside.traffic_classes import make_classes
+from gradwire.programs.program_protocol import Report, Task, hosts_file
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""

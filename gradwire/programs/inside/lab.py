@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import Fault, InternalFault
 from gradwire.network_namespace import namespace_of, network_namespace
-from gradwire.programs.inside.hosts.door import door
-from gradwire.programs.inside.hosts.host import Host
-from gradwire.programs.inside.hosts.sandbox import Sandbox
-from gradwire.programs.inside.names import name_hosts
-from gradwire.programs.protocol import FOLDER, PortTraffic, Task
+from gradwire.programs.inside.channel import Channel
+from gradwire.programs.inside.door import door
+from gradwire.programs.inside.host import Host
+from gradwire.programs.inside.namespaces import name_hosts
+from gradwire.programs.inside.sandbox import Sandbox
+from gradwire.programs.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.network import Network
@@ -114,3 +118,24 @@ def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:
         now.drops - then.drops,
         tuple(here - there for here, there in zip(now.band_bytes, then.band_bytes, strict=True)),
     )
+
+
+Job = Callable[[Task, Path, Lab, Channel], None]
+
+
+def run_inside(job: Job) -> None:
+    """Runs `job` on the folder named on the command line, with the key in the file named behind it.
+
+    Whatever ends it early is told as a Refused.
+    """
+    folder, key_file = map(Path, sys.argv[1:])
+    channel = Channel(key_file)
+    try:
+        task = read_task(folder / TASK_FILE)
+        with lab(task, folder) as ready:
+            channel.say(Ready(tuple(host.pid for host in ready.hosts)))
+            job(task, folder, ready, channel)
+    except Fault as fault:
+        channel.say(Refused(type(fault).__name__, str(fault)))
+    except Exception:  # noqa: BLE001 (the caller outside cannot see it otherwise)
+        channel.say(Refused(InternalFault.__name__, traceback.format_exc()))

@@ -14,9 +14,9 @@ from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.comparing.whole import refuse_too_large
 from gradwire.runs.compiling.ideal_times import held_rule, ideal_times
-from gradwire.runs.compiling.processes import side_by_side
+from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, virtual_clock
-from gradwire.runs.stored.point_folders import folder_name
+from gradwire.runs.stored.run_folder import folder_name
 from gradwire.scenario.contenders import (
     ORIGIN,
     Contender,
@@ -153,8 +153,8 @@ def _planned(
 def _plan_all(base: Mapping[str, Any], contender: Contender, seeds: int, out: Path) -> list[PlannedRun]:
     points = resolve(lineup(base, [contender], seeds), ORIGIN, ORIGIN).points
     clock = virtual_clock(points)
-    refuse_too_large(points[0].section)
     planned = plan_runs(points, out, clock)
+    refuse_too_large(points[0].section, max(len(plan.ops) for plan in planned[0].plans.values()))
     for run in planned:
         refuse_coarse(run)
     return planned

@@ -18,10 +18,10 @@ from gradwire.analysis.report.ranking import Ranking, rank
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runs.compiling.processes import side_by_side
+from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.protocol import write_json
+from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.loading import Scenario, origin_named
@@ -83,8 +83,10 @@ def read_whole(folder: Path) -> Mapping[str, Whole]:
         return read_message(path, _Kept).points
 
 
-def refuse_too_large(section: PointSection) -> None:
+def refuse_too_large(section: PointSection, ops: int) -> None:
     """Raises InputFault if the plan of the whole model has too many ops, which is to be told before any of its blocks runs.
+
+    ops: of the plan of the blocks that the section keeps.
 
     Further blocks add as many ops each. So plans of few blocks tell how many ops all of them have; twice as many are compiled only if the
     model may be too large.
@@ -93,7 +95,7 @@ def refuse_too_large(section: PointSection) -> None:
     if kept is None:
         return
     whole = _with_blocks(section, None)
-    blocks, ops = block_count(ResolvedPoint(whole).job.profile), _ops(section)
+    blocks = block_count(ResolvedPoint(whole).job.profile)
     if ops * blocks <= builder.MOST_OPS * kept:
         return
     if 2 * kept < blocks:

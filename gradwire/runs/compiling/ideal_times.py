@@ -17,7 +17,7 @@ from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, Se
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.files import replacing
-from gradwire.runs.protocol import built_fabric, decoded
+from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runs.compiling.processes import cores
-from gradwire.runs.executing.executor import Executor
-from gradwire.runs.executing.local import LocalPool, Trial
-from gradwire.scenario.loading import Point
-from gradwire.scenario.program_scenarios import ProgramPoint
+from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.executing.executor import Executor, LocalPool, Trial
+from gradwire.scenario.loading import ScenarioPoint
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 
@@ -39,7 +37,7 @@ class Where:
     #: A Dask scheduler's address, the file that it wrote, or a client of it; None: a cluster of this machine for this command.
     scheduler: str | Client | None = None
 
-    def refuse_what_cannot_be(self, clock: Clock, points: Sequence[Point | ProgramPoint] = ()) -> None:
+    def refuse_what_cannot_be(self, clock: Clock, points: Sequence[ScenarioPoint] = ()) -> None:
         """Raises InputFault for options or points that do not fit together, and MachineFault where Dask is not installed."""
         if self.executor not in (LOCAL, DASK):
             raise InputFault(f"--executor {self.executor}: must be {LOCAL} or {DASK}")
@@ -49,7 +47,7 @@ class Where:
             return
         if clock.name != "virtual":
             raise InputFault("--executor dask: is for the virtual clock; on the wall clock, points run on this machine")
-        if any(point.section.program for point in points):
+        if any(point.programs for point in points):
             raise InputFault("--executor dask: programs are files of this machine, which workers lack; leave it out")
         if importlib.util.find_spec("distributed") is None:
             raise MachineFault(f"--executor dask: needs dask.distributed, which is not installed: {EXTRA}")

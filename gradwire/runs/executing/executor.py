@@ -1,4 +1,4 @@
-"""What carries out points, as the run loop sees it, and work side by side in threads, which every executor needs."""
+"""What carries out points, as the run loop sees it, with this machine's cores as the nearest; and work side by side in threads."""
 
 from __future__ import annotations
 
@@ -8,28 +8,93 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Protocol
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, Self
 
-from gradwire.runs.executing.machine import Ended
+from typing_extensions import TypeVar
+
+from gradwire.analysis.fluid.steady import Window
+from gradwire.datatypes.fabric import Fabric
+from gradwire.runs.executing.machine import Ended, Limits, run_machine
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.protocol import Event
+from gradwire.runs.point_protocol import Event
+from gradwire.runs.stored.stored_run import StoredRun
 
 Task = Callable[[threading.Event], None]
 """Work of one point, given the event that tells it to stop."""
 
 
-class MachineWatcher(Protocol):
+class Planned(Protocol):
+    """A point made ready to run."""
+
+    @property
+    def point(self) -> Any:
+        """The point: a ScenarioPoint of its kind."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """Its network, as the machine builds it."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its run lies."""
+
+    @property
+    def key(self) -> str:
+        """Hash of everything that decides the result, as far as gradwire can see it."""
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+
+    @property
+    def stored(self) -> StoredRun[Any]:
+        """What the run leaves, or has left."""
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+
+    @property
+    def cost_bytes(self) -> int:
+        """What its wall time is about proportional to; 0 where it is not known."""
+
+    @property
+    def iterations(self) -> int:
+        """How many times its plan is replayed; 0 if it has none."""
+
+    @property
+    def window(self) -> Window:
+        """Which of them are measured."""
+
+    @property
+    def iteration_bytes(self) -> int:
+        """Payload that crosses the network in an iteration; 0 where it is not known."""
+
+    @property
+    def iteration_messages(self) -> int:
+        """Messages of an iteration; 0 where it is not known."""
+
+    def keyed_anew(self) -> Self:
+        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+
+
+N_contra = TypeVar("N_contra", default=PlannedRun, contravariant=True)
+
+
+class MachineWatcher(Protocol[N_contra]):
     """Hears of machines; called from several threads."""
 
-    def started(self, planned: PlannedRun) -> None:
+    def started(self, planned: N_contra) -> None:
         """A machine boots for the point; again, if the one before was lost."""
 
-    def heard(self, planned: PlannedRun, event: Event) -> None:
+    def heard(self, planned: N_contra, event: Event) -> None:
         """The point's machine reported an event."""
 
 
-class Machines(Protocol):
-    """Machines for points."""
+class Executor(Protocol):
+    """Where machines that replay plans run."""
 
     @property
     def jobs(self) -> int:
@@ -37,10 +102,6 @@ class Machines(Protocol):
 
     def try_machines(self, memory_mb: int) -> None:
         """Tries machines with so much memory before the first point; raises what would hit all points."""
-
-
-class Executor(Machines, Protocol):
-    """Where machines that replay plans run."""
 
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.
@@ -81,3 +142,33 @@ class Cpus:
             yield cpu
         finally:
             self._free.put(cpu)
+
+
+Trial = Callable[[int], object]
+"""Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of them."""
+
+
+def no_trial(_: int) -> None:
+    """For machines that need none."""
+
+
+class LocalPool:
+    """An Executor: this machine, `jobs` points at a time. For points of programs too, which take one of its CPUs each."""
+
+    def __init__(self, jobs: int, trial: Trial = no_trial) -> None:
+        self.jobs = jobs
+        self._trial = trial
+        self.cpus = Cpus(jobs)
+
+    def try_machines(self, memory_mb: int) -> None:
+        """Tries the machine once."""
+        self._trial(memory_mb)
+
+    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
+        """Boots a machine in the point's own folder."""
+        run = planned.point.section.run
+        limits = Limits(run.memory_mb, run.time_limit)
+        with self.cpus.taken() as cpu:
+            watcher.started(planned)
+            hear = partial(watcher.heard, planned)
+            return run_machine(planned.folder, planned.clock, limits, cpu=cpu, hear=hear, stop=stop)

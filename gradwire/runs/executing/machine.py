@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gradwire.programs.ended import PROGRAMS_FILE
-from gradwire.runs.protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
+from gradwire.programs.program_protocol import PROGRAMS_FILE
+from gradwire.runs.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
 from gradwire.vm.causes import unless_stopped
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machines import Clock, run_job

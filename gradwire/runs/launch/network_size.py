@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.scenario.contenders import LEAVES, SPINES
-from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.scenario.loading import ScenarioPoint
 from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
-from gradwire.workloads.stand_in import VIRTUAL_CAPACITY_BPS
+from gradwire.workloads.stand_in import capacity_warning
 from gradwire.workloads.units import DURATION, SIZE, rate_bps, rate_text
 
 WALL_LIMIT_S = 1800.0
@@ -48,18 +49,6 @@ class Bench:
         return [warning] if warning else []
 
 
-def capacity_warning(fabric: Fabric) -> str:
-    """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
-    total_bps = fabric.hosts * fabric.rate_bps
-    if total_bps <= VIRTUAL_CAPACITY_BPS:
-        return ""
-    return (
-        f"{fabric.hosts} hosts at {rate_text(fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
-        f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
-        "scaled; use fewer hosts or a lower rate"
-    )
-
-
 def bench_of(size: Size) -> Bench:
     """The network that the command line asks for. Raises InputFault, with what would be right."""
     if size.scenario is not None:
@@ -77,20 +66,10 @@ def _of_scenario(size: Size, path: Path) -> Bench:
             f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set fabric.rate=10gbit"
         )
     scenario = read_scenario(path, size.settings)
-    if isinstance(scenario, ProgramScenario):
-        return _of_programs(scenario, path)
-    # Classes and aggregators are the strategies', and no strategy runs here.
-    fabrics = {replace(point.resolved.fabric, classes=1, aggregators=False) for point in scenario.points}
-    fabric = _only(fabrics, path, len(scenario.points))
-    memory_mb = max(point.section.run.memory_mb for point in scenario.points)
-    wall_limit_s = max(point.section.run.time_limit for point in scenario.points)
-    return Bench(fabric, scenario.name, memory_mb, wall_limit_s)
-
-
-def _of_programs(scenario: ProgramScenario, path: Path) -> Bench:
-    fabric = _only({point.fabric for point in scenario.points}, path, len(scenario.points))
-    runs = [point.section.run for point in scenario.points]
-    return Bench(fabric, scenario.name, max(run.memory_mb for run in runs), max(run.time_limit for run in runs))
+    points: Sequence[ScenarioPoint] = scenario.points
+    fabric = _only({point.network for point in points}, path, len(points))
+    memory_mb = max(point.memory_mb for point in points)
+    return Bench(fabric, scenario.name, memory_mb, max(point.time_limit_s for point in points))
 
 
 def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:

@@ -1,62 +1,81 @@
-"""Where the runs of a scenario go. A run folder belongs to one resolved scenario on one clock, and no other overwrites it."""
+"""Where the runs of a scenario go, and other places that a command was asked to write to.
+
+A run folder belongs to one resolved scenario on one clock, and no other overwrites it. A place that cannot be written is rejected in one
+message, before long work if possible.
+"""
 
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Protocol
 
-from pydantic import BaseModel
-
-from gradwire.faults import InputFault
-from gradwire.runs.planned import PlannedRun
+from gradwire.faults import InputFault, MachineFault
+from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing
+from gradwire.runs.executing.executor import Planned
 from gradwire.runs.stored.links import copy_of_run, refuse_links
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
     RUNS,
     SCENARIO_FILE,
-    holds_programs,
     stored_clock,
-    stored_programs,
     stored_scenario,
 )
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
+
+
+def refuse_unusable(folder: Path, option: str = "--out") -> None:
+    """Raises InputFault if no folder can be made at a path, or written; makes nothing. option: what named the path."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise InputFault(f"{there}: is a file, where a folder is wanted; give another {option}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputFault(f"{there}: may not be written; give another {option}, or make it writable")
+
+
+def refuse_unusable_file(file: Path) -> None:
+    """Raises InputFault if a path is anything but a file, or lies in a folder that cannot be made or written; makes nothing.
+
+    What is written replaces the file as a whole, and so would a link, such as /dev/stdout, and a device.
+    """
+    if file.is_symlink():
+        raise InputFault(
+            f"--out {file}: is a link, which would be replaced; give the file that it leads to, {file.resolve()}"
+        )
+    if file.is_dir():
+        raise InputFault(f"--out {file}: is a folder; give a file, like {file / 'trace.json'}")
+    if file.exists() and not file.is_file():
+        raise InputFault(f"--out {file}: is not a regular file, and would be replaced by one; give the name of a file")
+    refuse_unusable(file.parent)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError, unless a reader of output is gone."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = error.filename or path
+        if error.errno in NO_ROOM:
+            raise unfit_for_writing(error, path) from error
+        if error.errno in TOO_MANY:
+            raise MachineFault(f"the machine refuses: {error.strerror}; see `ulimit -a`, and what else runs") from error
+        raise InputFault(
+            f"{where}: cannot be written: {error.strerror}; give another place, or make it writable"
+        ) from error
+
 
 SET_WORDS_MAX = 60
 """Characters of a folder's name that say what `--set` has set."""
-
-
-class HasSection(Protocol):
-    """A point, of strategies or of programs."""
-
-    @property
-    def section(self) -> BaseModel:
-        """Everything that decides its result."""
-
-
-class Resolved(Protocol):
-    """A scenario, of strategies or of programs."""
-
-    @property
-    def name(self) -> str:
-        """Of its run folder."""
-
-    @property
-    def title(self) -> str:
-        """Of its report."""
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """What `--set` set."""
-
-    @property
-    def points(self) -> Sequence[HasSection]:
-        """What runs."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +87,7 @@ class Place:
     others: tuple[Path, ...] = ()
 
 
-def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Place:
+def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> Place:
     """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
 
     Makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock, and for a link below it
@@ -88,7 +107,7 @@ def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Plac
     raise AssertionError("numbers do not end")
 
 
-def default_name(scenario: Resolved, clock: Clock) -> str:
+def default_name(scenario: AnyScenario, clock: Clock) -> str:
     """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
     words = [scenario.name, *map(_set_word, scenario.settings)]
     name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
@@ -114,10 +133,10 @@ def _is_free(folder: Path) -> bool:
     return not (folder / SCENARIO_FILE).exists()
 
 
-def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
+def _difference(folder: Path, scenario: AnyScenario, clock: Clock) -> str:
     """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
     try:
-        held: Resolved = stored_programs(folder) if holds_programs(folder) else stored_scenario(folder)
+        held = stored_scenario(folder)
         held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
     except InputFault:
         return "holds runs of a scenario that this version of gradwire cannot read"
@@ -128,11 +147,11 @@ def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
     return ""
 
 
-def _sections(scenario: Resolved) -> set[str]:
+def _sections(scenario: AnyScenario) -> set[str]:
     return {point.section.model_dump_json() for point in scenario.points}
 
 
-def take_over(planned: Sequence[PlannedRun]) -> int:
+def take_over(planned: Sequence[Planned]) -> int:
     """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many.
 
     What else lies in the folder of a point that is replaced is removed: files of another run would be read as this one's.
@@ -163,7 +182,7 @@ def _has_no_links(folder: Path) -> bool:
     return True
 
 
-def _can_be_taken(there: Path, run: PlannedRun) -> bool:
+def _can_be_taken(there: Path, run: Planned) -> bool:
     try:
         return StoredRun(there).is_of(run.key)
     except InputFault:  # it is damaged, which concerns only those who read it

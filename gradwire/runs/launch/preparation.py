@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradwire.analysis.printed import check_cells
-from gradwire.faults import InputFault
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
-from gradwire.runs.compiling.processes import cores
-from gradwire.runs.launch.out_paths import refuse_unusable
-from gradwire.runs.launch.place import Place, place_for
+from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.executing.executor import Planned
+from gradwire.runs.launch.place import Place, place_for, refuse_unusable
 from gradwire.runs.launch.scenario_files import scenario_path
-from gradwire.runs.planned import PlannedRun, planning, refuse_coarse, refuse_misfits, scale_warning, virtual_clock
-from gradwire.runs.program_points.planned import PlannedPrograms, plan_programs
 from gradwire.runs.proof import trial_on
-from gradwire.runs.reporting import printed_cells, without_foreign_values
+from gradwire.runs.reporting import with_own_values
+from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
-from gradwire.runs.terminal.screen import Screen
+from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
-from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
 
 
@@ -31,22 +28,11 @@ from gradwire.vm.machines import MEASURED, Clock
 class Prepared:
     """Points that are ready to run."""
 
-    scenario: Scenario
-    planned: Sequence[PlannedRun]
+    scenario: Scenario[Any]
+    planned: Sequence[Planned]
     place: Place
     clock: Clock
     #: What a measured scale of the wall clock was measured from.
-    scale_from: str = ""
-
-
-@dataclass(frozen=True)
-class PreparedPrograms:
-    """Points of programs that are ready to run, on the virtual clock."""
-
-    scenario: ProgramScenario
-    planned: Sequence[PlannedPrograms]
-    place: Place
-    clock: Clock = field(default_factory=Clock)
     scale_from: str = ""
 
 
@@ -60,29 +46,18 @@ def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenari
     return with_own_values(load_scenario(scenario_path(source), settings))
 
 
-def with_own_values(scenario: Scenario) -> Scenario:
-    """The scenario without the printed values that belong to other settings than its own. Raises InputFault."""
-    return without_foreign_values(scenario, scenario.without_settings()) if scenario.settings else scenario
-
-
-def prepare_programs(scenario: ProgramScenario, clock: Clock, out: Path | None, screen: Screen) -> PreparedPrograms:
-    """Makes a scenario of programs ready to run, in the folder `out` or in one of runs/. Raises Fault."""
-    if clock.name != "virtual":
-        raise InputFault("--clock wall: programs run on the virtual clock only; leave it out")
-    place = _usable_place(scenario, Clock(), out, screen)
-    return PreparedPrograms(scenario, plan_programs(scenario.points, place.folder), place)
-
-
-def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
+def prepare(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
     """Makes a scenario ready to run, in the folder `out` or in one of runs/. Raises Fault."""
-    clock = _scaled(scenario, clock, screen)
+    work = work_of_scenario(scenario)
+    scenario = work.with_own_values(scenario)
+    clock = work.clock_for(scenario, clock, screen)
     place = _usable_place(scenario, clock, out, screen)
-    check_cells([point.parameters for point in scenario.points], printed_cells(scenario))
+    work.refuse_unfit(scenario)
     scale_from = ""
     if clock.scale == MEASURED:
         trial_on(clock)(0)
         clock, scale_from = _measured(scenario, place.folder, screen)
-    return Prepared(scenario, compiled(scenario, place.folder, clock, screen), place, clock, scale_from)
+    return Prepared(scenario, made_ready(scenario, place.folder, clock, screen), place, clock, scale_from)
 
 
 def prepare_comparison(
@@ -115,47 +90,35 @@ def prepare_comparison(
             on_done=on_done,
         )
     scenario = replace(scenario, settings=question.settings)
-    clock = _scaled(scenario, Clock(), screen)
+    clock = work_of_scenario(scenario).clock_for(scenario, Clock(), screen)
     place = _usable_place(scenario, clock, out, screen)
     return Prepared(scenario, [run.moved_to(place.folder) for run in planned], place, clock)
 
 
-def compiled(scenario: Scenario, folder: Path, clock: Clock, screen: Screen) -> list[PlannedRun]:
+def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Screen) -> list[Any]:
     """The points ready to run, with a line that says how far it is."""
-    planned: list[PlannedRun] = []
+    planned = []
     with screen.errors.status("compiling") as status:
-        for run in planning(scenario.points, folder, clock, cores()):
-            refuse_coarse(run)
+        for run in work_of_scenario(scenario).planning(scenario.points, folder, clock):
             planned.append(run)
             status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
     return planned
 
 
-def _scaled(scenario: Scenario, clock: Clock, screen: Screen) -> Clock:
-    """The virtual clock at the scale that the scenario's networks need, with a warning if that is not 1; the wall clock as it is."""
-    if clock.name != "virtual":
-        return clock
-    scaled = virtual_clock(scenario.points)
-    if scaled.scale > 1:
-        screen.warn(scale_warning(scenario.points, scaled))
-    return scaled
-
-
-def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
+def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
     """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from what it was."""
-    from gradwire.runs.carrying.scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
+    from gradwire.runs.wall_scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
 
-    refuse_misfits(scenario.points)
     starts = provenance(folder).starts
     if starts and has_valid_points(folder):
         return starts[-1].clock, starts[-1].scale_from
     with screen.errors.status("measuring what this machine carries"):
-        chosen = choose_scale([point.resolved.fabric for point in scenario.points])
+        chosen = choose_scale([point.fabric for point in scenario.points])
     screen.results.print(chosen.announcement(), highlight=False)
     return Clock("wall", chosen.number), chosen.measured
 
 
-def _usable_place(scenario: Scenario | ProgramScenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
+def _usable_place(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
     """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
     place = place_for(scenario, clock, out)
     refuse_unusable(place.folder)

@@ -12,7 +12,7 @@ from gradwire.faults import InputFault
 
 if TYPE_CHECKING:
     from gradwire.scenario.loading import Scenario
-    from gradwire.scenario.program_scenarios import ProgramScenario
+    from gradwire.scenario.program_scenarios import AnyScenario
 
 SCENARIOS = PACKAGE / "scenarios"
 
@@ -36,20 +36,21 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario | ProgramScenario:
+def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> AnyScenario:
     """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
     A command reads it first, and imports what runs it afterwards: that takes seconds, after which nobody should be told of a wrong key.
     Raises InputFault for everything that is wrong.
     """
-    from gradwire.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415 (`--help` does not need them)
-    from gradwire.scenario.program_scenarios import load_programs, programs_of  # noqa: PLC0415
-    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415
+    from gradwire.scenario.loading import Origin, toml_content  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.scenario.program_scenarios import resolved_scenario  # noqa: PLC0415
+    from gradwire.scenario.reading import read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
-        return programs_of(source, settings) if has_programs(source) else scenario_of(source, settings)
+        document = toml_content(source)
+        return resolved_scenario(document, Origin.given(document), settings)
     path = scenario_path(source)
-    return load_programs(path, settings) if has_programs(read_document(path)) else load_scenario(path, settings)
+    return resolved_scenario(read_document(path), Origin.of_file(path), settings)
 
 
 def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:

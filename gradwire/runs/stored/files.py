@@ -22,8 +22,8 @@ from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, DamagedArchiveError, most_
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
-from gradwire.runs.protocol import decoded, write_json
-from gradwire.runs.stored.soundness.ranges import refuse_absurd
+from gradwire.runs.point_protocol import decoded, write_json
+from gradwire.runs.stored.soundness import refuse_absurd
 
 Message = TypeVar("Message")
 

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from gradwire.faults import MachineFault
 from gradwire.files import replacing
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.runs.protocol import decoded, write_json
+from gradwire.runs.point_protocol import decoded, write_json
 from gradwire.runs.stored.links import refuse_links
 
 LOCK_FILE = ".lock"

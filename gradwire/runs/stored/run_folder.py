@@ -1,27 +1,38 @@
-"""A run folder by its path or name, and the scenario and clock of its runs."""
+"""A run folder by its path or name: its scenario and clock, which folder each point's run lies in, and a run by the name of its point.
+
+Points' folders are named after what the scenario sets, so that a new key with a default renames none of them. Folders of versions that
+named them otherwise are found by the parameters that their names begin with, where these leave no doubt.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import tomllib
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tomli_w
 
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.parameters import Where, describe, fits
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
-from gradwire.runs.protocol import write_json
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.runs.point_protocol import TASK_FILE, write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.links import refuse_links
-from gradwire.runs.stored.soundness.tasks import refuse_unsound_clock
-from gradwire.scenario.loading import Scenario, load_scenario
-from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
-from gradwire.scenario.reading import has_programs
+from gradwire.runs.stored.soundness import refuse_unsound_clock
+from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
+from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
+from gradwire.scenario.program_scenarios import AnyScenario, of_plans, resolved_scenario
+from gradwire.scenario.reading import read_document
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"
@@ -70,28 +81,19 @@ def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) ->
         partial.write_text(tomli_w.dumps(document), encoding="utf-8")
 
 
-def stored_scenario(folder: Path) -> Scenario:
+def stored_scenario(folder: Path) -> AnyScenario:
     """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
-    if holds_programs(folder):
-        raise InputFault(
-            f"{folder}: holds runs of programs, which have no plan to look into; `gradwire report {folder}` shows them"
-        )
     with _copy_in(folder) as path:
-        return replace(load_scenario(path, as_run=True), name=folder.name)
+        origin = replace(Origin.of_file(path, as_run=True), name=folder.name)
+        return resolved_scenario(read_document(path, follow=False), origin)
 
 
-def stored_programs(folder: Path) -> ProgramScenario:
-    """The scenario of a run folder with runs of programs. Raises InputFault as `stored_scenario` does."""
-    with _copy_in(folder) as path:
-        return replace(load_programs(path, as_run=True), name=folder.name)
-
-
-def holds_programs(folder: Path) -> bool:
-    """Whether a run folder's runs are of programs."""
-    try:
-        return has_programs(tomllib.loads(read_text(folder / SCENARIO_FILE, MESSAGE_BYTES)))
-    except (OSError, ValueError, RecursionError):  # what is wrong with it is told where it is read
-        return False
+def stored_plans(folder: Path) -> Scenario:
+    """The scenario of a run folder whose points have plans. Raises InputFault as `stored_scenario` does, and for one of programs."""
+    return of_plans(
+        stored_scenario(folder),
+        f"{folder}: holds runs of programs, which have no plan to look into; `gradwire report {folder}` shows them",
+    )
 
 
 @contextmanager
@@ -125,3 +127,163 @@ def has_valid_points(folder: Path) -> bool:
             if isinstance(verdict, dict) and verdict.get("valid") is True:
                 return True
     return False
+
+
+WORDS_MAX = 80
+"""Characters of a name's readable part."""
+HASH_DIGITS = 8
+OLDER_NAME = re.compile(r"(.*)-[0-9a-f]{6}")
+"""Six digits are a hash of all keys, defaults included, by a version that may have had others: a scenario does not tell it."""
+
+
+FORMER_DEFAULTS = (("run", "warmup", 1),)
+"""Defaults of other versions: section, key and value. They left these values out of names."""
+
+
+P = TypeVar("P", bound=ScenarioPoint)
+
+
+def folder_name(point: ScenarioPoint) -> str:
+    """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points that read alike."""
+    return _name_with(point, _set_of(point))
+
+
+def _former_name(point: ScenarioPoint) -> str:
+    """The name by a version with other defaults; today's, if the point says nothing that was a default."""
+    settings = _set_of(point)
+    for section, key, value in FORMER_DEFAULTS:
+        if settings.get(section, {}).get(key) == value:
+            settings[section] = {name: other for name, other in settings[section].items() if name != key}
+    return _name_with(point, {name: table for name, table in settings.items() if table != {}})
+
+
+def _set_of(point: ScenarioPoint) -> dict[str, Any]:
+    return point.section.model_dump(mode="json", exclude_defaults=True)
+
+
+def _name_with(point: ScenarioPoint, settings: dict[str, Any]) -> str:
+    text = json.dumps(settings, sort_keys=True)
+    return f"{_words(point)}-{hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]}"
+
+
+def _name_in(run: Path, point: ScenarioPoint) -> str:
+    """The name of a point's folder in a run folder: the one that another version gave it if there is no other."""
+    name, former = folder_name(point), _former_name(point)
+    return former if not (run / "points" / name).is_dir() and (run / "points" / former).is_dir() else name
+
+
+def _words(point: ScenarioPoint) -> str:
+    words = "_".join(value for value in point.parameters.values() if value)
+    return "".join(c if c.isalnum() or c in ".-" else "_" for c in words)[:WORDS_MAX]
+
+
+def runs_of(run: Path, points: Sequence[P]) -> list[StoredRun[P]]:
+    """The run of each of the scenario's points in a run folder, whether it exists or not.
+
+    A point without a folder of its name is looked for among those of other versions, unless this version has begun to run the
+    scenario there: what is missing then has not run with the scenario's settings.
+    """
+    names = [_name_in(run, point) for point in points]
+    begun = any((run / "points" / name).is_dir() for name in names)
+    older = {} if begun else _older_names(run)
+    readers = Counter(map(_words, points))
+    runs = []
+    for point, name in zip(points, names, strict=True):
+        words = _words(point)
+        look_alikes = older.get(words, [])
+        if len(look_alikes) == 1 and readers[words] == 1:
+            runs.append(StoredRun(run / "points" / look_alikes[0], point, found_by_words=True))
+        else:
+            runs.append(StoredRun(run / "points" / name, point, look_alikes=tuple(look_alikes)))
+    return runs
+
+
+def older_folders(run: Path, point: ScenarioPoint) -> list[Path]:
+    """Folders that other versions made in a run folder for a point that reads like this one."""
+    former = run / "points" / _former_name(point)
+    return [
+        *([former] if former.is_dir() else []),
+        *(run / "points" / name for name in _older_names(run).get(_words(point), [])),
+    ]
+
+
+def _older_names(run: Path) -> dict[str, list[str]]:
+    """Names of the folders in which another version began a point, by the parameters that they say."""
+    names: dict[str, list[str]] = {}
+    for task in sorted((run / "points").glob(f"*/{TASK_FILE}")):
+        if match := OLDER_NAME.fullmatch(task.parent.name):
+            names.setdefault(match[1], []).append(task.parent.name)
+    return names
+
+
+def named_run(run: Path, wanted: str | Where) -> StoredRun:
+    """The run of the point `wanted` in a run folder: its folder's name or a unique part of it, or `key=value,...` as in points.csv.
+
+    A mapping of parameters stands for the latter, and compares numbers as numbers. Raises InputFault for a name of no point or of several,
+    with the points that there are, and for a run that did not come to its end.
+    """
+    run = run_folder(run)
+    chosen = _chosen(run, _all_runs(run), wanted)
+    _refuse_unfinished(chosen)
+    return chosen
+
+
+def _all_runs(run: Path) -> dict[str, StoredRun]:
+    """The runs by their folders' names: those of the scenario's points first, then those of other folders."""
+    runs = {stored.folder.name: stored for stored in runs_of(run, stored_plans(run).points)}
+    folders = sorted(entry for entry in (run / "points").glob("*") if entry.is_dir())
+    return {**runs, **{folder.name: StoredRun(folder) for folder in folders if folder.name not in runs}}
+
+
+def _chosen(run: Path, runs: Mapping[str, StoredRun], wanted: str | Where) -> StoredRun:
+    named = isinstance(wanted, str) and wanted in runs
+    names = [str(wanted)] if named else [name for name, stored in runs.items() if _fits(stored, wanted)]
+    # A point that was run again may leave a folder that no scenario has: a part of the name means the scenario's.
+    names = [name for name in names if runs[name].parameters] or names
+    if len(names) == 1:
+        return runs[names[0]]
+    fault = f"fits {len(names)} points" if names else "fits no point"
+    listed = "\n".join(f"  {name}   {_parameters_text(runs[name].parameters)}" for name in (names or runs))
+    asked = wanted if isinstance(wanted, str) else describe(wanted)
+    raise InputFault(f"point '{asked}' {fault} of {run}; {'it could be' if names else 'there are'}:\n{listed}")
+
+
+def _fits(stored: StoredRun, wanted: str | Where) -> bool:
+    if not isinstance(wanted, str):
+        return fits(stored.parameters, wanted)
+    if "=" not in wanted:
+        return wanted in stored.folder.name
+    pairs = [part.partition("=") for part in wanted.split(",")]
+    return all(stored.parameters.get(key.strip()) == value.strip() for key, _, value in pairs)
+
+
+def _parameters_text(parameters: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in parameters.items() if value)
+
+
+def _refuse_unfinished(stored: StoredRun) -> None:
+    missing = [name for name in NEEDED_FILES if not (stored.folder / name).exists()]
+    if not missing:
+        return
+    if not stored.folder.is_dir():
+        raise InputFault(stored.absence)
+    judged = (stored.folder / VERDICT_FILE).exists()
+    why = f": {stored.last_verdict().summary}" if judged else f" (it has no {missing[0]})"
+    raise InputFault(f"{stored.folder}: this point has not come to its end{why}; `gradwire run` completes the folder")
+
+
+def slowest_iteration(plan: Plan, log: OpLog, record: PointRecord) -> int:
+    """Number of the measured iteration that took longest."""
+    times_s = iteration_times_s(plan, log, record.iterations)
+    return record.warmup + int(times_s[record.warmup :].argmax())
+
+
+def chosen_iteration(wanted: int | None, label: str, plan: Plan, log: OpLog, record: PointRecord) -> int:
+    """The wanted iteration; by default the slowest measured one. Raises InputFault for a number that the run does not have."""
+    if wanted is None:
+        return slowest_iteration(plan, log, record)
+    if not 0 <= wanted < record.iterations:
+        raise InputFault(
+            f"--iteration {wanted}: {label} has iterations 0 to {record.iterations - 1}, of which {record.warmup} are warm-up"
+        )
+    return wanted

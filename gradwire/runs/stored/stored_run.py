@@ -5,12 +5,15 @@ Nothing is compiled, so an old run stays readable after strategies have changed,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Generic
 
 import msgspec
+from typing_extensions import TypeVar
 
 from gradwire.analysis.agreement.short_windows import ShortWindow, short_windows
 from gradwire.analysis.packets.capture_files import Capture
@@ -22,19 +25,21 @@ from gradwire.datatypes.records import OpLog, PointRecord, QueueLengths
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.regular_files import RECORD_BYTES
-from gradwire.runs.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
+from gradwire.runs.point_protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
-from gradwire.runs.stored.soundness.plans import refuse_unsound_plan
-from gradwire.runs.stored.soundness.ranges import refuse_outside
-from gradwire.runs.stored.soundness.records import (
+from gradwire.runs.stored.soundness import (
+    LARGEST_SCALE,
     refuse_long_log,
+    refuse_outside,
     refuse_unsound_log,
+    refuse_unsound_plan,
     refuse_unsound_queues,
     refuse_unsound_record,
+    refuse_unsound_task,
+    sound_fabric,
 )
-from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.runs.stored.spines import Spines
-from gradwire.scenario.loading import Point
+from gradwire.scenario.loading import Point, ScenarioPoint
 from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.fields import LONGEST_S
 
@@ -67,9 +72,9 @@ class Speed:
 class Completion(msgspec.Struct, frozen=True):
     """That a run came to its end, and as what: the content of completed.json."""
 
-    #: Hash of everything that decided the result (`PlannedRun.key`, `PlannedPrograms.key`).
+    #: Hash of everything that decided the result (`Planned.key`).
     key: str
-    #: Label of the plan that was replayed; "" for a point of programs, of which nothing but its key is noted here.
+    #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
     speed: Speed = Speed(0.0, 0.0, 0, 0.0)
     #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a share of it.
@@ -83,17 +88,51 @@ class Completion(msgspec.Struct, frozen=True):
     unsteady: tuple[tuple[int, int], ...] = ()
 
 
+P_co = TypeVar("P_co", bound=ScenarioPoint, default=Point, covariant=True)
+Part = TypeVar("Part")
+_large_parts = threading.local()
+"""The large parts of the run that was read last."""
+
+
 @dataclass(frozen=True)
-class StoredRun:
-    """What a point's run left in its folder, which may not exist. Every part is read anew each time. All that reads raises InputFault."""
+class StoredRun(Generic[P_co]):
+    """What a point's run left in its folder, which may not exist. All that reads raises InputFault.
+
+    Each part is read, and its file hashed, when it is first asked for. Small parts are kept as long as this object, and plans, logs and
+    captures until another run is read in the same thread, so that a report of many points holds those of one.
+    """
 
     folder: Path
     #: The point that ran; None for a folder that the scenario of its run folder does not have.
-    point: Point | None = None
+    point: P_co | None = None
     #: Another version of gradwire named the folder, which was found by the parameters in its name.
     found_by_words: bool = False
     #: Names of folders that other versions made and that read like the point, where it cannot be told which is the point's.
     look_alikes: tuple[str, ...] = ()
+    #: The small parts that were read.
+    _small: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to other processes, which read for themselves."""
+        return {**vars(self), "_small": {}}
+
+    def _once(self, part: str, read: Callable[[], Part]) -> Part:
+        """A small part, read if it has not been."""
+        if part not in self._small:
+            self._small[part] = read()
+        found: Part = self._small[part]
+        return found
+
+    def _large_once(self, part: str, read: Callable[[], Part]) -> Part:
+        """A large part, read if it has not been since another run was."""
+        kept = _large_parts.__dict__
+        if kept.get("run") is not self:
+            kept.update(run=self, parts={})
+        parts: dict[str, Any] = kept["parts"]
+        if part not in parts:
+            parts[part] = read()
+        found: Part = parts[part]
+        return found
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -120,6 +159,9 @@ class StoredRun:
         path = self.folder / COMPLETION_FILE
         if not path.exists() and not path.is_symlink():
             return None
+        return self._once(COMPLETION_FILE, lambda: self._read_completion(path))
+
+    def _read_completion(self, path: Path) -> Completion:
         with reading(path):
             completion = read_message(path, Completion)
         with self._unchanged(path):
@@ -133,6 +175,9 @@ class StoredRun:
 
     def task(self) -> PointTask:
         """What the machine was to do."""
+        return self._once(TASK_FILE, self._read_task)
+
+    def _read_task(self) -> PointTask:
         path = self.folder / TASK_FILE
         with reading(path):
             task = read_message(path, PointTask)
@@ -142,12 +187,18 @@ class StoredRun:
 
     def fabric(self) -> Fabric:
         """The fabric, without its multicast groups."""
+        return self._once("fabric", self._read_fabric)
+
+    def _read_fabric(self) -> Fabric:
         task = self.task()
         with reading(self.folder / TASK_FILE):
             return sound_fabric(task.fabric_json)
 
     def built_fabric(self) -> Fabric:
         """The fabric as the machine built it: with the multicast groups of all plans."""
+        return self._once("built fabric", self._read_built_fabric)
+
+    def _read_built_fabric(self) -> Fabric:
         fabric, plans = self.fabric(), [self.plan_labelled(plan.label) for plan in self.task().plans]
         with fitting(self.folder):
             return built_fabric(fabric, plans)
@@ -158,6 +209,9 @@ class StoredRun:
 
     def plan_labelled(self, label: str) -> Plan:
         """The candidate plan of this label."""
+        return self._large_once(f"plan {label}", lambda: self._read_plan(label))
+
+    def _read_plan(self, label: str) -> Plan:
         task, fabric = self.task(), self.fabric()
         with reading(self.folder / TASK_FILE):
             path = self.folder / task.plan_file(label)
@@ -169,6 +223,9 @@ class StoredRun:
 
     def log(self) -> OpLog:
         """What every op did."""
+        return self._large_once(LOG_FILE, self._read_log)
+
+    def _read_log(self) -> OpLog:
         task, completion = self.task(), self._completed()
         with reading(self.folder / TASK_FILE):
             plan = self.folder / task.plan_file(completion.plan)
@@ -184,6 +241,9 @@ class StoredRun:
 
     def record(self) -> PointRecord:
         """How the run went."""
+        return self._once(RECORD_FILE, self._read_record)
+
+    def _read_record(self) -> PointRecord:
         task, fabric = self.task(), self.fabric()
         path = self.folder / RECORD_FILE
         with reading(path):
@@ -199,6 +259,9 @@ class StoredRun:
 
     def queues(self) -> QueueLengths | None:
         """How long the queues of switches' ports were; None if they were not read."""
+        return self._large_once(QUEUES_FILE, self._read_queues)
+
+    def _read_queues(self) -> QueueLengths | None:
         if not self.task().queue_period_ns:
             return None
         fabric, path = self.fabric(), self.folder / QUEUES_FILE
@@ -209,8 +272,12 @@ class StoredRun:
 
     def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
         """The captured packets, in the record's order."""
-        with reading(self.folder / "capture"):
-            return read_captures(self.folder, fabric, record, cache_folder() / CACHED_CAPTURES)
+
+        def read() -> list[Capture]:
+            with reading(self.folder / "capture"):
+                return read_captures(self.folder, fabric, record, cache_folder() / CACHED_CAPTURES)
+
+        return self._large_once("captures", read)
 
     def _completed(self) -> Completion:
         completion = self.completion()

@@ -32,16 +32,19 @@ from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
 from gradwire.workloads.strategy_registry import allow, strategy_in, strategy_names
 
 NOUNS = {"models": "model", "devices": "device", "strategies": "strategy", "networks": "network"}
+FilesRead = dict[tuple[str, Path], dict[str, Any]]
+"""The content of model and device files that were read already, by the table that they are for and their paths."""
 
 
-def inlined(document: Mapping[str, Any], base: Path) -> tuple[dict[str, Any], list[str]]:
+def inlined(document: Mapping[str, Any], base: Path, read: FilesRead | None = None) -> tuple[dict[str, Any], list[str]]:
     """A scenario's content with names in place of files, and what is wrong with the files.
 
     The strategies' files that it names may be run from then on, so the content is never that of a run folder, which may be another's.
 
-    base: the folder that paths are relative to. What is wrong has one line each, which begins with the key; the value stays there as it is.
+    base: the folder that paths are relative to. read: files that are not read again, to which this adds. What is wrong has one line each,
+    which begins with the key; the value stays there as it is.
     """
-    reader = _Reader(document, base)
+    reader = _Reader(document, base, {} if read is None else read)
     found = swapped(dict(document), reader.name_of)
     lines = [*reader.lines, *reader.ambiguous()]
     if any(reader.files.values()):
@@ -55,7 +58,7 @@ def inlined(document: Mapping[str, Any], base: Path) -> tuple[dict[str, Any], li
 class _Reader:
     """Reads the files of one scenario."""
 
-    def __init__(self, document: Mapping[str, Any], base: Path) -> None:
+    def __init__(self, document: Mapping[str, Any], base: Path, read: FilesRead) -> None:
         self.lines: list[str] = []
         #: The file that each name comes from, by table.
         self.files: dict[str, dict[str, Path]] = {table: {} for table in NOUNS}
@@ -64,6 +67,7 @@ class _Reader:
         written = document.get("defined", {})
         self.defined: dict[str, Any] = copy.deepcopy(written) if isinstance(written, dict) else {}
         self._base = base
+        self._content_of = read
 
     def name_of(self, key: str, value: str) -> str:
         """The name of what a file defines; any other value is a name already."""
@@ -92,7 +96,10 @@ class _Reader:
         if table == "networks":
             return self._read_network(value)
         path = self._path(value)
-        content = read_model(path) if table == "models" else read_definition(path, DeviceFile)
+        known = table, path
+        if known not in self._content_of:
+            self._content_of[known] = read_model(path) if table == "models" else read_definition(path, DeviceFile)
+        content = copy.deepcopy(self._content_of[known])
         name = content.pop("name")
         if _is_another(table, name, content):
             raise InputFault(

@@ -21,8 +21,8 @@ from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault, MachineFault
 from tests.shared.command_line import needs_no_kernel
-from tests.unit.runs.test_named_run import replaying_job
-from tests.unit.runs.test_run_loop import TEXT, machine
+from tests.unit.runs.stored.test_named_run import replaying_job
+from tests.unit.runs.test_campaign import TEXT, machine
 
 CONTENT = tomllib.loads(TEXT) | {"sweep": {"strategy.name": ["vanilla", "ring"], "fabric.rate": ["10gbit", "25gbit"]}}
 PNG = b"\x89PNG"

@@ -13,8 +13,8 @@ from gradwire.api.run import Run
 from gradwire.workloads.strategy_registry import REGISTERED
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.snippets import ROOT, snippets
-from tests.unit.runs.test_named_run import replaying_job
-from tests.unit.runs.test_run_loop import machine
+from tests.unit.runs.stored.test_named_run import replaying_job
+from tests.unit.runs.test_campaign import machine
 
 GUIDE = ROOT / "docs" / "python.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.programs.launch import Launch, Started, programs
-from gradwire.programs.protocol import Program
+from gradwire.programs.program_protocol import Program
 
 FABRIC = Fabric(4, 10e9)
 CALLER = {"PATH": "/bin", "TMPDIR": "/home/me/tmp", "XDG_RUNTIME_DIR": "/run/user/1000", "MINE": "kept"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.programs.protocol import Ended, line_of
+from gradwire.programs.program_protocol import Ended, line_of
 from gradwire.programs.signatures import KEY_BYTES, Signatures, SignedEvents
 
 KEY = bytes(range(KEY_BYTES))

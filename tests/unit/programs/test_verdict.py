@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.programs.protocol import PortTraffic, Report
+from gradwire.programs.program_protocol import PortTraffic, Report
 from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
 
 FABRIC = Fabric(2, 10e9)

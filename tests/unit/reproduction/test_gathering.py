@@ -12,7 +12,7 @@ import pytest
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import judged, planned
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.planned import source_key
 from gradwire.runs.store import PointStore
 from gradwire.vm.machines import Clock
@@ -20,7 +20,7 @@ from reproduction import gathering
 from reproduction.gathering import Reproduction, model_facts, wanted_scenarios
 from reproduction.scoring.evidence import NoEvidence
 from reproduction.scoring.reference import ScenarioReference
-from tests.unit.runs.test_run_loop import GOOD, Silent, good_job, machine, reported
+from tests.unit.runs.test_campaign import GOOD, Silent, good_job, machine, reported
 
 FIRST = """
 title = "First"

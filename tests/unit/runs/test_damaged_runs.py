@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.launch.place import writing
 from gradwire.runs.stored.links import store_folder
 from gradwire.vm.kernel import CACHE_VARIABLE
 from tests.unit.cli.test_command_line import SCENARIO
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-from tests.unit.runs.test_named_run import folder as folder  # noqa: PLC0414
+from tests.unit.runs.stored.test_named_run import folder as folder  # noqa: PLC0414
 
 POINT = "batch=64,strategy=ring"
 READERS = {"report": [], "why": [POINT], "trace": [POINT], "utilisation": [POINT]}

@@ -14,7 +14,7 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.faults import InputFault
 from gradwire.runs import estimation
-from gradwire.runs.compiling import shared_plans
+from gradwire.runs.compiling import many_points as shared_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule
 from gradwire.runs.estimation import (
     MODEL_NOT_RUN,

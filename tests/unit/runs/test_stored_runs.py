@@ -17,14 +17,16 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import planned, reporting
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.reporting import computation
-from gradwire.runs.stored.named_run import named_run
-from gradwire.runs.stored.point_folders import folder_name, runs_of
+from gradwire.runs.stored import files
+from gradwire.runs.stored.explanation import explain
+from gradwire.runs.stored.run_folder import folder_name, named_run, runs_of
 from gradwire.runs.stored.stored_run import Speed, StoredRun
+from gradwire.runs.works import judge_stored
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-from tests.unit.runs.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
+from tests.unit.runs.test_campaign import TEXT, good_job, machine, planned_runs, reported, run
 
 
 @pytest.fixture
@@ -198,8 +200,29 @@ def test_what_a_run_left_is_refused_if_it_has_become_another(ran: list[PlannedRu
             kept = {name: arrays[name] for name in reversed(arrays.files)}
         np.savez(path, **kept)
     with pytest.raises(InputFault, match=rf"{name}.*its content is not what the run left"):
-        READING[name](stored)
+        READING[name](StoredRun(stored.folder, stored.point))
     READING[name](other)
+
+
+def test_each_file_is_read_and_hashed_once_however_often_its_parts_are_asked_for(
+    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        return hash_of(path)
+
+    hash_of = files._hash_of
+    monkeypatch.setattr(files, "_hash_of", counted)
+    stored = StoredRun(ran[0].folder, ran[0].point)
+    judge_stored(stored, ran[0].point)
+    explain(stored)
+    assert sorted(hashed) == ["completed.json", "ops.npz", "plan-0.npz", "record.json", "task.json"]
+    assert stored.plan() is stored.plan()
+    StoredRun(ran[1].folder, ran[1].point).plan()  # another run's large parts take the place of this one's
+    stored.plan()
+    assert hashed.count("plan-0.npz") == 3
 
 
 def test_a_runs_speed_is_its_payload_by_the_time_of_the_replay_alone() -> None:

@@ -174,3 +174,18 @@ def alive(pid: int) -> bool:
 def test_the_death_signal_is_set_by_a_program_and_the_command_is_kept() -> None:
     assert dies_with_parent(["make", "-j2"])[-2:] == ["make", "-j2"]
     assert "TERM" in dies_with_parent(["make"], "TERM")
+
+
+def test_output_that_comes_all_the_time_asks_seldom_whether_its_process_is_stopped() -> None:
+    asked: list[float] = []
+    now_s = 0.0
+
+    def held() -> bool:
+        asked.append(now_s)
+        return False
+
+    limit = TimeLimit(3.0, held, lambda: now_s)
+    for number in range(1, 1000):
+        now_s = number / 1000
+        assert limit.left_s() == pytest.approx(3.0 - now_s)
+    assert len(asked) == 9

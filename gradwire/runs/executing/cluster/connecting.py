@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runs.executing.cluster import uninterrupted
 
 PATIENCE_S = 20.0
 """How long a scheduler may take to answer."""
+
+
+def dask_setup(_: Any) -> None:
+    """Dask calls this in a worker's main thread before it takes tasks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -34,7 +40,7 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
                 threads_per_worker=1,
                 memory_limit=0,  # machines' memory lies in a tmpfs, which a worker's own limit does not see
                 dashboard_address=None,
-                preload=uninterrupted.__name__,
+                preload=__name__,
                 silence_logs=logging.CRITICAL,  # what concerns a point is told with the point
             ) as cluster,
             Client(cluster, set_as_default=False) as client,

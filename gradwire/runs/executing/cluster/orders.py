@@ -1,13 +1,105 @@
-"""What travels: an order to a worker, in which plans are digests and the kernel is a name, and the worker's answer."""
+"""What travels: an order to a worker, in which plans are digests and the kernel is a name, and the worker's answer.
+
+What a worker runs points with has to be the same on all of them, or results of one run folder would be mixed. It keeps the kernel in its
+machine's cache, and plans by their digests in a folder of its own.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
 
-from gradwire.runs.executing.cluster.identity import Identity
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InternalFault
 from gradwire.runs.executing.machine import Ended, Limits
+from gradwire.vm.code_digest import run_digest, sources_digest
+from gradwire.vm.kernel import keep_kernel
 from gradwire.vm.machines import Clock
+
+TELL = "__import__('gradwire.runs.executing.cluster.orders', fromlist=['told']).told()"
+"""An expression that any Python evaluates, with gradwire of whatever version or with none: what `told` gives, or why it gives nothing."""
+WORKER_MODULES = ("gradwire.runs.executing.cluster.worker",)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The software that decides a result, beside the kernel."""
+
+    #: Version of gradwire.
+    version: str
+    #: Digest of the code that carries out points, and of what it is told and answers.
+    code: str
+    #: Python's version, without its last number: it decides the byte code, and with it a few microseconds.
+    python: str
+
+    @staticmethod
+    @cache
+    def here() -> Identity:
+        """That of this process."""
+        code = hashlib.sha256(f"{run_digest()} {sources_digest(WORKER_MODULES)}".encode()).hexdigest()[:12]
+        return Identity(metadata.version("gradwire"), code, ".".join(platform.python_version_tuple()[:2]))
+
+    def __str__(self) -> str:
+        """In a few words."""
+        return f"gradwire {self.version}, code {self.code}, on Python {self.python}"
+
+    def unlike(self, wanted: Identity) -> str:
+        """Why a worker with this identity may not run points of a command with the `wanted` one; "" if it may."""
+        if self == wanted:
+            return ""
+        return f"it has {self}, and this command {wanted}: install the same there and start the worker again"
+
+
+def told() -> dict[str, str]:
+    """This process's identity, as text that every version can read."""
+    return asdict(Identity.here())
+
+
+def why_not(answer: Mapping[str, str] | BaseException, wanted: Identity) -> str:
+    """Why a worker that gave this answer to TELL may not run points; "" if it may."""
+    if isinstance(answer, BaseException):
+        remedy = (
+            f"install gradwire {wanted.version} in the worker's Python, as on this machine, and start the worker again"
+        )
+        return f"it cannot import this version of gradwire ({type(answer).__name__}: {answer}): {remedy}"
+    return Identity(**answer).unlike(wanted)
+
+
+PLANS_FOLDER = "gradwire-plans"
+"""In the folder of the worker, which Dask removes with the worker."""
+
+
+def plan_file(local: Path, digest: str) -> Path:
+    """Where the plan of this digest lies on a worker, if it does. local: the worker's own folder."""
+    return local / PLANS_FOLDER / f"{digest}.npz"
+
+
+def take_kernel(name: str, content: bytes) -> None:
+    """Keeps a kernel that the worker's machine lacks, in the cache that all of its workers share. Raises MachineFault."""
+    keep_kernel(name, content)
+
+
+def take_plan(digest: str, content: bytes, local: Path) -> None:
+    """Keeps a plan that the worker lacks. Raises InternalFault if it is not the plan of this digest, and OSError."""
+    path = plan_file(local, digest)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    arrived = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        if (found := Plan.load(arrived).digest()) != digest:
+            raise InternalFault(f"a plan arrived as {found}, where {digest} was sent")
+        arrived.replace(path)
+    finally:
+        arrived.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,23 @@ from distributed import Client
 
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.runs.executing.cluster import worker as at_worker
-from gradwire.runs.executing.cluster.asking import Asking, Gone
-from gradwire.runs.executing.cluster.identity import TELL, Identity, why_not
-from gradwire.runs.executing.cluster.orders import Done, Failed, Lacking, Order, Terms, Unable, Unfit
-from gradwire.runs.executing.cluster.roster import Roster, listed
+from gradwire.runs.executing.cluster.asking import Asking, Gone, Roster, listed
+from gradwire.runs.executing.cluster.orders import (
+    TELL,
+    Done,
+    Failed,
+    Identity,
+    Lacking,
+    Order,
+    Terms,
+    Unable,
+    Unfit,
+    why_not,
+)
 from gradwire.runs.executing.executor import MachineWatcher
 from gradwire.runs.executing.machine import Ended, Limits
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.protocol import TASK_FILE, PointTask, heard, read_json
+from gradwire.runs.point_protocol import TASK_FILE, PointTask, heard, read_json
 from gradwire.vm.machines import Clock
 
 LOG = logging.getLogger(__name__)

@@ -19,11 +19,22 @@ import msgspec
 from distributed import get_worker
 
 from gradwire.faults import Fault, MachineFault
-from gradwire.runs.executing.cluster.identity import Identity
-from gradwire.runs.executing.cluster.orders import Answer, Done, Failed, Lacking, Order, Terms, Unable, Unfit
-from gradwire.runs.executing.cluster.supplies import plan_file, take_kernel, take_plan
+from gradwire.runs.executing.cluster.orders import (
+    Answer,
+    Done,
+    Failed,
+    Identity,
+    Lacking,
+    Order,
+    Terms,
+    Unable,
+    Unfit,
+    plan_file,
+    take_kernel,
+    take_plan,
+)
 from gradwire.runs.executing.machine import Ended, run_machine
-from gradwire.runs.protocol import TASK_FILE, Event
+from gradwire.runs.point_protocol import TASK_FILE, Event
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.code_digest import RUN_MODULES

@@ -19,9 +19,9 @@ from gradwire.analysis.packets.captures import read_captures, write_dissector
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
 from gradwire.faults import InputFault
-from gradwire.runs.protocol import read_json, write_json
+from gradwire.runs.point_protocol import read_json, write_json
 from tests.shared.captured_streams import Line, header
-from tests.unit.runs.test_run_loop import planned_runs, record
+from tests.unit.runs.test_campaign import planned_runs, record
 
 FABRIC = Fabric(hosts=2, rate_bps=1e9)
 START_NS = 1_000_000_000

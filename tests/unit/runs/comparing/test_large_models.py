@@ -18,8 +18,8 @@ from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads import builder
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-from tests.unit.runs.test_named_run import replaying_job
-from tests.unit.runs.test_run_loop import machine
+from tests.unit.runs.stored.test_named_run import replaying_job
+from tests.unit.runs.test_campaign import machine
 from tests.unit.workloads.traces.small_traces import ddp_step
 
 BERT = ["compare", "--model", "bert-large", "--parallel", "data=2,tensor=2", "--device", "h100", "--rate", "100gbit"]

@@ -24,9 +24,9 @@ import pytest
 import gradwire.__main__
 from benchmarks.hostile import failing_writes
 from gradwire.faults import Fault
-from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.launch.place import writing
 from tests.shared.command_line import needs_no_kernel
-from tests.unit.runs.test_run_loop import TEXT, good_job, machine, planned_runs, run
+from tests.unit.runs.test_campaign import TEXT, good_job, machine, planned_runs, run
 
 
 def forked(do: Callable[[], None], output: Path) -> tuple[int, str]:

@@ -14,15 +14,15 @@ from distributed import get_worker
 
 from gradwire.files import replacing
 from gradwire.runs.executing import machine
-from gradwire.runs.executing.cluster import identity, orders, worker
+from gradwire.runs.executing.cluster import orders, worker
 from gradwire.vm.machines import Clock
-from tests.unit.runs.test_run_loop import good_job
+from tests.unit.runs.test_campaign import good_job
 
 LONG_S = 600.0
-TRUE_HERE, TRUE_DONE = identity.Identity.here, worker._done
+TRUE_HERE, TRUE_DONE = orders.Identity.here, worker._done
 of_machine: Any = machine
 of_worker: Any = worker
-of_identity: Any = identity.Identity
+of_identity: Any = orders.Identity
 habits: set[str] = set()
 """What is wrong with this worker: it is "full", or "slow", so that points run until they are stopped, or it has something else."""
 

@@ -9,10 +9,10 @@ import pytest
 
 from gradwire.faults import Fault, InputFault, MachineFault
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.scenario.loading import resolve
 from gradwire.vm.machines import Clock
-from tests.unit.runs.test_run_loop import TEXT
+from tests.unit.runs.test_campaign import TEXT
 
 
 @pytest.mark.parametrize(

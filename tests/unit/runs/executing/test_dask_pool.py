@@ -24,13 +24,13 @@ from gradwire.runs.campaign import Campaign  # noqa: E402
 from gradwire.runs.executing.choice import Where  # noqa: E402
 from gradwire.runs.executing.cluster.connecting import connected  # noqa: E402
 from gradwire.runs.executing.cluster.pool import DaskPool  # noqa: E402
-from gradwire.runs.executing.local import LocalPool  # noqa: E402
+from gradwire.runs.executing.executor import LocalPool  # noqa: E402
 from gradwire.runs.judged import JudgedRun  # noqa: E402
 from gradwire.runs.planned import PlannedRun  # noqa: E402
 from gradwire.runs.stored.stored_run import Completion  # noqa: E402
 from tests.unit.runs.executing.stand_in_machines import replace_machines, take_habit  # noqa: E402
-from tests.unit.runs.test_run_loop import GOOD, Silent, machine, planned_runs, rows  # noqa: E402
-from tests.unit.runs.test_run_loop import good_job as local_job  # noqa: E402
+from tests.unit.runs.test_campaign import GOOD, Silent, machine, planned_runs, rows  # noqa: E402
+from tests.unit.runs.test_campaign import good_job as local_job  # noqa: E402
 
 pytestmark = pytest.mark.long
 BATCHES = "model.batch=[32,64,128,256]"

@@ -17,7 +17,7 @@ from benchmarks.hostile import failing_writes
 from gradwire.faults import MachineFault, UnfitMachine
 from gradwire.files import lack_of_room, refuse_full_disk
 from tests.shared.snippets import ROOT
-from tests.unit.runs.test_run_loop import good_job, machine, planned_runs, run
+from tests.unit.runs.test_campaign import good_job, machine, planned_runs, run
 
 LIMIT_S = 3600.0
 LEAST_WRITES = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from gradwire.runs.executing.cluster.identity import TELL, Identity, why_not
+from gradwire.runs.executing.cluster.orders import TELL, Identity, why_not
 
 
 def test_a_worker_with_the_same_software_may_run_points() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradwire.runs.executing.cluster.roster import Roster, listed
+from gradwire.runs.executing.cluster.asking import Roster, listed
 
 
 def test_any_worker_may_run_a_point_until_one_that_is_there_is_refused() -> None:

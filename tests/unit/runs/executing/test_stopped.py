@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.runs.reporting import _stop_notes
+from gradwire.runs.reporting import stop_notes
 from gradwire.vm.causes import MOST_BOOTS, STOPPED, Cause, KernelFault
-from tests.unit.runs.test_run_loop import Job, good_job, machine, planned_runs, run
+from tests.unit.runs.test_campaign import Job, good_job, machine, planned_runs, run
 
 
 def stopped_at_first(times: int) -> Job:
@@ -38,7 +38,7 @@ def test_a_point_that_a_signal_stopped_runs_anew_from_what_it_began_with(
     assert len(watcher.judged) == 2
     completions = [each.stored.completion() for each in runs]
     assert [completion and completion.stopped for completion in completions] == [MOST_BOOTS - 1] * 2
-    (note,) = _stop_notes(runs)
+    (note,) = stop_notes(runs)
     assert note.startswith("stopped by a signal and run anew from the start, 2 points: batch 64 alexnet")
 
 
@@ -47,4 +47,4 @@ def test_a_point_that_is_stopped_each_time_is_given_up(tmp_path: Path, monkeypat
     runs, _ = run(tmp_path, planned_runs(tmp_path))
     assert [each.result.valid for each in runs] == [False, False]
     assert "a signal stopped it" in runs[0].result.verdict
-    assert _stop_notes(runs) == []
+    assert stop_notes(runs) == []

@@ -15,7 +15,7 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.launch.place import Place, default_name, place_for, take_over
 from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.lock import HOLDER_FILE, locked
@@ -24,7 +24,7 @@ from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
 from tests.shared.snippets import ROOT
 from tests.unit.cli.test_command_line import SCENARIO
-from tests.unit.runs.test_run_loop import Silent, good_job, machine, planned_runs
+from tests.unit.runs.test_campaign import Silent, good_job, machine, planned_runs
 
 TABLE_2 = ROOT / "scenarios" / "geryon-table2.toml"
 VIRTUAL = Clock()

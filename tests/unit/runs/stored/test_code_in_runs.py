@@ -11,14 +11,13 @@ import tomli_w
 
 import gradwire
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.processes import side_by_side
-from gradwire.runs.stored.point_folders import folder_name
-from gradwire.runs.stored.run_folder import stored_scenario
+from gradwire.runs.compiling.many_points import side_by_side
+from gradwire.runs.stored.run_folder import folder_name, stored_plans
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from tests.hostile.run_folders import sound
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
-from tests.unit.runs.test_run_loop import good_job, machine
+from tests.unit.runs.test_campaign import good_job, machine
 from tests.unit.scenario.definitions.own_files import STRATEGY
 from tests.unit.test_layout import sources
 
@@ -47,11 +46,11 @@ def given(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     (folder / "evil.py").write_text(EVIL)
-    before = [folder_name(point) for point in stored_scenario(folder).points]
+    before = [folder_name(point) for point in stored_plans(folder).points]
     document = load_scenario(folder / "scenario.toml").document
     document["defined"] = {"strategies": {"ring": str(folder / "evil.py")}}
     (folder / "scenario.toml").write_text(tomli_w.dumps(document))
-    after = [folder_name(point) for point in stored_scenario(folder).points]
+    after = [folder_name(point) for point in stored_plans(folder).points]
     for old, new in zip(before, after, strict=True):
         (folder / "points" / old).rename(folder / "points" / new)
 
@@ -118,7 +117,7 @@ def test_a_notebook_runs_no_code_of_a_run_folder(say: Say) -> None:
     assert "ring" in opened.conclusion
     opened._repr_html_()
     opened.report()
-    for point in stored_scenario(Path("gift")).points:
+    for point in stored_plans(Path("gift")).points:
         if point.parameters["strategy"] == "ring":
             with pytest.raises(InputFault, match=r"evil\.py is not run"):
                 _ = ResolvedPoint(point.section).strategy

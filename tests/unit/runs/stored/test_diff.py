@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.vm.machines import Clock
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-from tests.unit.runs.test_run_loop import TEXT, Silent, good_job, machine, planned_runs
+from tests.unit.runs.test_campaign import TEXT, Silent, good_job, machine, planned_runs
 
 GATE = "iteration_time > 1%"
 

@@ -19,7 +19,7 @@ from gradwire.vm.kernel import CACHE_VARIABLE
 from gradwire.vm.machine import BOX_NAME
 from tests.hostile.run_folders import sound
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
-from tests.unit.runs.test_run_loop import good_job, machine, planned_runs, run
+from tests.unit.runs.test_campaign import good_job, machine, planned_runs, run
 
 POINT = "ring_one-layer_2_1gbit_1-fb2628d4"
 REPORT_FILES = ("report.html", "table.md", "chart.png", "chart.svg", "points.csv", "points.parquet", "figures.csv")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.protocol import write_json
+from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored import provenance as provenance_module
 from gradwire.runs.stored.provenance import (
     NOT_RECORDED,
@@ -24,8 +24,8 @@ from gradwire.runs.stored.provenance import (
 from gradwire.vm.machines import Clock
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
-from tests.unit.runs.test_named_run import replaying_job
-from tests.unit.runs.test_run_loop import TEXT, machine
+from tests.unit.runs.stored.test_named_run import replaying_job
+from tests.unit.runs.test_campaign import TEXT, machine
 
 START = Start(
     began_at="2026-01-02T03:04:05+00:00",

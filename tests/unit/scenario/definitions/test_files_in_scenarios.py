@@ -8,8 +8,8 @@ import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.runs.stored.point_folders import folder_name
-from gradwire.runs.stored.settings import settings_of
+from gradwire.runs.stored.run_folder import folder_name
+from gradwire.runs.stored.settings_in_words import settings_of
 from gradwire.scenario.definitions.conversion import model_file, model_text
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point

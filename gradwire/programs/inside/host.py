@@ -1,0 +1,65 @@
+"""The hosts that programs enter: each has a network, a hostname and mounts of its own, held by a sleeping process."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from gradwire.network_namespace import namespace_of
+from gradwire.programs.inside.namespaces import (
+    NEW_HOSTNAME,
+    NEW_MOUNTS,
+    NEW_NETWORK,
+    end_held,
+    enter,
+    held,
+    mount,
+    set_of_process,
+    unshare,
+)
+from gradwire.programs.inside.sandbox import Sandbox, give_up_capabilities
+
+SET_TIMER_SLACK = 29
+"""PR_SET_TIMERSLACK (linux/prctl.h)."""
+TEMPORARY = Path("/run/tmp")
+
+
+class Host:
+    """A host by its name, made in a sandbox around the network namespace of process `network_pid`.
+
+    Beside the network, it has a hostname, a /sys that shows its own interfaces, shared memory, and a folder for temporary files.
+    Raises MachineFault if the kernel refuses any of these.
+    """
+
+    def __init__(self, name: str, network_pid: int, sandbox: Sandbox) -> None:
+        self.name = name
+        self.temporary = TEMPORARY / name
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        self.pid = held(lambda: self._make(network_pid, sandbox))
+
+    def _make(self, network_pid: int, sandbox: Sandbox) -> None:
+        enter(namespace_of(network_pid), NEW_NETWORK)
+        enter(sandbox.mounts, NEW_MOUNTS)
+        unshare(NEW_HOSTNAME | NEW_MOUNTS, f"give {self.name} a hostname and mounts of its own")
+        socket.sethostname(self.name)
+        mount("sysfs", "/sys", "sysfs")
+        mount("tmpfs", "/dev/shm", "tmpfs")
+
+    def enter(self, folder: str) -> None:
+        """Moves the calling process to this host, into a folder. For a process that is about to become a program, and has one thread."""
+        for kind, flag in (("net", NEW_NETWORK), ("uts", NEW_HOSTNAME), ("mnt", NEW_MOUNTS)):
+            enter(f"/proc/{self.pid}/ns/{kind}", flag)
+        os.chdir(folder)
+        become_a_program()
+        give_up_capabilities()
+
+    def end(self) -> None:
+        """Ends the process that holds the host."""
+        end_held(self.pid)
+
+
+def become_a_program() -> None:
+    """What holds for a program on any host: timers to the nanosecond, and the kernel may end it if memory runs out."""
+    set_of_process(SET_TIMER_SLACK, 1, "make timers exact")
+    Path("/proc/self/oom_score_adj").write_text("0")

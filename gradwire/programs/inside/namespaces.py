@@ -1,0 +1,100 @@
+"""Linux's namespaces and mounts, for what programs run in: made, entered, and held by a sleeping process.
+
+What is mounted there tells hosts how to find each other by name, and scripts how to find this package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+
+from gradwire import PACKAGE
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import MachineFault
+from gradwire.programs.program_protocol import FOLDER, PYTHON_FOLDER
+
+NEW_MOUNTS, NEW_HOSTNAME, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x04000000, 0x20000000, 0x40000000
+"""CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID, CLONE_NEWNET (linux/sched.h)."""
+MOUNTS, READ_ONLY, NO_DEVICES, REMOUNT, BIND = 0, 0x1, 0x4, 0x20, 0x1000
+"""No flag, MS_RDONLY, MS_NODEV, MS_REMOUNT, MS_BIND (linux/mount.h)."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(flags: int, action: str) -> None:
+    """unshare(2). Raises MachineFault with what it was for."""
+    _check(_libc.unshare(flags), action)
+
+
+def enter(namespace: int | str, flag: int) -> None:
+    """Moves the calling thread into a namespace, by its descriptor or by a path in /proc. Raises MachineFault."""
+    opened = namespace if isinstance(namespace, int) else os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(opened, flag), f"enter {namespace}")
+    finally:
+        if opened is not namespace:
+            os.close(opened)
+
+
+def mount(source: str, target: str, kind: str, flags: int = MOUNTS, options: str = "") -> None:
+    """mount(2). Raises MachineFault."""
+    _check(
+        _libc.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode() or None),
+        f"mount {kind or source} on {target}",
+    )
+
+
+def set_of_process(option: int, value: int, action: str) -> None:
+    """prctl(2) with one argument. Raises MachineFault with what it was for."""
+    _check(_libc.prctl(option, value, 0, 0, 0), action)
+
+
+def held(make: Callable[[], None]) -> int:
+    """A process that has done `make` and then sleeps for good; its id. Raises MachineFault with what `make` raised."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            make()
+            os.close(write_end)
+        except BaseException as fault:  # noqa: BLE001 (a forked copy must not go on as its parent would)
+            os.write(write_end, str(fault).encode())
+            os._exit(1)
+        while True:
+            signal.pause()
+    os.close(write_end)
+    with os.fdopen(read_end) as said:
+        trouble = said.read()
+    if trouble:
+        os.waitpid(pid, 0)
+        raise MachineFault(trouble)
+    return pid
+
+
+def end_held(pid: int) -> None:
+    """Ends a process of `held`, and waits until it is gone."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
+
+
+def _check(status: int, action: str) -> None:
+    if status:
+        raise MachineFault(f"cannot {action}: {os.strerror(ctypes.get_errno())}")
+
+
+def name_hosts(fabric: Fabric) -> None:
+    """Lets all hosts find each other by name; the machine's own file stays as it is. Raises MachineFault.
+
+    And lets scripts find this package, for gradwire.devices.
+    """
+    FOLDER.mkdir(exist_ok=True)
+    PYTHON_FOLDER.mkdir(exist_ok=True)
+    (PYTHON_FOLDER / PACKAGE.name).symlink_to(PACKAGE)
+    lines = ["127.0.0.1 localhost", *(f"{fabric.host_ip(i)} {name}" for i, name in enumerate(fabric.host_names()))]
+    names = FOLDER / "etc-hosts"
+    names.write_text("\n".join([*lines, ""]))
+    mount(str(names), "/etc/hosts", "", BIND)

@@ -1,0 +1,249 @@
+"""What the command outside and the job in the kernel tell each other while programs run: a task as a file, then lines of JSON both ways.
+
+Programs leave their figures in a file per program and host, whose name is in the program's environment. Of programs beside a strategy,
+the machine notes what became of them in a file of the point's folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+TASK_FILE = "task.json"
+FOLDER = Path("/run/gradwire")
+"""What the hosts share, inside the kernel: their names, the program that enters one, and what scripts import."""
+ENTER_HOST = FOLDER / "enter-host"
+PYTHON_FOLDER = FOLDER / "python"
+"""A folder with this package and nothing else, on the path of programs' own Python: gradwire.devices is for them."""
+NO_HOST = -1
+"""In the place of a host's index: the machine itself, where the switches are."""
+
+
+def place_name(program: str, host: str) -> str:
+    """What a program on a host is called in messages and in the names of files: "h1", or "server/h1" for one that has a name."""
+    return f"{program}/{host}" if program else host
+
+
+def hosts_file(program: str) -> Path:
+    """The file that lists a program's hosts for an mpirun, inside the kernel."""
+    return FOLDER / f"mpi-hosts-{program}" if program else FOLDER / "mpi-hosts"
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A program on a host."""
+
+    #: Index of the host, or NO_HOST for the machine that the switches are on.
+    host: int
+    argv: tuple[str, ...]
+    #: Its whole environment.
+    env: dict[str, str]
+    #: Of a scenario's programs, its name.
+    name: str = ""
+    #: Virtual seconds after which it starts.
+    start_s: float = 0.0
+    #: Whether it is ended when all others have ended.
+    background: bool = False
+    #: Of all that it sends, 0 the most urgent; None: with control, as what no agent sends.
+    traffic_class: int | None = None
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel's job does: build a network, and run programs or wait for commands."""
+
+    #: The fabric, as text (`Fabric.to_json`).
+    fabric_json: str = msgspec.field(name="fabric")
+    #: The folder that programs start in.
+    folder: str
+    #: What is run at once. Empty for a shell.
+    programs: tuple[Program, ...] = ()
+    #: By program: indices of the hosts that it is for, in the order of their ranks.
+    hosts: dict[str, tuple[int, ...]] = {}
+    #: Environment of a shell's commands, beside what their host gives them.
+    env: dict[str, str] = {}
+    #: Virtual seconds that the programs may take.
+    time_limit_s: float = 0.0
+    #: What is kept of all that programs write, in sum. 0: all of it.
+    output_limit_bytes: int = 0
+    #: Names of the ports that are captured (`Fabric.ports_named`).
+    capture: tuple[str, ...] = ()
+    #: Folders of the machine that programs find empty.
+    covered: tuple[str, ...] = ()
+    #: Whether programs start programs on other hosts, as an mpirun does.
+    enters: bool = False
+
+
+class PortTraffic(msgspec.Struct, frozen=True):
+    """What a port sent. Bytes are those of whole frames as tc counts them, without preamble, FCS and gap."""
+
+    interface: str
+    rate_bps: float
+    sent_bytes: int
+    packets: int
+    drops: int
+    #: The same bytes by band.
+    band_bytes: tuple[int, ...] = ()
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
+    """The network is there."""
+
+    #: By host: a process in its namespaces.
+    pids: tuple[int, ...]
+
+
+class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
+    """A program wrote something."""
+
+    host: int
+    #: 1 for standard output, 2 for standard error.
+    stream: int
+    data: bytes
+    program: str = ""
+
+
+class OutputFull(msgspec.Struct, frozen=True, tag_field="event", tag="output_full"):
+    """Programs have written as much as is kept: what they write from now on is not."""
+
+    #: Who wrote it last.
+    host: int
+    program: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
+    """A program has ended by itself."""
+
+    host: int
+    #: Its exit status, or 128 + n after signal n.
+    status: int
+    program: str = ""
+
+
+class CommandDone(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
+    """A shell's command has ended, and the next is awaited."""
+
+    #: The virtual clock, since the network was built.
+    virtual_s: float
+
+
+class Full(msgspec.Struct, frozen=True, tag_field="event", tag="full"):
+    """The terminal may be full: nothing more is written, and no virtual time passes, before a Taken comes."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="report"):
+    """All programs have ended: what the network carried meanwhile."""
+
+    #: Virtual time from the start of the first program to the end of the last.
+    duration_s: float
+    #: Whether programs were ended because they took longer than the limit.
+    timed_out: bool
+    ports: tuple[PortTraffic, ...]
+    tcp_segments: int
+    tcp_retransmits: int
+    table_misses: int
+    upcalls: int
+    #: Programs that the kernel killed because its memory was full.
+    killed_for_memory: int
+    #: What programs wrote beyond their limit, which was not kept.
+    dropped_output_bytes: int = 0
+
+
+class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
+    """The job ends, or does not do what it was told, with a fault that was foreseen."""
+
+    #: Name of the fault's class.
+    kind: str
+    message: str
+
+
+class Execute(msgspec.Struct, frozen=True, tag_field="command", tag="execute"):
+    """A shell's command: a line for `sh` on a host."""
+
+    host: int
+    line: str
+    #: Whether to go on at once, and let it run while other commands do.
+    background: bool
+
+
+class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
+    """Send an echo request from each host to each other one."""
+
+
+class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
+    """Everything up to a Full has been read."""
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
+    """End the program that runs, as Ctrl-C does."""
+
+
+Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Refused
+Command = Execute | PingAll | Interrupt | Taken
+_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+
+
+def write_task(path: Path, task: Task) -> None:
+    """Writes a task, so that a person can read it as well."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(task), indent=1) + b"\n")
+
+
+def read_task(path: Path) -> Task:
+    """Reads what `write_task` wrote."""
+    return msgspec.json.decode(path.read_bytes(), type=Task)
+
+
+def line_of(message: Event | Command) -> str:
+    """A message as a line without its end."""
+    return msgspec.json.encode(message).decode()
+
+
+def event_of(line: str) -> Event | None:
+    """The event that a line of the job is; None for what others wrote to the same terminal."""
+    try:
+        return _events.decode(line)
+    except msgspec.DecodeError:
+        return None
+
+
+def command_of(line: bytes) -> Command:
+    """The command that a line is. Raises msgspec.DecodeError if it is none."""
+    return _commands.decode(line)
+
+
+FIGURES_VARIABLE = "GRADWIRE_FIGURES"
+FIGURES_FOLDER = "figures"
+
+
+def figures_file(folder: Path, place: str) -> Path:
+    """The file of a program on a host (`place_name`) in a run folder: lines of JSON, each an object with a row of figures."""
+    return folder / FIGURES_FOLDER / f"{place}.jsonl"
+
+
+def make_figures_folders(folder: Path, places: list[str]) -> None:
+    """Makes the folders that the files of these programs lie in."""
+    for place in places:
+        figures_file(folder, place).parent.mkdir(parents=True, exist_ok=True)
+
+
+PROGRAMS_FILE = "programs.json"
+"""In a point's folder: the programs, as programs/program_protocol.py has a Task."""
+ENDED_FILE = "programs-ended.json"
+
+
+class EndedBeside(msgspec.Struct, frozen=True):
+    """What became of the programs: the content of programs-ended.json."""
+
+    #: Those that started, by program and host (`place_name`).
+    started: tuple[str, ...]
+    #: By program and host: the exit status, or 128 + n after signal n, of those that ended before the last iteration did.
+    statuses: dict[str, int]
+    #: And when, in seconds of virtual time after the replay began.
+    ended_s: dict[str, float]
+    #: What they wrote beyond OUTPUT_LIMIT_BYTES, which was not kept.
+    dropped_output_bytes: int = 0
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Those that failed."""
+        return {place: status for place, status in self.statuses.items() if status}

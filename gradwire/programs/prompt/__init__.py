@@ -1,1 +1,0 @@
-"""The command line of `gradwire shell`, and what it answers from the fabric alone."""

@@ -1,0 +1,219 @@
+"""Carries out a network's faults inside the machine: a thread that sleeps until they are due, beside the one that waits for the agents."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from gradwire.agents.agent_processes import AgentDied
+from gradwire.agents.connections import HostEntry, SocketOptions
+from gradwire.agents.tenant import Tenant
+from gradwire.controller.process import ControllerProcess
+from gradwire.datatypes.fabric import Link, band_of_class
+from gradwire.datatypes.records import TENANTS_CLASS, FaultRecord, PlannedFault
+from gradwire.faults import MachineFault
+from gradwire.network_namespace import namespace_of, network_namespace
+from gradwire.runs.fault_agenda import Act, Agenda
+from gradwire.topo.command import run, run_promptly
+from gradwire.topo.fault_commands import (
+    LinkState,
+    NetworkCommands,
+    find_controller,
+    forget_rules,
+    leave_controller,
+    link_commands,
+    links_of,
+    state_of,
+)
+from gradwire.topo.network import Network
+from gradwire.topo.tc import batch_text
+from gradwire.topo.wiring import asked_of_switches
+
+RULES_TIMEOUT_S = 10.0
+"""Ten times what a switch waits at most before it tries to reach its controller again (topo/wiring.py)."""
+RULES_POLL_S = 0.01
+TABLE_MISS = "priority=0 "
+"""The controller's last rule, as ovs-ofctl shows it."""
+
+
+class EndedByFault(MachineFault):
+    """A run that did not come to its end while a scenario's faults were in it."""
+
+
+class Patient:
+    """The network and its controller, to whom faults are done."""
+
+    def __init__(
+        self, network: Network, controller: ControllerProcess, controller_port: int, *, has_seed: bool
+    ) -> None:
+        self._network, self._controller = network, controller
+        self._controller_port, self._has_seed = controller_port, has_seed
+        self._states: dict[Link, LinkState] = {}
+        self._restarted: list[str] = []
+        self._tenants: dict[str, Tenant] = {}
+
+    def let_in(self, faults: Sequence[PlannedFault], options: SocketOptions) -> None:
+        """Connects the flows of tenants among the faults. Raises MachineFault if that cannot be done."""
+        fabric = self._network.fabric
+        for fault in faults:
+            if fault.kind == "tenant":
+                source, destination = (
+                    HostEntry(host, fabric.host_ip(host), namespace_of(self._network.host_pid(host)))
+                    for host in (fault.source, fault.destination)
+                )
+                payload_bps = fault.value * fabric.goodput_share()
+                band = band_of_class(TENANTS_CLASS)
+                self._tenants[fault.name] = Tenant(source, destination, payload_bps, band, options)
+
+    def sent_bytes(self, fault: PlannedFault) -> int:
+        """The payload of a tenant that has ended; 0 for other faults."""
+        return self._tenants[fault.name].sent_bytes if fault.name in self._tenants else 0
+
+    def apply(self, fault: PlannedFault, act: Act, active: Collection[PlannedFault]) -> None:
+        """Begins or ends a fault; `active` are those that are in the network afterwards. Raises MachineFault if a command fails."""
+        naming = self._network.naming
+        if fault.kind == "controller-restart":
+            (self._controller.stop if act is Act.BEGIN else self._controller.restart)()
+            return
+        if fault.kind == "tenant":
+            tenant = self._tenants[fault.name]
+            (tenant.begin if act is Act.BEGIN else tenant.end)()
+            return
+        if fault.kind == "switch-restart":
+            commands = leave_controller(fault.place, naming) if act is Act.BEGIN else forget_rules(fault.place, naming)
+            for command in commands:
+                run_promptly(command)
+        for link in links_of(self._network.fabric, fault):
+            self._bring(link, state_of(self._network.fabric, link, active))
+        if fault.kind == "switch-restart" and act is Act.END:
+            for command in find_controller(fault.place, naming, self._controller_port):
+                run_promptly(command)
+            self._restarted.append(naming.device(fault.place))
+
+    def settle(self) -> None:
+        """Waits until switches that restarted have their rules again. Raises MachineFault if they do not get them."""
+        for bridge in self._restarted:
+            deadline_s = time.monotonic() + RULES_TIMEOUT_S
+            while TABLE_MISS not in run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge)):
+                if time.monotonic() > deadline_s:
+                    raise MachineFault(f"switch {bridge} had no rules {RULES_TIMEOUT_S:g} s after its restart")
+                time.sleep(RULES_POLL_S)
+
+    def _bring(self, link: Link, wanted: LinkState) -> None:
+        commands = link_commands(
+            link,
+            self._states.get(link, LinkState()),
+            wanted,
+            self._network.naming,
+            exact_timers=True,
+            has_seed=self._has_seed,
+            own_loss=self._network.loss_of,
+        )
+        self._run(commands)
+        self._states[link] = wanted
+
+    def _run(self, commands: NetworkCommands) -> None:
+        for tool, batches in (("ip", commands.ip), ("tc", commands.tc)):
+            for device, batch in batches.items():
+                if not device:
+                    run_promptly([tool, "-batch", "-"], batch_text(batch))
+                    continue
+                host = self._network.fabric.endpoint_names().index(device)
+                with network_namespace(namespace_of(self._network.host_pid(host))):
+                    run_promptly([tool, "-batch", "-"], batch_text(batch))
+
+
+class Injection:
+    """The faults of one replay. `begin` and `iterated` are called by the thread that waits for the agents."""
+
+    def __init__(self, faults: Sequence[PlannedFault], patient: Patient) -> None:
+        self._agenda = Agenda(faults)
+        self._patient = patient
+        self._start_ns = 0
+        self._is_over = False
+        self._trouble: BaseException | None = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="faults", daemon=True)
+
+    @property
+    def records(self) -> tuple[FaultRecord, ...]:
+        """What became of the faults."""
+        return tuple(
+            replace(record, sent_bytes=self._patient.sent_bytes(record.fault)) for record in self._agenda.records
+        )
+
+    def begin(self, start_ns: int) -> None:
+        """The replay begins at this time of the monotonic clock."""
+        self._start_ns = start_ns
+        self._thread.start()
+
+    def iterated(self, done: int) -> None:
+        """All agents have done this many iterations."""
+        with self._changed:
+            self._agenda.iterated(done, self._now_ns())
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Takes out what is still in the network. Raises MachineFault if something could not be done."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._trouble is not None:
+            raise MachineFault(f"a fault could not be carried out: {self._trouble}") from self._trouble
+        for fault in self._agenda.end_all():
+            self._patient.apply(fault, Act.END, self._agenda.active)
+            self._agenda.noted(fault, Act.END, self._now_ns())
+        self._patient.settle()
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - self._start_ns
+
+    def _work(self) -> None:
+        try:
+            with self._changed:
+                while not self._is_over:
+                    self._do_what_is_due()
+                    next_ns = self._agenda.next_ns()
+                    self._changed.wait(None if next_ns is None else max(0, next_ns - self._now_ns()) / 1e9)
+        except BaseException as trouble:  # noqa: BLE001 (the thread that waits for the agents tells it)
+            self._trouble = trouble
+
+    def _do_what_is_due(self) -> None:
+        while not self._is_over and (taken := self._agenda.take_due(self._now_ns())):
+            fault, act = taken
+            self._patient.apply(fault, act, self._agenda.active)
+            self._agenda.noted(fault, act, self._now_ns())
+
+
+@contextmanager
+def ended_by_name(faults: Sequence[PlannedFault], injection: Injection) -> Iterator[None]:
+    """Raises EndedByFault, with the scenario's faults, if an agent ends early within the block; and ends the network's faults."""
+    try:
+        yield
+    except AgentDied as died:
+        named = "; ".join(_told(fault, injection.records) for fault in faults)
+        raise EndedByFault(f"{died.said or died} (faults: {named})") from died
+    finally:
+        injection.end()
+
+
+def _told(fault: PlannedFault, records: Sequence[FaultRecord]) -> str:
+    """A fault and its times, as far as they are known."""
+    begun = next(
+        (
+            f" from {record.begun_ns / 1e9:.6f} s"
+            for record in records
+            if record.fault == fault and record.begun_ns >= 0
+        ),
+        "",
+    )
+    ended = next(
+        (f" to {record.ended_ns / 1e9:.6f} s" for record in records if record.fault == fault and record.ended_ns >= 0),
+        "",
+    )
+    return f"fault.{fault.name}, {fault.what}{begun}{ended}"

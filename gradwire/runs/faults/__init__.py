@@ -1,1 +1,0 @@
-"""Carries faults out while a plan is replayed, and notes when."""

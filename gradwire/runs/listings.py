@@ -1,0 +1,71 @@
+"""What commands show that run no points: calibrations, what a machine lacks, and critical paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gradwire.analysis.congestion import congestion_lines
+from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.runs.calibrate import Calibration
+from gradwire.runs.judged import verdict_of
+from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
+from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.vm.doctor import Finding
+
+
+def calibration_table(result: Calibration) -> Table:
+    """Measured and ideal times, and what a low class gets beside a high one."""
+    table = Table(title=f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock")
+    for column in ("pattern", "measured", "ideal", "ratio"):
+        table.add_column(column, justify="left" if column == "pattern" else "right")
+    for name, pattern in result.patterns.items():
+        table.add_row(name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
+    for name, share in result.low_share.items():
+        table.add_row(f"priority at a {name}", f"low class {share:.4%}", "0 %", "")
+    return table
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """What is there and what is missing, with the commands that mend it."""
+    table = Table()
+    for column in ("", "what", "found", "to mend"):
+        table.add_column(column, overflow="fold")
+    for finding in findings:
+        missing = "[red]✗[/red]" if finding.required else "[yellow]-[/yellow]"
+        table.add_row("[green]✓[/green]" if finding.ok else missing, finding.name, finding.detail, finding.mend)
+    return table
+
+
+def invalid_notice(stored: StoredRun) -> Iterator[Text]:
+    """One line if the run's verdict is not valid, to be shown before any of its numbers."""
+    verdict = verdict_of(stored)
+    if not verdict.valid:
+        yield Text(f"{verdict.summary}: its times are not results", style="red")
+
+
+def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[RenderableType]:
+    """An iteration's critical path, its parts and its largest contributions; `every` segment of the path, or the longest.
+
+    The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
+    """
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    with fitting(stored.folder):
+        chosen = chosen_iteration(iteration, stored.label, plan, log, record)
+        path = critical_path(plan, log, chosen, fabric, record.faults, stored.short_windows())
+        slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
+        notice = list(invalid_notice(stored))
+        tables = [parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)]
+        queues = list(congestion_lines(fabric, record, stored.queues()))
+        sentence = path.sentence()
+    yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")
+    yield from notice
+    yield from map(rich_table, tables)
+    yield Text(sentence, style="bold")
+    yield from map(Text, queues)

@@ -1,0 +1,281 @@
+"""The work of points of programs alone: made ready with a key, run, judged and reported."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import tomli_w
+from rich.console import RenderableType
+from typing_extensions import override
+
+from gradwire.analysis.point_frames import INDEX
+from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult, points_frame
+from gradwire.analysis.report.program_charts import points_table
+from gradwire.analysis.report.program_report import ProgramBackground, conclusion, write_program_report
+from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.faults import InputFault
+from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute
+from gradwire.programs.outputs import output_file
+from gradwire.programs.reported import reported
+from gradwire.programs.verdict import CARRIED, checks
+from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
+from gradwire.runs.reporting import stop_notes
+from gradwire.runs.screen import Screen
+from gradwire.runs.stored.files import read_message, reading, refuse_changed
+from gradwire.runs.stored.links import make_empty
+from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_folder import stored_clock
+from gradwire.runs.stored.soundness import refuse_outside
+from gradwire.runs.stored.stored_run import Completion, StoredRun
+from gradwire.runs.work import Work
+from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
+from gradwire.vm.causes import unless_stopped
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.vm.session import LimitNames
+from gradwire.vm.watching import unwatched
+from gradwire.workloads.fields import LONGEST_S
+from gradwire.workloads.stand_in import capacity_warning
+
+MEANING = "A program failed and the others were ended, or one never ran."
+ENDED, READABLE = "programs", "figures"
+IN_WORDS = (ENDED, READABLE)
+"""Checks whose values are sentences about what went wrong."""
+
+
+ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
+
+
+def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
+    """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
+    folder = stored.folder
+    with reading(folder / SUMMARY_FILE):
+        summary = read_message(folder / SUMMARY_FILE, Summary)
+        refuse_changed(folder / SUMMARY_FILE)
+        _refuse_unsound(summary)
+    report, fabric = summary.report, point.fabric
+    rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
+    verdict = _verdict(_ended(point, folder, summary), checks(report, fabric), _readable(rows, wrong))
+    if summary.failed:
+        verdict = replace(verdict, summary=_failed(verdict))
+    result = ProgramResult(point.parameters, report.duration_s, rows, summary.memory_bytes, summary.wall_s, verdict)
+    return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
+
+
+def failed_program_run(
+    stored: StoredRun[ProgramPoint], point: ProgramPoint, verdict: Verdict, wall_s: float
+) -> ProgramJudgedRun:
+    """A run that did not come to its end."""
+    return JudgedRun(
+        point, stored, point.fabric, ProgramResult(point.parameters, None, (), 0, wall_s, verdict), verdict, None
+    )
+
+
+def _refuse_unsound(summary: Summary) -> None:
+    """Raises ValueError for numbers that no run of programs has."""
+    refuse_outside("wall_s", summary.wall_s, 0, LONGEST_S)
+    refuse_outside("duration_s", summary.report.duration_s, 0, LONGEST_S)
+    refuse_outside("memory_bytes", summary.memory_bytes, 0)
+    for name in (
+        "tcp_segments",
+        "tcp_retransmits",
+        "table_misses",
+        "upcalls",
+        "killed_for_memory",
+        "dropped_output_bytes",
+    ):
+        refuse_outside(name, getattr(summary.report, name), 0)
+
+
+def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:
+    made = (ended, *network, readable)
+    wrong = [_in_words(check) for check in made if not check.ok]
+    return Verdict(not wrong, made, "invalid: " + "; ".join(wrong) if wrong else "valid")
+
+
+def _failed(verdict: Verdict) -> str:
+    """What is said of a point one of whose programs failed: that, and as a fact of its own whether the network did what it should."""
+    ended, *network, readable = verdict.checks
+    wrong = [_in_words(check) for check in network if not check.ok]
+    said = [ended.value, f"the network did not carry all: {', '.join(wrong)}" if wrong else CARRIED]
+    return f"{FAILED}: {'; '.join([*said, *([] if readable.ok else [readable.value])])}"
+
+
+def _in_words(check: Check) -> str:
+    return check.value if check.name in IN_WORDS else f"{check.name} {check.value} (limit {check.limit})"
+
+
+def _ended(point: ProgramPoint, folder: Path, summary: Summary) -> Check:
+    """Every program started, every one that is to end by itself did, and none failed."""
+    value = f"{len(summary.statuses)} ended"
+    late = [name for name, program in point.section.program.items() if program.start > summary.report.duration_s]
+    if late and not summary.failed:
+        value = f"{', '.join(late)} had not started before all others had ended"
+    if summary.failed:
+        status = summary.exit_status
+        how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
+        errors = output_file(folder, summary.failed, 2)
+        value = f"{summary.failed} {how}" + (f", and its errors are in {errors}" if errors.exists() else "")
+        if summary.report.killed_for_memory:
+            value += "; the kernel's memory was full: give more with run.memory_mb"
+    return Check(ENDED, value, "status 0", not summary.failed and not late, MEANING)
+
+
+def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
+    value = "; ".join(wrong) if wrong else f"{len(rows)} rows"
+    return Check(
+        READABLE, value, "readable", not wrong, "What a program reported could not be read, so rows are missing."
+    )
+
+
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
+"""What gives a point more."""
+ROOT_WARNING = (
+    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
+)
+
+
+def root_warnings() -> Iterator[str]:
+    """What programs of root may do."""
+    if os.geteuid() == 0:
+        yield ROOT_WARNING
+
+
+def kernel_warnings() -> Iterator[str]:
+    """What programs lack on the kernel that is there."""
+    kernel = cached_kernel()
+    if kernel is not None and (warning := unwatched(kernel)):
+        yield warning
+
+
+class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
+    """Running programs on this machine, whose files they are."""
+
+    taken_over = False  # what programs read besides the files that are named is not in the key
+    left = (SUMMARY_FILE,)
+
+    @override
+    def clock_for(self, scenario: ProgramScenario, clock: Clock, screen: Screen) -> Clock:
+        """The virtual clock, which divides nothing. Raises InputFault for the wall clock."""
+        if clock.name != "virtual":
+            raise InputFault("--clock wall: programs run on the virtual clock only; leave it out")
+        return Clock()
+
+    @override
+    def refuse_unfit(self, scenario: ProgramScenario) -> None:
+        """Nothing: it was found when the scenario was read."""
+
+    @override
+    def planning(self, points: Sequence[ProgramPoint], out: Path, clock: Clock) -> Iterator[PlannedPrograms]:
+        """All of them, once their commands have been looked at."""
+        yield from plan_programs(points, out)
+
+    def warnings(self, planned: Sequence[PlannedPrograms]) -> Iterator[str]:
+        """Networks that are too large, what root's programs may change, and what the kernel lacks."""
+        yield from dict.fromkeys(filter(None, (capacity_warning(run.fabric) for run in planned)))
+        yield from root_warnings()
+        yield from kernel_warnings()
+
+    def run(
+        self,
+        planned: PlannedPrograms,
+        executor: Executor,
+        watcher: MachineWatcher[PlannedPrograms],
+        stop: threading.Event,
+    ) -> Completion:
+        """Runs the programs, and once more from the start if a signal has stopped the machine."""
+        assert isinstance(executor, LocalPool), "Where.refuse_what_cannot_be lets no other have programs"
+        with executor.cpus.taken() as cpu:
+            watcher.started(planned)
+            request = _request(planned, cpu, stop)
+            _, stopped = unless_stopped(
+                partial(execute, request), partial(make_empty, planned.folder), lambda: not stop.is_set()
+            )
+        return Completion(planned.key, stopped=stopped)
+
+    @override
+    def longer(self, planned: PlannedPrograms, judged: JudgedRun[Any, Any]) -> None:
+        """Programs run once."""
+
+    @override
+    def compared(self, runs: Sequence[ProgramJudgedRun], screen: Screen) -> Sequence[ProgramJudgedRun]:
+        """As they are: programs have no ideal network."""
+        return runs
+
+    def judge(self, stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
+        """What programs came to and reported, and what the network did."""
+        return judge_program_run(stored, point, completion)
+
+    @override
+    def judge_failure(
+        self,
+        stored: StoredRun[ProgramPoint],
+        point: ProgramPoint,
+        verdict: Verdict,
+        wall_s: float,
+        planned: PlannedPrograms | None = None,
+    ) -> ProgramJudgedRun:
+        """A run without results."""
+        return failed_program_run(stored, point, verdict, wall_s)
+
+    def write_report(
+        self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun], folder: Path, out: Path
+    ) -> RenderableType:
+        """Tables, a chart of a figure, and every point."""
+        background = ProgramBackground(
+            title=scenario.title,
+            about=scenario.about,
+            labels=scenario.labels,
+            notes=[*scenario.notes, *stop_notes(runs)],
+            metric=scenario.metric,
+            over=scenario.over,
+            facts=facts(provenance(folder), stored_clock(folder)),
+            scenario=tomli_w.dumps(scenario.document),
+        )
+        folders = [f"points/{run.folder.name}" for run in runs]
+        return write_program_report(out, [run.result for run in runs], folders, background)
+
+    @override
+    def conclusion(self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun], folder: Path) -> str:
+        """How many points are valid."""
+        return conclusion([run.result for run in runs])
+
+    def points_frame(self, runs: Sequence[ProgramJudgedRun]) -> pd.DataFrame:
+        """points.csv, and whether each is valid."""
+        frame = points_frame([run.result for run in runs])
+        return frame.assign(valid=[run.valid for run in runs]).set_index(
+            pd.Index([run.folder.name for run in runs], name=INDEX)
+        )
+
+    def points_table(self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun]) -> TextTable:
+        """A row per point."""
+        return points_table([run.result for run in runs], scenario.labels)
+
+
+def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Request:
+    section, folder, fabric = planned.point.section, planned.folder, planned.fabric
+    return Request(
+        fabric=fabric,
+        programs=planned.started,
+        memory_mb=section.run.memory_mb,
+        time_limit_s=section.run.virtual_limit,
+        wall_limit_s=section.run.time_limit,
+        stall_limit_s=section.run.stall_limit,
+        capture=[port.interface for port in fabric.ports_named(section.run.capture)],
+        folder=folder,
+        covered=folder.parent,  # with other points, which run at the same time
+        cpu=cpu,
+        stop=stop,
+        limit_names=RUN_KEYS,
+    )

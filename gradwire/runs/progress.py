@@ -1,0 +1,188 @@
+"""Live progress in the terminal: points that are done, the stage and iterations of each running point, and the kernel that is built."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
+
+from gradwire.runs.executing.executor import Planned
+from gradwire.runs.expected_cost import Expectation, in_words
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.point_protocol import (
+    AgentsStarted,
+    Event,
+    FirstByte,
+    Iterated,
+    NetworkStarted,
+    ReplayStarted,
+    Searched,
+)
+from gradwire.vm.kernel import cached_kernel, ensure_kernel, share_kernel
+
+STAGES: dict[type[Event], str] = {
+    NetworkStarted: "building the network",
+    AgentsStarted: "starting agents",
+    FirstByte: "probing the rate",
+    Searched: "searching",
+    ReplayStarted: "replaying",
+}
+"""What the bar of a point says from an event on."""
+LABEL_COLUMNS, STAGE_COLUMNS = 44, 20
+
+
+class LiveProgress:
+    """A Watcher that draws progress bars; without a terminal, it prints one line per finished point."""
+
+    def __init__(self, console: Console, points: int, expectation: Expectation | None = None) -> None:
+        self._console = console
+        self._expectation = expectation
+        self._lock = threading.Lock()
+        self._running: dict[str, _Bar] = {}
+        self._progress = Progress(
+            TextColumn("{task.description}", table_column=_fixed(LABEL_COLUMNS)),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(table_column=_fixed(9)),
+            TextColumn("{task.fields[stage]}", table_column=_fixed(STAGE_COLUMNS)),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._all = self._progress.add_task("points", total=points, stage="")
+
+    def __enter__(self) -> Self:
+        """Starts drawing."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops drawing."""
+        self._progress.stop()
+
+    def already(self, points: int) -> None:
+        """So many points are there already and need no run."""
+        self._progress.advance(self._all, points)
+
+    def started(self, planned: Planned) -> None:
+        """A point's machine boots; once more, if the worker that had it died."""
+        with self._lock:
+            if lost := self._running.pop(planned.folder.name, None):
+                self._progress.remove_task(lost.task)
+            total, stage = (planned.iterations, "booting") if planned.iterations else (None, "running")
+            task = self._progress.add_task(escape(planned.label), total=total, stage=stage)
+            self._running[planned.folder.name] = _Bar(task, planned)
+            self._show_time_left()
+
+    def heard(self, planned: Planned, event: Event) -> None:
+        """A point moved on."""
+        with self._lock:
+            bar = self._running[planned.folder.name]
+            if isinstance(event, ReplayStarted):
+                bar.replay_began_s = time.monotonic()
+            if isinstance(event, Iterated):
+                bar.done = event.done
+                self._progress.update(bar.task, completed=event.done, stage=bar.rate_text())
+                self._show_time_left()
+            elif type(event) in STAGES:
+                self._progress.update(bar.task, stage=STAGES[type(event)])
+
+    def ended(self, judged: JudgedRun[Any, Any]) -> None:
+        """A point is done."""
+        with self._lock:
+            bar = self._running.pop(judged.folder.name, None)
+            if bar is not None:
+                self._progress.remove_task(bar.task)
+            self._progress.advance(self._all)
+            if self._expectation:
+                self._expectation.ended(judged.folder.name, 0.0 if judged.reused else judged.took_s)
+            self._show_time_left()
+            self._console.print(_line(judged), highlight=False)
+
+    def _show_time_left(self) -> None:
+        if self._expectation is None:
+            return
+        share_done = {
+            name: bar.done / bar.planned.iterations for name, bar in self._running.items() if bar.planned.iterations
+        }
+        left_s = self._expectation.left_s(share_done)
+        self._progress.update(self._all, stage=f"{in_words(left_s)} left" if left_s else "")
+
+
+@dataclass
+class _Bar:
+    """The bar of a point under way."""
+
+    task: TaskID
+    planned: Planned
+    #: On the monotonic clock; 0 before the replay.
+    replay_began_s: float = 0.0
+    #: Iterations done.
+    done: int = 0
+
+    def rate_text(self) -> str:
+        """Emulated payload per second of wall time."""
+        payload_bytes = self.planned.iteration_bytes * self.done
+        return f"{payload_bytes / max(time.monotonic() - self.replay_began_s, 1e-3) / 1e9:.2f} GB/s"
+
+
+def _fixed(columns: int) -> Column:
+    """A column that keeps its width, whatever is written in it."""
+    return Column(width=columns, no_wrap=True, overflow="ellipsis")
+
+
+def _line(judged: JudgedRun[Any, Any]) -> str:
+    if not judged.valid:
+        first_line, _, _ = judged.verdict.summary.partition("\n")  # the report has the rest
+        return f"[red]✗[/red] {escape(judged.label)}: {escape(first_line)}"
+    return f"[green]✓[/green] {escape(judged.label)}: {judged.result.summary} ({_how(judged)})"
+
+
+def _how(judged: JudgedRun[Any, Any]) -> str:
+    """What the run took, and how long it had to be."""
+    how = "already there"
+    if judged.speed is not None and not judged.reused:
+        how = f"{judged.took_s:.0f} s of wall time"
+        if judged.speed.payload_bytes:
+            how += f", {judged.speed.payload_bytes_per_s / 1e9:.2f} GB/s"
+    if judged.unsteady:
+        how += f", not steady before {judged.warmup} iterations"
+    return how + (
+        f", begun {judged.completion.stopped + 1} times" if judged.completion and judged.completion.stopped else ""
+    )
+
+
+@contextmanager
+def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is being done."""
+    columns = (
+        TextColumn("building the virtual-time kernel, once"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("kernel", total=1, text="")
+        yield lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:])
+
+
+def make_kernel_ready(errors: Console) -> bool:
+    """Builds the virtual-time kernel unless it is there, with progress on `errors`; returns whether it was built. Raises MachineFault."""
+    if kernel := cached_kernel():
+        share_kernel(kernel)
+        return False
+    if not errors.is_terminal:  # where no bar can be drawn, minutes of silence would look like a failure
+        errors.print("building the virtual-time kernel, once: this takes 4 to 8 minutes")
+    with kernel_progress(errors) as show_step:
+        ensure_kernel(show_step)
+    return True

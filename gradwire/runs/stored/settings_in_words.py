@@ -1,0 +1,142 @@
+"""Every setting that decides a point's result, in words: what the scenario says, and the defaults for what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradwire.analysis.quantities import plain, quantity
+from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
+from gradwire.faults import InputFault
+from gradwire.runs.point_protocol import TASK_FILE
+from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
+
+UNITS = {
+    "fabric.rate": "bit/s",
+    "fabric.gso": "bytes",
+    "fabric.buffer": "bytes",
+    "fabric.ecn": "bytes",
+    "run.queue_sample": "s",
+    "transport.buffer": "bytes",
+    "transport.unsent": "bytes",
+    "model.iteration_time": "s",
+    "model.forward_time": "s",
+    "run.time_limit": "s",
+    "run.stall_limit": "s",
+}
+"""Units of keys whose names have none."""
+SUFFIXES = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_s": "s"}
+"""Units at the ends of names, the longest first."""
+COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
+"""Units of a scenario's costs by their types."""
+NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
+"""What it means that a cost is left out, where that is not that it is free."""
+OPTIONS = "strategy.options."
+SOCKETS = ("transport.buffer", "transport.send_ends", "transport.unsent")
+"""What strategies and defaults say of sockets where the scenario does not."""
+
+
+def settings_of(point: Point) -> dict[str, Setting]:
+    """A point's settings by their keys, strategy's options included.
+
+    Where this version does not know the point's strategy or model any more, or the strategy is in a file whose code is not run to read a
+    run folder, what these would decide is left out.
+    """
+    section = point.section
+    said = dict(_flat(section.model_dump(exclude_defaults=True)))
+    found = {f"defined.{key}": Setting(text, BY_SCENARIO) for key, text in section.defined.in_words().items()}
+    for key, value in _flat(section.model_dump(exclude={"defined"})):
+        if not key.startswith((OPTIONS, "costs.")) and key != "strategy.options":
+            found[key] = Setting(_in_words(key, value), BY_SCENARIO if key in said else BY_DEFAULT)
+    return {**found, **_costs(section), **_resolved(section, found)}
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Keys and values of a nested table, with dotted keys."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _in_words(key: str, value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        unit = UNITS.get(key) or next((unit for end, unit in SUFFIXES.items() if key.endswith(end)), "")
+        # A seed is a name, whose thousands are not set apart.
+        return str(value) if key == "run.seed" else quantity(value, unit) if unit else plain(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(_in_words(key, item) for item in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_in_words(name, item)}" for name, item in value.items()) or "none"
+    return str(value)
+
+
+def _costs(section: PointSection) -> dict[str, Setting]:
+    costs = {}
+    for name, cost in section.costs:
+        words = NO_COST.get(name, "free") if cost is None else quantity(cost.value, COST_UNITS[type(cost)])
+        costs[f"costs.{name}"] = Setting(words, BY_DEFAULT if cost is None else BY_SCENARIO)
+    return costs
+
+
+def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The strategy's options, and what the scenario leaves to the model, the strategy or the cluster."""
+    point = ResolvedPoint(section)
+    try:
+        options = {
+            f"{OPTIONS}{key}": Setting(
+                _in_words(key, value), BY_SCENARIO if key in section.strategy.options else BY_DEFAULT
+            )
+            for key, value in point.options.model_dump().items()
+        }
+        servers = plain(point.job.cluster.servers) if point.strategy.needs_servers else "none: an allreduce"
+        known = {
+            "cluster.servers": servers,
+            "model.batch": plain(point.job.batch),
+            "fabric.classes": plain(point.fabric.classes),
+            "fabric.gso": quantity(point.fabric.gso_bytes, "bytes"),
+            "transport.buffer": quantity(point.buffer_bytes, "bytes"),
+            "transport.send_ends": point.strategy.senders.rule,
+            "transport.unsent": _unsent_in_words(point.unsent_bytes),
+            "transport.congestion": section.congestion or "the kernel's default",
+        }
+    except InputFault:
+        return {
+            f"{OPTIONS}{key}": Setting(_in_words(key, value), BY_SCENARIO)
+            for key, value in section.strategy.options.items()
+        }
+    left_open = {key: Setting(value, BY_DEFAULT) for key, value in known.items() if found[key].value == "unset"}
+    return {**left_open, **options}
+
+
+def as_recorded(settings: Mapping[str, Setting], stored: StoredRun) -> dict[str, Setting]:
+    """Settings of a run, in which what the scenario leaves to defaults of sockets is what the run's task has.
+
+    Another version of gradwire may have had other defaults, and other strategies. What no task says is left out. On the wall clock,
+    numbers in a task are divided, and left out too.
+    """
+    by_default = {key for key in SOCKETS if key in settings and settings[key].by == BY_DEFAULT}
+    recorded: dict[str, str] = {}
+    if (stored.folder / TASK_FILE).exists():
+        task = stored.task()
+        unsent_bytes = task.sockets.unsent_bytes
+        recorded["transport.send_ends"] = "departure" if unsent_bytes is None else "buffered"
+        if task.clock == VIRTUAL_CLOCK:
+            recorded["transport.buffer"] = quantity(task.sockets.buffer_bytes, "bytes")
+        if task.clock == VIRTUAL_CLOCK or unsent_bytes is None:
+            recorded["transport.unsent"] = _unsent_in_words(unsent_bytes)
+    kept = {key: setting for key, setting in settings.items() if key not in by_default or key in recorded}
+    return {**kept, **{key: Setting(recorded[key], BY_DEFAULT) for key in by_default if key in recorded}}
+
+
+def _unsent_in_words(unsent_bytes: int | None) -> str:
+    return "nothing: messages are sent when they have left" if unsent_bytes is None else quantity(unsent_bytes, "bytes")

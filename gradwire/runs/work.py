@@ -1,0 +1,111 @@
+"""What points do, as everything that runs, judges and reports them sees it.
+
+A point's work is a strategy's plan (runs/plan_work.py) or programs of the user's own (runs/program_work.py). `work_of` (runs/works.py) says
+which it is, and nothing else asks.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pandas as pd
+from rich.console import RenderableType
+
+from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.screen import Screen
+from gradwire.runs.stored.stored_run import Completion, StoredRun
+from gradwire.scenario.loading import Scenario
+from gradwire.vm.machines import Clock
+
+P = TypeVar("P")
+N = TypeVar("N", bound=Planned)
+R = TypeVar("R")
+
+
+class Work(ABC, Generic[P, N, R]):
+    """What points of a type P do. They are made ready as N, and come to R, a row of points.csv."""
+
+    taken_over: ClassVar[bool]
+    """Whether a run with the same key in another folder of runs/ is as good as one in the point's own."""
+
+    @abstractmethod
+    def clock_for(self, scenario: Scenario[Any], clock: Clock, screen: Screen) -> Clock:
+        """The clock that a scenario's points run on where the user chose this one. Raises InputFault for one that they cannot run on."""
+
+    def with_own_values(self, scenario: Scenario[Any]) -> Scenario[Any]:
+        """The scenario without printed values that belong to other settings than its own. Raises InputFault."""
+        return scenario
+
+    @abstractmethod
+    def refuse_unfit(self, scenario: Scenario[Any]) -> None:
+        """Raises InputFault for what a scenario says that does not fit together."""
+
+    @abstractmethod
+    def planning(self, points: Sequence[P], out: Path, clock: Clock) -> Iterator[N]:
+        """Points made ready for the run folder `out`, one after the other. Raises Fault."""
+
+    @abstractmethod
+    def warnings(self, planned: Sequence[N]) -> Iterator[str]:
+        """What should be known before these run."""
+
+    @abstractmethod
+    def run(self, planned: N, executor: Executor, watcher: MachineWatcher[Any], stop: threading.Event) -> Completion:
+        """Runs a point on a machine of its own in its folder, which is empty. Raises Fault for what goes wrong.
+
+        Completion: how it ended, which the caller writes down.
+        """
+
+    left: ClassVar[tuple[str, ...]]
+    """The files of a run that came to its end, whose hashes are kept."""
+
+    @abstractmethod
+    def longer(self, planned: N, judged: JudgedRun[Any, Any]) -> N | None:
+        """The run with a longer warm-up; None where what was measured does not say that it needs one."""
+
+    def rename_older_folder(self, planned: N, out: Path) -> None:
+        """Renames the folder of the same run in `out` if another version of gradwire named it otherwise."""
+
+    @abstractmethod
+    def judge(self, stored: StoredRun[Any], point: P, completion: Completion) -> JudgedRun[Any, Any]:
+        """What a run that came to its end is worth. Raises InputFault for a file that cannot be read."""
+
+    @abstractmethod
+    def judge_failure(
+        self, stored: StoredRun[Any], point: P, verdict: Verdict, wall_s: float, planned: N | None = None
+    ) -> JudgedRun[Any, Any]:
+        """What is said of a run that did not come to its end. planned: what was to run; by default it is read from the folder."""
+
+    def write_points(self, out: Path, runs: Sequence[JudgedRun[Any, Any]]) -> None:
+        """Writes points.csv of the points that are done so far."""
+
+    @abstractmethod
+    def compared(self, runs: Sequence[JudgedRun[Any, Any]], screen: Screen) -> Sequence[JudgedRun[Any, Any]]:
+        """The runs with how far they are from an ideal network, where points have one."""
+
+    def finish(self, scenario: Scenario[Any], planned: Sequence[N], out: Path, jobs: int) -> None:
+        """Adds to the run folder what the report needs besides its points."""
+
+    @abstractmethod
+    def write_report(
+        self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path, out: Path
+    ) -> RenderableType:
+        """Writes the report of the runs in a run folder into `out`; returns what a terminal shows."""
+
+    @abstractmethod
+    def conclusion(self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path) -> str:
+        """What the runs say, in a sentence or two."""
+
+    @abstractmethod
+    def points_frame(self, runs: Sequence[JudgedRun[Any, Any]]) -> pd.DataFrame:
+        """points.csv with types, indexed by the names of folders."""
+
+    @abstractmethod
+    def points_table(self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]]) -> TextTable:
+        """The points as a report shows them."""

@@ -1,1 +1,0 @@
-"""Programs of the user's own, without a kernel."""

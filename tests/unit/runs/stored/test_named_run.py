@@ -1,0 +1,164 @@
+"""Finding points of a run folder by name, and the output of `gradwire trace` and `gradwire why` for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire.datatypes.fabric import MulticastGroup, Topology
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InputFault, MachineFault
+from gradwire.runs.point_protocol import PointTask, read_json, write_json
+from gradwire.runs.stored.run_folder import chosen_iteration, named_run
+from gradwire.runs.stored.spines import Spines
+from gradwire.runs.stored.stored_run import StoredRun
+from tests.shared import trace_event_format
+from tests.shared.simulation import replay
+from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
+from tests.unit.runs.test_campaign import machine, planned_runs, record, run, say
+
+DOCUMENT = """
+title = "A test"
+sweep = { "model.batch" = [64, 128], "strategy.name" = ["vanilla", "ring"] }
+cluster = { workers = 2 }
+fabric = { rate = "10gbit" }
+model = { name = "alexnet", device = "k40" }
+strategy = { name = "vanilla" }
+"""
+
+
+def replaying_job(folder: Path, on_line: Callable[[str], None]) -> int:
+    """Replays the point's plan on the simulated network of the interpreter's tests; vanilla with batch 128 does not finish."""
+    task = read_json(folder / "task.json", PointTask)
+    label, path = task.plans[0].label, task.plans[0].file
+    if folder.name.startswith("128_vanilla"):
+        raise MachineFault("out of luck")
+    for event in ("first_byte", "replay", "replayed"):
+        say(on_line, event)
+    replay(Plan.load(folder / path), task.iterations).save(folder / "ops.npz")
+    write_json(folder / "record.json", record(task.iterations, task.warmup))
+    say(on_line, "done", plan=label)
+    return 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    machine(monkeypatch, replaying_job)
+    points = planned_runs(tmp_path / "results", 'strategy.name=["vanilla","ring"]')
+    run(tmp_path / "results", points)
+    (tmp_path / "results" / "scenario.toml").write_text(DOCUMENT)
+    return tmp_path / "results"
+
+
+def iteration(stored: StoredRun, wanted: int | None) -> int:
+    return chosen_iteration(wanted, stored.label, stored.plan(), stored.log(), stored.record())
+
+
+def test_a_point_is_found_by_its_folder_a_part_of_it_or_its_parameters(folder: Path) -> None:
+    run = named_run(folder, "batch=64,strategy=ring")
+    assert (run.parameters["batch"], run.parameters["strategy"]) == ("64", "ring")
+    assert named_run(folder, "64_ring").folder == named_run(folder, run.folder.name).folder == run.folder
+    assert run.plan().name == "ring"
+    assert iteration(run, None) in (1, 2, 3)
+    assert iteration(run, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("geryon", ["'geryon' fits no point", "there are", "64_ring_alexnet", "batch=64,strategy=ring"]),
+        ("ring", ["fits 2 points", "it could be", "128_ring_alexnet"]),
+        ("strategy=ring", ["fits 2 points"]),
+        ("strategy=p3", ["fits no point"]),
+        ("128_vanilla", ["has not come to its end", "invalid: out of luck", "gradwire run"]),
+    ],
+)
+def test_a_wrong_name_is_told_what_there_is(folder: Path, wanted: str, said: list[str]) -> None:
+    with pytest.raises(InputFault) as fault:
+        named_run(folder, wanted)
+    for text in said:
+        assert text in str(fault.value)
+
+
+def test_a_wrong_folder_or_iteration_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    with pytest.raises(InputFault, match="elsewhere: no run folder"):
+        named_run(Path("elsewhere"), "ring")
+    (folder.parent / "runs").mkdir()
+    folder.rename(folder.parent / "runs" / "mine")
+    assert named_run(Path("mine"), "64_ring").plan().name == "ring"
+    with pytest.raises(InputFault, match="in runs/ there are mine"):
+        named_run(Path("elsewhere"), "ring")
+    with pytest.raises(
+        InputFault, match=r"--iteration 4: batch 64 ring alexnet .* has iterations 0 to 3, of which 1 are warm-up"
+    ):
+        iteration(named_run(Path("mine"), "64_ring"), 4)
+
+
+def test_why_prints_the_path_and_ends_with_a_sentence(call: Any, folder: Path) -> None:
+    status, out, err = call("why", str(folder), "64_vanilla", "--iteration", "2")
+    assert (status, err) == (0, "")
+    for text in (
+        "iteration 2",
+        "Where the time went",
+        "network: on the line",
+        "Largest contributions",
+        "The path in order",
+    ):
+        assert text in out
+    assert "% of iteration 2 is " in out.splitlines()[-1]
+
+
+def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "trace.json"
+    status, output, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--out", str(out))
+    assert (status, err) == (0, "")
+    assert str(out) in output
+    trace = json.loads(out.read_text())
+    assert trace_event_format.defects(trace) == []
+    assert trace["otherData"]["iteration"] == "1"
+    sent = {e["name"] for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "send"}
+    assert "fc6/weights/1 -> rank 1" in sent
+
+
+def test_trace_writes_a_chakra_trace_of_every_rank(call: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "chakra"
+    status, output, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--chakra", str(out))
+    assert (status, err) == (0, "")
+    assert "iteration 1 of" in output
+    files = sorted(out.iterdir())
+    assert [file.name for file in files] == [f"rank.{rank}.et" for rank in range(len(files))]
+    assert call("import", str(out), "--out", str(tmp_path / "back"))[0] == 0
+    assert call("trace", str(folder), "64_ring", "--chakra", str(out), "--out", "x.json")[0] == 2
+
+
+def test_trace_writes_a_profile_of_every_rank(call: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "profiles"
+    status, output, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--kineto", str(out))
+    assert (status, err) == (0, "")
+    assert "iteration 1 of" in output
+    files = sorted(out.iterdir())
+    assert [file.name for file in files] == [f"rank{rank}.json.gz" for rank in range(len(files))]
+    status, output, _ = call("import", str(out), "--out", str(tmp_path / "back"))
+    assert status == 0
+    assert "written by gradwire: collectives are in it as the messages that they were made of" in output
+    assert call("trace", str(folder), "64_ring", "--kineto", str(out), "--chakra", str(out))[0] == 2
+    assert call("trace", str(folder), "64_ring", "--kineto", str(out), "--out", "x.json")[0] == 2
+
+
+def test_spines_are_those_that_the_controller_chose(folder: Path) -> None:
+    leaf_spine = replace(
+        named_run(folder, "64_ring").fabric(), hosts=4, topology=Topology.LEAF_SPINE, leaves=2, spines=2
+    )
+    spines = Spines(replace(leaf_spine, groups=(MulticastGroup(0, (1, 2)),)))
+    tree = spines.spine_of(0, 2, (1, 2))
+    assert tree == spines.spine_of(0, 2, (1, 2))
+    assert tree in (0, 1)
+    pairs = [(a, b) for a in (0, 1) for b in (2, 3)]
+    assert np.bincount([spines.spine_of(a, b, ()) or 0 for a, b in pairs]).tolist() == [2, 2]

@@ -1,0 +1,53 @@
+"""What acts on a terminal is shown in its place, wherever names and titles of others reach it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from gradwire.control_characters import visible
+from gradwire.runs.screen import PlainConsole
+
+HOSTILE = "title\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202eend"
+SHOWN = r"\x1b]0;owned"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\n", "a\tb\n"),
+        ("größer 100 % ↦ 网络 🙂", "größer 100 % ↦ 网络 🙂"),
+        ("\x1b[31m\x07\r\x00\x7f", r"\x1b[31m\x07\r\x00\x7f"),
+        ("\x85\x9b\u2028\u202e\u2066", r"\x85\x9b\u2028\u202e\u2066"),
+        (r"\x1b", r"\x1b"),
+    ],
+)
+def test_what_acts_is_written_as_in_python(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_nothing_that_is_printed_reaches_the_terminal_as_a_control() -> None:
+    file = io.StringIO()
+    console = PlainConsole(file=file, width=200)
+    table = Table(title=HOSTILE)
+    table.add_column(HOSTILE)
+    table.add_row(HOSTILE)
+    for shown in (HOSTILE, Text(HOSTILE), table):
+        console.print(shown, markup=False)
+        assert SHOWN in file.getvalue()
+        assert not set(file.getvalue()) & set("\x1b\x07\r\x9b\u202e")
+        file.seek(0)
+        file.truncate()
+
+
+def test_a_terminal_still_has_its_colours_and_its_bars() -> None:
+    file = io.StringIO()
+    console = PlainConsole(file=file, width=80, force_terminal=True, color_system="standard")
+    with Progress(console=console) as bars:
+        bars.add_task("[red]working[/red]", total=2)
+    assert "\x1b[31mworking" in file.getvalue()
+    assert r"\x1b" not in file.getvalue()

@@ -1,0 +1,127 @@
+"""Points of programs in the run loop that those of plans have: resumed, side by side, and their failures kept as verdicts."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from gradwire.faults import InputFault, MachineFault
+from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
+from gradwire.runs import program_work
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
+from gradwire.runs.point_protocol import write_json
+from gradwire.runs.program_work import ProgramJudgedRun
+from gradwire.runs.progress import LiveProgress
+from gradwire.runs.stored.run_folder import write_run_folder
+from gradwire.runs.works import judge_stored, work_of_scenario
+from gradwire.scenario.program_scenarios import programs_of
+from gradwire.vm.causes import STOPPED, Cause, KernelFault
+from gradwire.vm.machines import Clock
+from tests.unit.runs.test_program_verdicts import REPORT
+
+SCENARIO = {
+    "title": "Two rates",
+    "cluster": {"workers": 2},
+    "sweep": {"fabric.rate": ["1gbit", "10gbit"]},
+    "program": {"client": {"command": "sh -c true", "hosts": ["h2"]}},
+}
+Execute = Callable[[Request], None]
+
+
+def planned(folder: Path) -> list[PlannedPrograms]:
+    return plan_programs(programs_of(SCENARIO).points, folder)
+
+
+def leave_summary(request: Request) -> None:
+    """What a run leaves whose only program ended well."""
+    summary = Summary((("sh",),), {"client/h2": 0}, "", 6.0, 1 << 27, REPORT)
+    write_json(request.folder / SUMMARY_FILE, summary, indent=1)
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, execute: Execute
+) -> tuple[list[ProgramJudgedRun], list[str], str]:
+    """Runs the points with this in the machine's place: what they are worth, the folders that ran, and what a terminal shows."""
+    ran: list[str] = []
+
+    def machine(request: Request) -> None:
+        ran.append(request.folder.name)
+        execute(request)
+
+    monkeypatch.setattr(program_work, "execute", machine)
+    console = Console(file=io.StringIO(), width=200)
+    with LiveProgress(console, 2) as progress:
+        done = Campaign(planned(folder), folder, LocalPool(1), progress).run()
+    assert isinstance(console.file, io.StringIO)
+    return done, ran, console.file.getvalue()
+
+
+def test_what_came_to_its_end_does_not_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first, ran, shown = run(monkeypatch, tmp_path, leave_summary)
+    assert [one.valid for one in first] == [True, True]
+    assert ran == [each.folder.name for each in planned(tmp_path)]
+    assert shown.count("0.010000 s of virtual time, 0 rows of figures (6 s of wall time)") == 2
+    again, ran, shown = run(monkeypatch, tmp_path, leave_summary)
+    assert ([one.reused for one in again], ran) == ([True, True], [])
+    assert shown.count("(already there)") == 2
+
+
+def test_a_fault_is_the_verdict_of_its_point_alone_and_that_point_runs_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unlucky = planned(tmp_path)[0].folder
+
+    def machine(request: Request) -> None:
+        if request.folder == unlucky:
+            raise MachineFault("out of luck")
+        leave_summary(request)
+
+    first, _, shown = run(monkeypatch, tmp_path, machine)
+    assert [one.verdict.summary for one in first] == ["invalid: out of luck", "valid"]
+    assert "invalid: out of luck" in shown
+    again, ran, _ = run(monkeypatch, tmp_path, leave_summary)
+    assert ([one.valid for one in again], ran) == ([True, True], [unlucky.name])
+
+
+def test_a_completion_of_before_which_has_its_key_alone_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run(monkeypatch, tmp_path, leave_summary)
+    for point in planned(tmp_path):
+        (point.folder / "completed.json").write_text(json.dumps({"key": point.key}))
+        (point.folder / "seals.json").unlink()
+    assert run(monkeypatch, tmp_path, leave_summary)[1] == []
+
+
+def test_a_summary_that_was_changed_is_no_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run(monkeypatch, tmp_path, leave_summary)
+    point = planned(tmp_path)[0]
+    summary = point.folder / SUMMARY_FILE
+    summary.write_text(summary.read_text().replace("6.0", "5.0"))
+    with pytest.raises(InputFault, match=r"summary\.json: was made by another version of gradwire, or changed"):
+        judge_stored(point.stored, point.point)
+
+
+def test_a_point_whose_machine_was_stopped_says_so_in_its_result_and_its_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    boots: list[str] = []
+
+    def machine(request: Request) -> None:
+        boots.append(request.folder.name)
+        if boots.count(request.folder.name) == 1:
+            raise KernelFault("it was ended", Cause(STOPPED, "a signal stopped it", "again"))
+        leave_summary(request)
+
+    done, _, shown = run(monkeypatch, tmp_path, machine)
+    assert [one.completion and one.completion.stopped for one in done] == [1, 1]
+    assert shown.count("(6 s of wall time, begun 2 times)") == 2
+    scenario = programs_of(SCENARIO)
+    write_run_folder(tmp_path, scenario.document, Clock())
+    work_of_scenario(scenario).write_report(scenario, done, tmp_path, tmp_path)
+    assert "stopped by a signal and run anew from the start, 2 points: 1gbit" in (tmp_path / "report.html").read_text()

@@ -1,0 +1,158 @@
+"""What a stored point of programs is worth, by the files in its folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gradwire.analysis.program_results import ProgramResult
+from gradwire.analysis.verdict.verdict import failed_run
+from gradwire.faults import InputFault
+from gradwire.programs.execution import SUMMARY_FILE, Summary
+from gradwire.programs.program_protocol import PortTraffic, Report
+from gradwire.runs.judged import write_verdict
+from gradwire.runs.point_protocol import write_json
+from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
+from gradwire.runs.works import judge_stored
+from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection
+
+SECTION = ProgramPointSection.model_validate(
+    {
+        "cluster": {"workers": 2},
+        "fabric": {"rate": "10gbit"},
+        "program": {
+            "server": {"command": "serve", "hosts": ["h1"], "background": True, "figures": "iperf3"},
+            "client": {"command": "ask", "hosts": ["h2"]},
+        },
+    }
+)
+POINT = ProgramPoint({"rate": "10gbit"}, SECTION)
+PORT = PortTraffic("h1-eth0", 10e9, 1_000_000, 700, 0)
+REPORT = Report(
+    duration_s=0.01,
+    timed_out=False,
+    ports=(PORT,),
+    tcp_segments=700,
+    tcp_retransmits=0,
+    table_misses=0,
+    upcalls=2,
+    killed_for_memory=0,
+)
+
+
+def stored(folder: Path, report: Report = REPORT, lines: str = '{"time_s": 0.01}\n', **ended: object) -> Path:
+    """A folder as a run leaves it."""
+    statuses: dict[str, int] = {"client/h2": 0}
+    summary = Summary((("sh",), ("sh",)), statuses, "", 6.0, 1 << 27, report)
+    write_json(folder / SUMMARY_FILE, msgspec.structs.replace(summary, **ended), indent=1)
+    write_completion(folder, Completion("key"), (SUMMARY_FILE,))
+    (folder / "figures" / "client").mkdir(parents=True)
+    (folder / "figures" / "client" / "h2.jsonl").write_text(lines)
+    (folder / "output" / "server").mkdir(parents=True)
+    (folder / "output" / "server" / "h1.out").write_text("the beginning of a rep")
+    return folder
+
+
+def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
+    """The row of a point's run, judged as it lies."""
+    result: ProgramResult = judge_stored(StoredRun(folder, point), point).result
+    return result
+
+
+def test_a_sound_run_is_valid_with_its_figures(tmp_path: Path) -> None:
+    result = judge_programs(POINT, stored(tmp_path))
+    assert (result.valid, result.duration_s, result.wall_s, result.memory_bytes) == (True, 0.01, 6.0, 1 << 27)
+    assert [(row.program, row.host, row.figures) for row in result.figures] == [("client", "h2", {"time_s": 0.01})]
+    assert [check.name for check in result.verdict.checks] == [
+        "programs",
+        "drops",
+        "TCP retransmits",
+        "table misses",
+        "line rate",
+        "figures",
+    ]
+    assert StoredRun(tmp_path).is_of("key")
+    assert not StoredRun(tmp_path).is_of("another")
+
+
+def test_that_a_program_failed_and_what_the_network_did_are_two_facts(tmp_path: Path) -> None:
+    result = judge_programs(POINT, stored(tmp_path, statuses={"client/h2": 139}, failed="client/h2"))
+    assert (result.state, result.valid) == ("failed", False)
+    assert (
+        result.verdict.summary == "failed: client/h2 was ended by signal 11; the network carried all that it was given"
+    )
+
+
+def test_a_network_that_lost_something_is_told_beside_a_program_that_failed(tmp_path: Path) -> None:
+    lossy = msgspec.structs.replace(REPORT, ports=(msgspec.structs.replace(PORT, drops=3),))
+    folder = stored(tmp_path, lossy, lines='{"time', statuses={"client/h2": 1}, failed="client/h2")
+    summary = judge_programs(POINT, folder).verdict.summary
+    assert summary.startswith(
+        "failed: client/h2 ended with status 1; the network did not carry all: drops 3 (limit 0); "
+    )
+    assert "client/h2.jsonl: line 1: no JSON object" in summary
+
+
+def test_a_report_in_an_output_that_was_not_kept_whole_is_no_result(tmp_path: Path) -> None:
+    cut = msgspec.structs.replace(REPORT, dropped_output_bytes=9)
+    folder = stored(tmp_path, cut, statuses={"client/h2": 0, "server/h1": 0})
+    summary = judge_programs(POINT, folder).verdict.summary
+    assert summary.startswith("invalid: ")
+    assert "server/h1.out: 9 bytes of programs' outputs were not kept, which may be of its report" in summary
+
+
+def test_a_kernel_out_of_memory_is_named(tmp_path: Path) -> None:
+    full = msgspec.structs.replace(REPORT, killed_for_memory=1)
+    folder = stored(tmp_path, full, statuses={"client/h2": 137}, failed="client/h2")
+    assert "the kernel's memory was full: give more with run.memory_mb" in judge_programs(POINT, folder).verdict.summary
+
+
+def test_figures_that_cannot_be_read_make_the_point_invalid(tmp_path: Path) -> None:
+    summary = judge_programs(POINT, stored(tmp_path, lines='{"time_s": 1}\n{"time')).verdict.summary
+    assert summary.startswith(f"invalid: {tmp_path}/figures/client/h2.jsonl: line 2: no JSON object")
+
+
+def test_a_network_that_lost_something_makes_the_point_invalid(tmp_path: Path) -> None:
+    lossy = msgspec.structs.replace(REPORT, ports=(msgspec.structs.replace(PORT, drops=3),), tcp_retransmits=3)
+    assert judge_programs(POINT, stored(tmp_path, lossy)).verdict.summary == (
+        "invalid: drops 3 (limit 0); TCP retransmits 3 (limit 0)"
+    )
+
+
+def test_a_run_that_was_cut_short_is_kept_with_its_reason(tmp_path: Path) -> None:
+    write_verdict(tmp_path, failed_run("no luck"))
+    again = judge_programs(POINT, tmp_path)
+    assert (again.valid, again.duration_s, again.verdict.summary) == (False, None, "invalid: no luck")
+
+
+def test_a_point_that_never_ran_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="this point has not run; `gradwire run` completes the folder"):
+        judge_programs(replace(POINT), tmp_path)
+    stored(tmp_path)
+    (tmp_path / SUMMARY_FILE).write_text("{")
+    with pytest.raises(InputFault, match=r"summary\.json: is damaged"):
+        judge_programs(POINT, tmp_path)
+
+
+def test_a_program_that_never_started_makes_the_point_invalid(tmp_path: Path) -> None:
+    program = {**SECTION.program, "server": SECTION.program["server"].model_copy(update={"start": 1.0})}
+    late = replace(POINT, section=SECTION.model_copy(update={"program": program}))
+    assert judge_programs(late, stored(tmp_path)).verdict.summary == (
+        "invalid: server had not started before all others had ended"
+    )
+
+
+def test_whoever_was_ended_may_have_been_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    folder = stored(tmp_path, lines='{"time_s": 1}\n{"time', statuses={})
+    result = judge_programs(POINT, folder)
+    assert result.valid
+    assert [row.figures for row in result.figures] == [{"time_s": 1}]
+
+
+def test_a_report_that_was_never_printed_is_missed(tmp_path: Path) -> None:
+    folder = stored(tmp_path, statuses={"client/h2": 0, "server/h1": 0})
+    (folder / "output" / "server" / "h1.out").unlink()
+    assert "server/h1.out: no report of `iperf3 --json`" in judge_programs(POINT, folder).verdict.summary
