@@ -30,8 +30,18 @@ from reproduction.gathering import (
 )
 from reproduction.pages.files import earlier_pages, write_pages
 from reproduction.scoring import quick_score
-from reproduction.scoring.reference import PAPERS
+from reproduction.scoring.reference import PAPERS, chosen, load_papers
 from reproduction.scoring.score import Evaluated
+
+
+def list_scenarios(names: Sequence[str]) -> None:
+    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown name."""
+    paper_title = ""
+    for paper, scenario in chosen(load_papers(), names):
+        if paper.title != paper_title:
+            paper_title = paper.title
+            terminal.console.print(f"{paper.paper}: {paper_title}", markup=False, highlight=False, soft_wrap=True)
+        terminal.console.print(f"  {scenario.id}: {scenario.title}", markup=False, highlight=False, soft_wrap=True)
 
 
 def reproduce(

@@ -283,6 +283,9 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
     ] = None,
+    list_names: Annotated[
+        bool, typer.Option("--list", help="list the names that may be given, and run nothing")
+    ] = False,
     jobs: Jobs = None,
     executor: ExecutorName = "local",
     scheduler: Scheduler = None,
@@ -305,6 +308,9 @@ def reproduce(
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
+    if list_names:
+        reproducing.study().list_scenarios(names or [])
+        return
     where = Where(jobs, executor, scheduler)
     reproducing.study().reproduce(names or [], where, out, pages, moved_from, quick=quick, check=check, accept=accept)
 

@@ -19,13 +19,16 @@ from gradwire.runs.executing.choice import Where
 
 STUDY = "reproduction"
 COMMAND = "command.py"
-"""The module of the study with the function `reproduce`."""
+"""The module of the study with the functions of `Study`."""
 CLONE_FILES = ("pyproject.toml", f"{STUDY}/{COMMAND}")
 """What lies beside the package in a clone. Beside an installed one lie other packages, and one of these may have the study's name."""
 
 
 class Study(Protocol):
     """What the command line wants of the study's module."""
+
+    def list_scenarios(self, names: Sequence[str]) -> None:
+        """`gradwire reproduce --list`."""
 
     def reproduce(
         self,

@@ -125,7 +125,14 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
         (["calibrate", "--rate", "1bit"], ["--rate 1bit: must be 10mbit to 10000gbit"]),
         (["calibrate", "--clock", "foo"], ["--clock foo"]),
         (["report", "."], ["no scenario.toml", "gradwire run"]),
-        (["reproduce", "p3-fig99"], ["p3-fig99: no such paper or scenario", "geryon-table2"]),
+        (
+            ["reproduce", "p3-fig77"],
+            ["p3-fig77: no such paper or scenario; did you mean p3-fig7", "`gradwire reproduce --list`"],
+        ),
+        (
+            ["reproduce", "--list", "x"],
+            ["x: no such paper or scenario; papers are geryon, p3, ", "`gradwire reproduce --list`"],
+        ),
         (["reproduce", "--check"], ["give --quick, and no names"]),
         (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
         (["reproduce", "geryon-fig7", "--pages", "docs"], ["--pages writes whole papers", "gradientflow"]),
@@ -147,6 +154,13 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong(
         assert text in err
     assert "Traceback" not in err
     assert not (scenario.parent / "runs").exists()
+
+
+def test_the_names_of_a_paper_are_listed(call: Any) -> None:
+    status, out, _ = call("reproduce", "--list", "p3")
+    assert status == 0
+    assert "\n  p3-fig7: Bandwidth and throughput, 4 machines\n" in out
+    assert "geryon" not in out
 
 
 def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path: Path) -> None:

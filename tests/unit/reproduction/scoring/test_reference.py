@@ -45,7 +45,8 @@ def test_reads_a_paper(tmp_path: Path) -> None:
         chosen([paper], ["p3-fig1"]) == chosen([paper], ["p3"]) == chosen([paper], []) == [(paper, paper.scenario[0])]
     )
     with pytest.raises(
-        InputFault, match=r"p3-fig2: no such paper or scenario; did you mean 'p3-fig1'\? There are p3, p3-fig1"
+        InputFault,
+        match=r"p3-fig2: no such paper or scenario; did you mean p3-fig1\? `gradwire reproduce --list` lists all",
     ):
         chosen([paper], ["p3-fig2"])
 

@@ -39,7 +39,7 @@ def test_an_agent_of_this_border_is_taken(tmp_path: Path) -> None:
 def test_an_agent_of_another_border_is_the_machines_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = kernel_with_agent(tmp_path, "0x0123456789abcdef")
     monkeypatch.setattr(module, "cached_kernel", lambda: kernel)
-    with pytest.raises(MachineFault, match="built with another border.h .* `gradwire kernel --force`") as refused:
+    with pytest.raises(MachineFault, match=r"built with another border.h than .* `gradwire kernel --force`") as refused:
         make_kernel_ready(PlainConsole())
     assert refused.value.exit_status == 3
 
@@ -50,7 +50,7 @@ def test_a_header_that_python_does_not_say_is_a_bug(tmp_path: Path, monkeypatch:
     header.write_text(border.header().replace("INLINE_BYTES", "INLINED_BYTES"))
     monkeypatch.setattr(border, "HEADER", header)
     monkeypatch.setattr(module, "cached_kernel", lambda: pytest.fail("the header is looked at first"))
-    with pytest.raises(InternalFault, match=f"border.h: .* `{border.REMEDY}`, and .* `gradwire kernel`") as refused:
+    with pytest.raises(InternalFault, match=rf"border.h: .* `{border.REMEDY}`, and .* `gradwire kernel`") as refused:
         make_kernel_ready(PlainConsole())
     assert refused.value.exit_status == 4
 
