@@ -29,7 +29,7 @@ from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.stored_run import Completion, Speed, write_completion
 from gradwire.runs.warmup.lengthening import lengthened
 from gradwire.scenario.resolution.planned_faults import planned_faults
-from gradwire.scenario.resolution.windows import buffer_bytes, path_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes, path_bytes
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock

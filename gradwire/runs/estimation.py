@@ -22,7 +22,7 @@ from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection
 
 RULES = ("departure", "buffered")

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, is_of_section, validated, value_at
 from gradwire.scenario.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
+from gradwire.scenario.overrides import flattened, merge_key
 from gradwire.scenario.schema import AboutSection, PointTables
-from gradwire.scenario.settings import flattened, merge_key
 
 About = TypeVar("About", bound=AboutSection)
 Tables = TypeVar("Tables", bound=PointTables)

@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed
 from gradwire.scenario.loading import GIVEN, first_names_of, name_of_title, parameter_names, toml_content
-from gradwire.scenario.reading import read_document
+from gradwire.scenario.overrides import apply_setting, setting_words
 from gradwire.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
@@ -26,7 +26,7 @@ from gradwire.scenario.schema import (
 )
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
-from gradwire.scenario.settings import apply_setting, setting_words
+from gradwire.scenario.toml_documents import read_document
 from gradwire.workloads.values.fields import DurationS, Names, Section
 from gradwire.workloads.values.units import rate_text
 

@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gradwire.analysis.printed.cells import shipped_values
-from gradwire.faults import InputFault, InternalFault
-from gradwire.validation import key_of, reason_of
+from gradwire.faults import InputFault, InternalFault, key_of, reason_of
 
 FOLDER = Path(__file__).parent.parent
 DATA = "reference.toml"

@@ -18,7 +18,7 @@ from rich.console import Console
 from gradwire.analysis.difference import differences
 from gradwire.analysis.frames.ops import logged_frame
 from gradwire.api.running import open as open_run
-from gradwire.cli.difference import facts_of
+from gradwire.cli.run_diff import facts_of
 from gradwire.faults import InputFault
 from gradwire.runs.agreement.comparing import compared
 from gradwire.runs.judged import JudgedRun, judge_kept, judge_stored

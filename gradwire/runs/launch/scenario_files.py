@@ -44,7 +44,7 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
     """
     from gradwire.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415 (`--help` does not need them)
     from gradwire.scenario.program_scenarios import load_programs, programs_of  # noqa: PLC0415
-    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415
+    from gradwire.scenario.toml_documents import has_programs, read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
         return programs_of(source, settings) if has_programs(source) else scenario_of(source, settings)

@@ -21,7 +21,7 @@ from gradwire.runs.stored.links import refuse_links
 from gradwire.runs.stored.soundness.tasks import refuse_unsound_clock
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
-from gradwire.scenario.reading import has_programs
+from gradwire.scenario.toml_documents import has_programs
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"

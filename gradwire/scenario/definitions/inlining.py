@@ -20,8 +20,8 @@ from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.explanations import explain, validated
 from gradwire.scenario.file_references import TABLES, TRACE, is_file, strategy_reference, swapped
 from gradwire.scenario.limits import listed
-from gradwire.scenario.reading import read_document
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
+from gradwire.scenario.toml_documents import read_document
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN as BUILT_IN_STRATEGIES

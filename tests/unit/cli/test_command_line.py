@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradwire.cli import machine as machine_commands
+from gradwire.cli import upkeep
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
@@ -276,8 +276,8 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
 def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wrong(
     call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
 ) -> None:
-    monkeypatch.setattr(machine_commands, "diagnose", lambda: [Finding("tc", True, "there")])
-    monkeypatch.setattr(machine_commands, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
+    monkeypatch.setattr(upkeep, "diagnose", lambda: [Finding("tc", True, "there")])
+    monkeypatch.setattr(upkeep, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
     ended, out, _ = call("doctor")
     assert ended == status
     assert "mend it" in out

@@ -44,7 +44,7 @@ from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.terminal.progress import LiveProgress
 from gradwire.scenario.loading import Point, resolve
-from gradwire.scenario.settings import apply_setting
+from gradwire.scenario.overrides import apply_setting
 from gradwire.vm.machines import Clock
 
 TEXT = """

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from gradwire.cli import terminal
-from gradwire.cli.clock import chosen_clock
+from gradwire.cli.running import chosen_clock
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of
 from gradwire.scenario.expansion import Part
-from gradwire.scenario.explanations import validated, value_at
+from gradwire.scenario.explanations import OPTIONS_KEY, option_defects, validated, value_at
 from gradwire.scenario.file_references import is_file
-from gradwire.scenario.options import KEY, option_defects
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.registry import strategy
 from gradwire.workloads.strategy import Strategy
@@ -88,7 +87,7 @@ def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: 
         f'strategy = [{{ name = "{owner.name}", options = {{ {name} = {value} }} }}, {{ name = "{chosen.name}" }}]'
     )
     return (
-        f"{KEY}.{name}: no option of '{chosen.name}', which gets it too, because swept values are merged into the file's tables "
+        f"{OPTIONS_KEY}.{name}: no option of '{chosen.name}', which gets it too, because swept values are merged into the file's tables "
         f"and combined with other sweeps; give it to '{owner.name}' alone, like {example} in [sweep], or sweep each in one of [[cases]]"
     )
 
