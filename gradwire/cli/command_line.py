@@ -82,7 +82,7 @@ RunFolder = Annotated[
 ScenarioFile = Annotated[
     Path,
     typer.Argument(
-        readable=False,  # what cannot be read is told as all wrong input is
+        readable=False,  # what cannot be read is reported as all wrong input is
         help="scenario file (TOML), or the name of one in scenarios/; strategies' files (.py) that it names are run",
         autocompletion=_scenarios_like,
     ),
@@ -180,7 +180,7 @@ def estimate(
     send_ends: Annotated[
         str | None,
         typer.Option(
-            help="on a network that holds nothing, a send queue goes on when a message's last byte has left (departure), or earlier "
+            help="on a network that holds nothing, a send queue continues when a message's last byte has left (departure), or earlier "
             "(buffered); by default as in the point's run, whose ports and switches hold data"
         ),
     ] = None,
@@ -411,7 +411,7 @@ def clean(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
 ) -> None:
-    """Removes what commands that were killed left behind, on both clocks; nothing of a command that lives, and nothing of others'."""
+    """Removes what killed commands left behind, on both clocks; nothing of a running command, and nothing that gradwire has not made."""
 
     from gradwire.cli import upkeep
 
@@ -433,6 +433,6 @@ def kernel(
 def main() -> None:
     """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
     spell_what_is_missing()
-    # It complains, in several lines, of a home folder that cannot be written to, and goes on without.
+    # It complains, in several lines, of a home folder that cannot be written to, and continues without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     sys.exit(status_of(app))

@@ -113,7 +113,7 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
 
     def on_done(count: int) -> None:
         status.update(f"estimating: {count} of {len(scenario.points)} points")
-        # Not earlier: processes are forked before the first call, and must not be beside the status's thread.
+        # Not earlier: processes are forked before the first call, and must not run while the status has a thread.
         status.start()
 
     with terminal.interruptible("interrupted"):

@@ -1,4 +1,4 @@
-"""Commands that run programs of the user's own: `exec` and `shell`."""
+"""Commands that run users' programs: `exec` and `shell`."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ def _show(summary: Summary, request: Request) -> bool:
     terminal.console.print(_ports(summary))
     made = checks(report, request.fabric)
     failed = [check for check in made if not check.ok]
-    told = ", ".join(f"{check.name} {check.value}" for check in made)
-    terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
+    values = ", ".join(f"{check.name} {check.value}" for check in made)
+    terminal.console.print(f"{values}; {', '.join(NO_PLAN)}: no plan", highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed

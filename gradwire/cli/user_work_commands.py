@@ -87,7 +87,7 @@ def execute(
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(help="for root: the user as whom the whole run goes on, so that programs have no other rights"),
+        typer.Option(help="for root: the user who runs everything from then on, so that programs have no other rights"),
     ] = None,
 ) -> None:
     """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network carried."""

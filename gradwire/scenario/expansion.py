@@ -224,5 +224,5 @@ def _errors(kind: type[BaseModel], document: Mapping[str, Any]) -> list[Any]:
 
 
 def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:
-    """Whether only a whole point shows a defect: another part may give what is missing, or mend a contradiction."""
+    """Whether only a whole point shows a defect: another part may give what is missing, or resolve a contradiction."""
     return defect["type"] == "missing" or is_of_section(tables, defect, document)

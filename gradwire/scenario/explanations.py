@@ -156,7 +156,7 @@ def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
     """The keys that the section at `place` takes; at the top level, the keys of the file come after the sections of a point."""
     at = kind_at(kind, [int(step) if step.isdigit() else step for step in place])
     keys = list(at.section.model_fields) if at and at.section else []
-    return [*keys, *kind.beside.model_fields] if issubclass(kind, PointTables) and not place else keys
+    return [*keys, *kind.file_keys.model_fields] if issubclass(kind, PointTables) and not place else keys
 
 
 def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:

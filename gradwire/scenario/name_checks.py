@@ -21,7 +21,7 @@ from gradwire.workloads.strategy import Strategy
 def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a line for every name that does not exist, and every option that its strategy does not take.
 
-    points: the documents of all points, sweeps merged in. Files that could not be read are told elsewhere.
+    points: the documents of all points, sweeps merged in. Files that could not be read are reported elsewhere.
     """
     defined = _defined(parts)
     for part in parts:
@@ -30,7 +30,7 @@ def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> 
 
 
 def _defined(parts: Sequence[Part]) -> DefinedSection:
-    """What the scenario defines itself; nothing where that is not valid, which is told elsewhere."""
+    """What the scenario defines itself; nothing where that is not valid, which is reported elsewhere."""
     try:
         return validated(DefinedSection, parts[0].document.get("defined", {}))
     except ValidationError:
@@ -49,7 +49,7 @@ def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]], defined: Def
     for section, key, look_up, frees in looked_up:
         name = value_at(part.document, [section, key])
         alike = (document for document in everywhere if value_at(document, [section, key]) == name)
-        # A model with layers of its own or of a trace, and a device whose time is given, may have any name.
+        # A model whose layers are in the scenario or in a trace, and a device whose time is given, may have any name.
         is_free = any(value_at(document, [section, free]) for document in alike for free in frees)
         if isinstance(name, str) and not is_free and not is_file(f"{section}.{key}", name):
             try:
@@ -62,18 +62,18 @@ def _option_defects(
     parts: Sequence[Part], points: Sequence[Mapping[str, Any]], files: Mapping[str, str]
 ) -> Iterator[str]:
     users = _strategies(points, files)
-    told: set[str] = set()
+    reported: set[str] = set()
     for part in parts:
         options = value_at(part.document, ["strategy", "options"])
         for name, value in options.items() if isinstance(options, dict) else ():
             # A value that a sweep overrides has to suit one of the strategies, as if it were used.
             lines = [option_defects(user, {name: value}).get(name) for user in users]
             if lines and all(lines):
-                told.add(name)
+                reported.add(name)
                 yield f"{part.prefix}{lines[0]}"
     for chosen, options in _distinct(points, users):
         for name, line in option_defects(chosen, options).items():
-            if name not in told:
+            if name not in reported:
                 yield _of_another(name, options, chosen, users) or line
 
 
@@ -100,7 +100,7 @@ def _strategies(points: Sequence[Mapping[str, Any]], files: Mapping[str, str]) -
             try:
                 found[name] = strategy(name, files)
             except InputFault:
-                continue  # told as an unknown name
+                continue  # reported as an unknown name
     return list(found.values())
 
 

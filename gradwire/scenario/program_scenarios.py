@@ -56,7 +56,7 @@ class ProgramRunSection(Section):
 
 
 class ProgramFileSection(AboutSection):
-    """The keys of a scenario of programs beside those of its points."""
+    """The keys of a scenario of programs that are not those of its points."""
 
     metric: str = ""
     """The figure that the chart shows; by default the first that a program reports."""
@@ -67,14 +67,14 @@ class ProgramFileSection(AboutSection):
 class ProgramPointSection(PointTables):
     """One point: everything that decides its result, but the programs themselves."""
 
-    beside = ProgramFileSection
+    file_keys = ProgramFileSection
 
     cluster: HostsSection
     """The hosts."""
     fabric: FabricSection
     """The network."""
     program: dict[str, ProgramSection] = Field(min_length=1)
-    """The programs, each by a name of its own."""
+    """The programs, each with a name that no other has."""
     run: ProgramRunSection = ProgramRunSection()
     """Limits, captures."""
 

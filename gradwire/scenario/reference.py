@@ -133,8 +133,8 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
         found = found or [_only(section, key) for section in everything]
         if not any(section.keys for section in found):
             found = [_ending_in(section, key) for section in everything]
-    if told := [section for section in found if section.keys]:
-        return told
+    if kept := [section for section in found if section.keys]:
+        return kept
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
     names += [section.name for section in everything if section.name]
     near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(each.name for each in strategies)], 3)))

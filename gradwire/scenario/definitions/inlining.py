@@ -84,14 +84,14 @@ class _Reader:
             if defect := name_defect(name):
                 raise InputFault(f"{path}: the name '{name}' {defect}")
             if name in BUILT_IN_STRATEGIES:
-                raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours a name of its own")
+                raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours another name")
             return self._keep(table, name, path, str(path))
         path = self._path(value)
         content = read_model(path) if table == "models" else read_definition(path, DeviceFile)
         name = content.pop("name")
         if _is_another(table, name, content):
             raise InputFault(
-                f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours a name of its own"
+                f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours another name"
             )
         return self._keep(table, name, path, content)
 
@@ -102,7 +102,7 @@ class _Reader:
         there = self.defined.setdefault(table, {})
         if name in there and there[name] != content:
             other = self.files[table].get(name, f"defined.{table}.{name}")
-            raise InputFault(f"{path}: is called '{name}', as is {other}: give each a name of its own")
+            raise InputFault(f"{path}: is called '{name}', as is {other}: give each another name")
         there[name] = content
         self.files[table][name] = path
         return name
@@ -114,7 +114,7 @@ class _Reader:
         built_in: dict[str, Container[str]] = {"models": BUILT_IN.models, "devices": BUILT_IN.devices, "strategies": ()}
         known = {"models": catalogue.models, "devices": catalogue.devices, "strategies": strategy_names()}
         return [
-            f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours a name of its own"
+            f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours another name"
             for table, files in self.files.items()
             for name, path in files.items()
             if name in self.named[table] and name in known[table] and name not in built_in[table]

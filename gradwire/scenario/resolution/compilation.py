@@ -127,7 +127,7 @@ class ResolvedPoint:
 
     @cached_property
     def misfits(self) -> tuple[str, ...]:
-        """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
+        """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
         lines: list[str] = congestion_defects(self.section)
 
         def attempt(part: Callable[[], Part]) -> Part | None:

@@ -13,7 +13,7 @@ from gradwire.scenario.schema import PointSection
 from gradwire.workloads.values.units import SIZE
 
 BURST_MEMORY_BYTES = 1280
-"""What a burst under way takes of the machine's memory, beside its payload, of which there is one copy for all: the kernel's
+"""What a burst under way takes of the machine's memory, in addition to its payload, of which there is one copy for all: the kernel's
 structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
 SOCKETS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network, the plan and the logs."""

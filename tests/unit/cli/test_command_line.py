@@ -175,7 +175,7 @@ def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path
     [
         (MachineFault("no [room]; run `mount [x]`"), 3, "error (machine): no [room]; run `mount [x]`"),
         (InternalFault("it is [/broken]"), 4, "error (bug in gradwire, please report it): it is [/broken]"),
-        (KeyboardInterrupt(), 130, "the same command goes on from there"),
+        (KeyboardInterrupt(), 130, "the same command continues from there"),
     ],
 )
 def test_faults_and_ctrl_c_of_a_run(
