@@ -73,7 +73,7 @@ class Measured:
 
 
 def scenario(control: str, buffer: str, size: str, iterations: int) -> dict[str, Any]:
-    """Seven workers and a server with hosts of their own."""
+    """Seven workers and a server on separate hosts."""
     fabric: dict[str, Any] = {"rate": RATE, "buffer": buffer}
     if control == "dctcp":
         fabric["ecn"] = f"{BUFFERS[buffer]}B"

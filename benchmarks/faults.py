@@ -2,8 +2,8 @@
 
 `python -m benchmarks.faults [--strategies ring,p3] [--faults link-down,loss] [--moments 0,0.4] [--out runs/faults]` prints a row for each
 strategy and fault. A run has faults of all kinds at all moments, with some iterations in between, and has to end valid, which means that
-every gradient was added once (docs/trust.md). A worker dies once, so that has a run for each moment, which has to end by name. Runs that
-are in the folder already do not run again. A strategy takes two minutes on one core.
+every gradient was added once (docs/trust.md). A worker dies once, so that has a run for each moment, which has to end with a message that
+names it. Runs that are in the folder already do not run again. A strategy takes two minutes on one core.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _died(found: Run, strategy: str, moments: int) -> str:
     """What became of the runs in which a worker dies: the first one's end stands for all."""
     verdicts = list(found.points["verdict"])
     named = sum("; rank 1 died at " in verdict and "(faults: fault.x, " in verdict for verdict in verdicts)
-    return f"| {strategy} | {DEADLY} | {named} of {moments} ended by name | {verdicts[0]} |"
+    return f"| {strategy} | {DEADLY} | {named} of {moments} ended with its name | {verdicts[0]} |"
 
 
 def _lateness(stored: StoredRun, kind: str) -> str:

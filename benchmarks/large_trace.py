@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/large_trace.py [--gigabytes N] [--folder FOLDER]
 
 The profile is made up: steps of DDP with the events that torch.profiler writes (operators with shapes and stacks, calls of the runtime,
-kernels, arrows), in the proportions and the layout of a real one. It is written, imported in a process of its own, and removed.
+kernels, arrows), in the proportions and the layout of a real one. It is written, imported in a separate process, and removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What processes and the kernel hold, line by line: a program that runs in the emulated machine beside a soak (benchmarks/soak.py).
+"""What processes and the kernel hold, line by line: a program that runs in the emulated machine during a soak (benchmarks/soak.py).
 
 `python leak_probe.py PERIOD_S PATTERN...` prints a line of JSON each PERIOD_S seconds: open descriptors and resident KiB of the processes
 whose name or command line has a PATTERN, how many programs run, and what /proc/meminfo and /proc/net/sockstat count. It imports nothing but
@@ -41,7 +41,7 @@ def _is_program(folder: Path) -> bool:
 
 def _of_process(folder: Path, pattern: re.Pattern[str]) -> dict[str, object] | None:
     try:
-        # The name first: forks share their parent's command line, and have names of their own.
+        # The name first: forks share their parent's command line, and have separate names.
         parts = (folder / "comm").read_bytes(), (folder / "cmdline").read_bytes().replace(b"\0", b" ")
         words = b" ".join(parts).decode(errors="replace")
         found = pattern.search(words)

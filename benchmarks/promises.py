@@ -1,6 +1,6 @@
 """What is promised when something fails around a run, tried: `python -m benchmarks.promises [--times N] [--only FAULT] [--seed S]`.
 
-Every try runs the same three points in a folder of its own and lets one thing happen at a random moment. If the command did not end well,
+Every try runs the same three points in a separate folder and lets one thing happen at a random moment. If the command did not end well,
 it is given again, as a user would. Then all that the points measured has to be that of an undisturbed run, to the last bit: points.csv
 without what the wall clock says, and the logs of every op. No point may be missing or there twice, points that were complete before may not
 have run again, and after `gradwire clean` no process of the run is left. A try takes half a minute to two minutes on two cores.
@@ -164,7 +164,7 @@ def _kill_one(run: Run, chosen: Callable[[int], bool]) -> None:
 
 
 def suspended(run: Run) -> None:
-    """All processes, those in which kernels carry their own among them, stand still for some seconds and go on in any order."""
+    """All processes, those in which kernels carry their own among them, stand still for some seconds and are resumed in any order."""
     stopped = descended_from(run.process.pid)
     signalled(stopped, signal.SIGSTOP)
     time.sleep(SUSPENDED_S)

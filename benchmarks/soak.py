@@ -82,7 +82,7 @@ def scenario(strategy: str, iterations: int, chosen: Mapping[str, Any]) -> dict[
     }
 
 
-def told(found: Run, iterations: int) -> Iterator[str]:
+def report_lines(found: Run, iterations: int) -> Iterator[str]:
     """What became of a run, and what grew inside the machine."""
     (verdict,) = found.points["verdict"]
     yield f"  verdict: {verdict}"
@@ -149,7 +149,7 @@ def soak(strategies: Sequence[str], iterations: int, count: int, seed: int, out:
             before, start_s = Outside(temporary), time.monotonic()
             found = gradwire.run(scenario(strategy, iterations, chosen), out=out / f"{strategy}-{seed}", progress=False)
             yield f"{strategy}, {iterations} iterations with {count} faults, {time.monotonic() - start_s:.0f} s of wall time"
-            yield from told(found, iterations)
+            yield from report_lines(found, iterations)
             yield f"  {Outside(temporary).told_since(before)}"
 
 

@@ -24,7 +24,7 @@ from gradwire.regular_files import CHUNK_BYTES, opened
 from gradwire.syntax_trees import parsed
 
 SHARE_OF_MEMORY = 0.5
-"""Of this machine's, for one archive: the runner leaves as much beside logs, which are the largest (runs/planned.py)."""
+"""Of this machine's, for one archive: the runner leaves as much for what is not logs, which are the largest (runs/planned.py)."""
 DIRECTORY_BYTES = 128 << 10
 """Of an archive's directory: 100 bytes for each member, and the 64 KiB in which zipfile looks for its end."""
 HEADER_BYTES = 4096
@@ -55,7 +55,7 @@ class Column:
     #: Of its elements; for a text ("U"), of any length.
     dtype: str
     #: Lengths of all axes but the first; None for a single number.
-    beside: tuple[int, ...] | None = ()
+    inner_shape: tuple[int, ...] | None = ()
     #: Whether the archive may lack it.
     optional: bool = False
 
@@ -206,12 +206,12 @@ def _refuse_large(members: Mapping[str, _Member], most: int) -> None:
 
 def _refuse_other(name: str, member: _Member, column: Column) -> None:
     fits = member.dtype.kind == "U" if column.dtype == "U" else member.dtype == np.dtype(column.dtype)
-    if column.beside is None:
+    if column.inner_shape is None:
         fits = fits and member.shape == ()
     else:
-        axes = (-1,) * len(column.beside) if column.beside == ANY_WIDTH else column.beside
-        beside = (-1,) * len(member.shape[1:]) if column.beside == ANY_WIDTH else member.shape[1:]
-        fits = fits and len(member.shape) > 0 and beside == axes
+        axes = (-1,) * len(column.inner_shape) if column.inner_shape == ANY_WIDTH else column.inner_shape
+        inner_shape = (-1,) * len(member.shape[1:]) if column.inner_shape == ANY_WIDTH else member.shape[1:]
+        fits = fits and len(member.shape) > 0 and inner_shape == axes
     if not fits or not member.dtype.itemsize:
         raise DamagedArchiveError(
             f"'{name}' has the type {_short(str(member.dtype))} and the shape {member.shape}, which are not its own"

@@ -1,4 +1,4 @@
-"""Processes that a job starts with its own Python: as programs of their own, or as forks that go on with what the job has imported.
+"""Processes that a job starts with its own Python: as separate programs, or as forks that have what the job has imported.
 
 In the virtual-time kernel, where all processes share a CPU, the imports of a point's job, its agents and its controller are most of what a
 point costs before its first byte, and they import nearly the same. So there the others are forks.
@@ -72,7 +72,7 @@ def start(module: str, arguments: Sequence[str], errors: IO[bytes], *, by_fork: 
 
 
 class _Forked:
-    """A fork of this process that calls a module's `main` instead of going on here."""
+    """A fork of this process that calls a module's `main` instead of continuing here."""
 
     def __init__(self, module: str, arguments: Sequence[str], errors: IO[bytes], *, talks: bool) -> None:
         if threading.active_count() > 1:
@@ -161,7 +161,7 @@ def _become(module: str, arguments: Sequence[str], descriptors: Sequence[int]) -
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             sys.stderr.write(f"{end.code}\n")
-    except BaseException:  # noqa: BLE001 (the fork must not go on in its parent's place)
+    except BaseException:  # noqa: BLE001 (the fork must not continue in its parent's place)
         traceback.print_exc()
     finally:
         sys.stdout.flush()

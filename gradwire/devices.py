@@ -6,11 +6,11 @@ Computation takes no time on the virtual clock, so a training script sends its g
     takes_time_of(model, "v100", batch=32)
 
 The module then sleeps where a device would compute. A layer sleeps for its forward time when its forward pass has ended, and for its
-backward time before the gradients of its own parameters are there: what the layers above it have yielded is on its way meanwhile, as
+backward time before the gradients of its parameters are there: what the layers above it have yielded is on its way meanwhile, as
 on a real device. The times are those of gradwire's plans (workloads/models/compute_times.py): of the device's facts or rate, divided among
 the layers in proportion to their FLOPs, which torch counts during the first pass.
 
-A script's own Python needs torch and at least version 3.11; `gradwire exec` puts this package, and nothing beside it, on its path.
+A script's own Python needs torch and at least version 3.11; `gradwire exec` puts this package, and nothing else, on its path.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LayerTimes:
     """The times that a module's layers take from its second pass on; its first pass takes the same in sum. Made by `takes_time_of`.
 
     forward_s and backward_s have the seconds of one call by the name of the layer, as `named_modules` has them. They are empty before the
-    first pass, and have no layer without a FLOP that torch counts: normalisations, activations and poolings take no time of their own.
+    first pass, and have no layer without a FLOP that torch counts: normalisations, activations and poolings take no time.
     """
 
     def __init__(self, model: torch.nn.Module, speed: Speed, batch: int | None, pace: Pace) -> None:
@@ -278,7 +278,7 @@ def _before_backward(output: object, compute: Callable[[], None]) -> None:
     """Has `compute` called when the backward pass comes to what a layer put out, once for one call of the layer.
 
     That is before the layer's own gradients are there. Those of the layers above are, and have been handed on: the autograd engine
-    accumulates gradients before it goes on to any other operation whose turn it could be.
+    accumulates gradients before it continues with any other operation whose turn it could be.
     """
     operations = {tensor.grad_fn for tensor in _tensors(output) if tensor.grad_fn is not None}
     if len(operations) == 1:

@@ -7,7 +7,8 @@ the fault's exit status. Status 1 is left for commands that ran as they should a
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 STATUSES = (
     "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
@@ -59,3 +60,13 @@ class InternalFault(Fault):
 
     exit_status = 4
     at_fault = "bug in gradwire, please report it"
+
+
+def key_of(defect: Mapping[str, Any]) -> str:
+    """Returns the dotted key that an entry of `ValidationError.errors()` is about."""
+    return ".".join(str(step) for step in defect["loc"])
+
+
+def reason_of(defect: Mapping[str, Any]) -> str:
+    """Describes what is wrong with the value, without the prefix that pydantic gives to messages of custom validators."""
+    return str(defect["msg"]).removeprefix("Value error, ")

@@ -28,13 +28,13 @@ ROOM_BYTES = 1 << 20
 
 @contextmanager
 def replacing(path: Path, *, on_disk: bool = True) -> Iterator[Path]:
-    """Yields the path of an empty file beside `path` to write to. At the end of the block, that file replaces `path`.
+    """Yields the path of an empty file next to `path` to write to. At the end of the block, that file replaces `path`.
 
     Readers see the old file or the new one and nothing in between, even if the writer is killed. The file's name cannot be foreseen, and
     a link at `path` is itself replaced, so that nothing is written through a link that somebody left in the folder. If the block raises,
     `path` stays as it was and the partial file is removed. Raises OSError, which names `path`.
 
-    on_disk: so it is as well if the machine loses power, which takes some milliseconds (fsync); not worth it for what is made again where
+    on_disk: this holds also if the machine loses power, which takes some milliseconds (fsync); not worth it for what is made again where
     it cannot be read.
     """
     name = f"{path.name[:NAME_KEPT]}.{os.urandom(TOKEN_BYTES).hex()}{PARTIAL_SUFFIX}"

@@ -12,7 +12,7 @@ are stable; the modules that they are imported from are not.
 - A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further by `in_messages`.
 - A `Bucket` is reduced by one allreduce: `Gradient`s in `backward_order`, joined by `fused`. `compile_buckets` reduces buckets according
   to `AllreduceOptions`, each by the `Schedule` that `algorithm_schedule` returns or that you write.
-- `Senders` say when a message is sent, so that its queue goes on: when it has left, which is the default, or when a socket has taken it.
+- `Senders` say when a message is sent, so that its queue continues: when it has left, which is the default, or when a socket has taken it.
 - `register` makes a `Strategy` known in a notebook or a program; packages name theirs in the entry points instead.
 - `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002. `SizeBytes` is that of a size:
   "4MiB" is read as 4194304.

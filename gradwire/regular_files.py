@@ -41,7 +41,7 @@ class IrregularFileError(OSError):
 
 
 def opened(path: Path, most_bytes: int | None, *, follow: bool = False) -> BinaryIO:
-    """Opens a regular file of at most so many bytes for reading, without a buffer of its own.
+    """Opens a regular file of at most so many bytes for reading, without a buffer.
 
     follow: whether `path` may be a link, as one that the user gave on the command line may. Files of run folders may not.
 

@@ -13,8 +13,9 @@ from rich.markup import escape
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
+from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
-from gradwire.runs.progress import LiveProgress, make_kernel_ready
+from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
 from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import typed_command
@@ -29,8 +30,18 @@ from reproduction.gathering import (
 )
 from reproduction.pages.files import earlier_pages, write_pages
 from reproduction.scoring import quick_score
-from reproduction.scoring.reference import PAPERS
+from reproduction.scoring.reference import PAPERS, choose_scenarios, load_papers
 from reproduction.scoring.score import Evaluated
+
+
+def list_scenarios(names: Sequence[str]) -> None:
+    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown name."""
+    paper_title = ""
+    for paper, scenario in choose_scenarios(load_papers(), names):
+        if paper.title != paper_title:
+            paper_title = paper.title
+            terminal.console.print(f"{paper.paper}: {paper_title}", markup=False, highlight=False, soft_wrap=True)
+        terminal.console.print(f"  {scenario.id}: {scenario.title}", markup=False, highlight=False, soft_wrap=True)
 
 
 def reproduce(

@@ -2,7 +2,7 @@
 
 It counts what a program does to files under a folder: opening one to write, writing, renaming, making folders and links, and fsync. From
 the n-th on, or only then, each such call fails with an error of choice. Because it stands before the C library, it meets numpy, matplotlib
-and pyarrow as well as Python. A program that is forked shares the count with its parent; one that is executed has a count of its own.
+and pyarrow as well as Python. A program that is forked shares the count with its parent; one that is executed has a separate count.
 """
 
 from __future__ import annotations

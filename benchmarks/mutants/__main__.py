@@ -56,8 +56,8 @@ def main(original: Path = TREE) -> None:
                 counts[end] += 1
                 if end is not Ending.KILLED:
                     print(f"{path}:{change.line}: {end.value}: {change}", flush=True)
-            told = ", ".join(f"{counts[end]} {end.value}" for end in Ending if counts[end])
-            print(f"{path}: {counts.total()} changes: {told}", flush=True)
+            summary = ", ".join(f"{counts[end]} {end.value}" for end in Ending if counts[end])
+            print(f"{path}: {counts.total()} changes: {summary}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs tests in a copy of the tree, in a process of their own that has read all packages of others before it is forked."""
+"""Runs tests in a copy of the tree, in a separate process that has read all packages of others before it is forked."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def ending(tree: Path, path: str, change: Change, reach: Reach, budget_s: float)
         return Ending.UNREACHED
     files = sorted({test.split("::")[0] for test in tests})
     module.write_text(change.made_in(source), encoding="utf-8")
-    # Bytecode is told apart by its source's time in seconds and its size: no two contents may share both.
+    # Bytecode is distinguished by its source's time in seconds and its size: no two contents may share both.
     os.utime(module, (times.st_atime, times.st_mtime + 2 + change.begin))
     try:
         run = lambda: int(pytest.main([*PYTEST, *files], plugins=[Chosen(tests)]))  # noqa: E731

@@ -1,1 +1,1 @@
-"""What gradwire costs, beside other tools and as traffic grows. `python -m benchmarks.performance`, or `make bench`."""
+"""What gradwire costs, compared with other tools and as traffic grows. `python -m benchmarks.performance`, or `make bench`."""

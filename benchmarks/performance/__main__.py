@@ -1,4 +1,4 @@
-"""Measures what gradwire costs, beside other tools and as traffic grows: `python -m benchmarks.performance [--write] [PART...]`.
+"""Measures what gradwire costs, compared with other tools and as traffic grows: `python -m benchmarks.performance [--write] [PART...]`.
 
 Parts are those of PARTS; without any, all are measured, in half an hour. Figures are kept in figures.json, and --write puts them and the
 chart into docs/performance.md. Wall times are those of whatever else the machine does; run it on an idle one.
@@ -12,19 +12,19 @@ import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.performance import agents, chart, commands, growth, side_by_side, start_up
+from benchmarks.performance import chart, parts
 from benchmarks.performance.cost import Cost, Figures, MessageFigure
 from benchmarks.performance.page import PAGE, WORDS, written
 
 PARTS: dict[str, Callable[[int], Iterator[Cost | MessageFigure]]] = {
-    "side_by_side": side_by_side.compared,
-    "hosts": growth.over_hosts,
-    "rates": growth.over_rates,
-    "sizes": growth.over_sizes,
-    "messages": growth.over_messages,
-    "agents": agents.compared,
-    "start_up": start_up.started,
-    "commands": commands.timed,
+    "side_by_side": parts.with_other_tools,
+    "hosts": parts.over_hosts,
+    "rates": parts.over_rates,
+    "sizes": parts.over_sizes,
+    "messages": parts.over_messages,
+    "agents": parts.messages_by_code,
+    "start_up": parts.started,
+    "commands": parts.timed_commands,
 }
 
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradwire.analysis.parameters import Where, describe
-from gradwire.faults import InputFault, InternalFault
-from gradwire.validation import key_of, reason_of
+from gradwire.faults import InputFault, InternalFault, key_of, reason_of
 
 FOLDER = Path(__file__).with_name("printed_values")
 EFFICIENCY = "scaling_efficiency"

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.cli import comparison_command, program_commands, trace_command
+from gradwire.cli import comparison_command, user_work_commands
 from gradwire.cli.ending import status_of, unaltered
-from gradwire.encoding import spell_what_is_missing
 from gradwire.faults import STATUSES
 from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
+from gradwire.terminal_text import spell_what_is_missing
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
@@ -82,7 +82,7 @@ RunFolder = Annotated[
 ScenarioFile = Annotated[
     Path,
     typer.Argument(
-        readable=False,  # what cannot be read is told as all wrong input is
+        readable=False,  # what cannot be read is reported as all wrong input is
         help="scenario file (TOML), or the name of one in scenarios/; strategies' files (.py) that it names are run",
         autocompletion=_scenarios_like,
     ),
@@ -149,8 +149,7 @@ def run(
 
 
 comparison_command.add_to(app)
-program_commands.add_to(app)
-trace_command.add_to(app)
+user_work_commands.add_to(app)
 
 
 @app.command()
@@ -167,9 +166,10 @@ def plan(
 ) -> None:
     """Compiles and checks every point of a scenario and prints the plans, without running them."""
     read = read_scenario(scenario, settings or [])
-    from gradwire.cli import planning
 
-    planning.plan(read, draw)
+    from gradwire.cli import previews
+
+    previews.plan(read, draw)
 
 
 @app.command()
@@ -180,7 +180,7 @@ def estimate(
     send_ends: Annotated[
         str | None,
         typer.Option(
-            help="on a network that holds nothing, a send queue goes on when a message's last byte has left (departure), or earlier "
+            help="on a network that holds nothing, a send queue continues when a message's last byte has left (departure), or earlier "
             "(buffered); by default as in the point's run, whose ports and switches hold data"
         ),
     ] = None,
@@ -189,9 +189,10 @@ def estimate(
 ) -> None:
     """Estimates every point of a scenario on an ideal network, in milliseconds to seconds: a model, not a run."""
     read = read_scenario_of_strategies(scenario, settings or [])
-    from gradwire.cli import estimating
 
-    estimating.estimate(read, jobs, send_ends, out, as_json=as_json)
+    from gradwire.cli import previews
+
+    previews.estimate(read, jobs, send_ends, out, as_json=as_json)
 
 
 @app.command()
@@ -200,9 +201,10 @@ def report(
     out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
 ) -> None:
     """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran it."""
-    from gradwire.cli import reading
 
-    reading.report(run_path, out)
+    from gradwire.cli import stored_runs
+
+    stored_runs.report(run_path, out)
 
 
 @app.command()
@@ -217,9 +219,10 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as well."""
-    from gradwire.cli import difference
 
-    difference.diff(first, second, fail_if or [], every=every, as_json=as_json)
+    from gradwire.cli import run_diff
+
+    run_diff.diff(first, second, fail_if or [], every=every, as_json=as_json)
 
 
 @app.command()
@@ -230,9 +233,10 @@ def why(
     every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
 ) -> None:
     """Shows where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
-    from gradwire.cli import reading
 
-    reading.why(run_path, point, iteration, every=every)
+    from gradwire.cli import stored_runs
+
+    stored_runs.why(run_path, point, iteration, every=every)
 
 
 @app.command()
@@ -257,12 +261,13 @@ def trace(
     ] = None,
 ) -> None:
     """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
-    from gradwire.cli import reading
+
+    from gradwire.cli import stored_runs
 
     if chakra is not None or kineto is not None:
-        reading.trace_of_ranks(run_path, point, iteration, out, chakra, kineto)
+        stored_runs.trace_of_ranks(run_path, point, iteration, out, chakra, kineto)
     else:
-        reading.trace(run_path, point, iteration, out)
+        stored_runs.trace(run_path, point, iteration, out)
 
 
 @app.command()
@@ -273,9 +278,10 @@ def utilisation(
     bin_ms: Annotated[float | None, typer.Option(min=0.001, help="width of a bin in milliseconds; default: 10")] = None,
 ) -> None:
     """Charts how a captured port was used over time, from its packets (captured with `--set run.capture=h1`)."""
-    from gradwire.cli import reading
 
-    reading.utilisation(run_path, point, port, bin_ms and bin_ms / 1e3)
+    from gradwire.cli import stored_runs
+
+    stored_runs.utilisation(run_path, point, port, bin_ms and bin_ms / 1e3)
 
 
 @app.command()
@@ -283,6 +289,9 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
     ] = None,
+    list_names: Annotated[
+        bool, typer.Option("--list", help="list the names that may be given, and run nothing")
+    ] = False,
     jobs: Jobs = None,
     executor: ExecutorName = "local",
     scheduler: Scheduler = None,
@@ -305,6 +314,9 @@ def reproduce(
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
+    if list_names:
+        reproducing.study().list_scenarios(names or [])
+        return
     where = Where(jobs, executor, scheduler)
     reproducing.study().reproduce(names or [], where, out, pages, moved_from, quick=quick, check=check, accept=accept)
 
@@ -373,17 +385,19 @@ def calibrate(
     scale: Scale = None,
 ) -> None:
     """Measures how close traffic patterns come to their ideal times, and whether priorities are strict."""
-    from gradwire.cli import machine
 
-    machine.calibrate(hosts, rate, clock, scale, as_json=as_json)
+    from gradwire.cli import upkeep
+
+    upkeep.calibrate(hosts, rate, clock, scale, as_json=as_json)
 
 
 @app.command()
 def doctor() -> None:
     """Lists what is there and what is missing, with the command that fixes it, then boots the kernel and sends a flow as proof."""
-    from gradwire.cli import machine
 
-    machine.doctor()
+    from gradwire.cli import upkeep
+
+    upkeep.doctor()
 
 
 @app.command()
@@ -397,10 +411,11 @@ def clean(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
 ) -> None:
-    """Removes what commands that were killed left behind, on both clocks; nothing of a command that lives, and nothing of others'."""
-    from gradwire.cli import machine
+    """Removes what killed commands left behind, on both clocks; nothing of a running command, and nothing that gradwire has not made."""
 
-    machine.clean(folders or [], dry_run=dry_run)
+    from gradwire.cli import upkeep
+
+    upkeep.clean(folders or [], dry_run=dry_run)
 
 
 @app.command()
@@ -409,14 +424,15 @@ def kernel(
     check: Annotated[bool, typer.Option("--check", help="build nothing, and fail if there is none")] = False,
 ) -> None:
     """Builds the virtual-time kernel, once, and prints its path. `make setup` does this as well, and wheels contain the kernel."""
-    from gradwire.cli import machine
 
-    machine.kernel(force=force, check=check)
+    from gradwire.cli import upkeep
+
+    upkeep.kernel(force=force, check=check)
 
 
 def main() -> None:
     """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
     spell_what_is_missing()
-    # It complains, in several lines, of a home folder that cannot be written to, and goes on without.
+    # It complains, in several lines, of a home folder that cannot be written to, and continues without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     sys.exit(status_of(app))

@@ -1,7 +1,7 @@
 """How a command ends: with an exit status that says who is at fault, and one message, whatever happened.
 
-What a command raises on purpose is a Fault. Everything else that escapes is told as a bug, with its traceback, and ends with status 4.
-Python would end with 1 there, which means that a point is invalid, and typer and rich turn some errors into exits of their own.
+What a command raises on purpose is a Fault. Everything else that escapes is reported as a bug, with its traceback, and ends with status 4.
+Python would end with 1 there, which means that a point is invalid, and typer and rich turn some errors into exits with other statuses.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unaltered() -> Iterator[None]:
 
 
 def status_of(command: Callable[[], object]) -> int:
-    """Runs a command, which may raise SystemExit, and tells what went wrong; returns the exit status."""
+    """Runs a command, which may raise SystemExit, and prints what went wrong; returns the exit status."""
     died: list[threading.ExceptHookArgs] = []
     before = threading.excepthook
 
@@ -62,7 +62,7 @@ def status_of(command: Callable[[], object]) -> int:
     finally:
         threading.excepthook = before
     if died and not status:
-        return _told(InternalFault(f"a thread of it ended with {_named(died[0].exc_value)}, as told above"))
+        return _report(InternalFault(f"a thread of it ended with {_named(died[0].exc_value)}, as printed above"))
     return status
 
 
@@ -80,8 +80,8 @@ def _status_of(command: Callable[[], object]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _without_reader()
-    except BaseException as error:  # noqa: BLE001 (whatever it is, it has to be told)
-        return _told(error)
+    except BaseException as error:  # noqa: BLE001 (whatever it is, it has to be reported)
+        return _report(error)
     return 0
 
 
@@ -128,7 +128,7 @@ def _named(error: BaseException | None) -> str:
     return traceback.format_exception_only(error)[-1].strip() if error else "an error"
 
 
-def _told(error: BaseException) -> int:
+def _report(error: BaseException) -> int:
     from rich.markup import escape
 
     from gradwire.cli import terminal

@@ -242,11 +242,11 @@ def explain(key: str | None, *, as_json: bool, as_schema: bool, as_markdown: boo
     elif as_markdown:
         print(markdown([each for each in loaded if _origins(each) == [GRADWIRE]]), end="")
     else:
-        told = explained(key, loaded) if key else list(sections())
+        explained_sections = explained(key, loaded) if key else list(sections())
         if as_json:
-            _print_json([asdict(section) for section in told])
+            _print_json([asdict(section) for section in explained_sections])
             return
-        for section in told:
+        for section in explained_sections:
             for line in _section_shown(section, whole=key is None):
                 terminal.console.print(line)
 

@@ -1,7 +1,7 @@
 """`gradwire reproduce`: finds the study of the papers and hands it the command.
 
 The study is the package `reproduction` at the top of gradwire's repository. It is a client of gradwire and not in the wheel, so gradwire
-never imports it by name. Here, and nowhere else, it is looked for beside the package, where a clone has it, and loaded from there.
+never imports it by name. Here, and nowhere else, it is looked for next to the package, where a clone has it, and loaded from there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from gradwire.runs.executing.choice import Where
 
 STUDY = "reproduction"
 COMMAND = "command.py"
-"""The module of the study with the function `reproduce`."""
+"""The module of the study with the functions of `Study`."""
 CLONE_FILES = ("pyproject.toml", f"{STUDY}/{COMMAND}")
-"""What lies beside the package in a clone. Beside an installed one lie other packages, and one of these may have the study's name."""
+"""What lies next to the package in a clone. Next to an installed one lie other packages, and one of these may have the study's name."""
 
 
 class Study(Protocol):
     """What the command line wants of the study's module."""
+
+    def list_scenarios(self, names: Sequence[str]) -> None:
+        """`gradwire reproduce --list`."""
 
     def reproduce(
         self,

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from gradwire.cli import terminal
-from gradwire.cli.clock import chosen_clock
+from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out
@@ -20,7 +20,7 @@ from gradwire.runs.launch.preparation import (
 )
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.scenario.program_scenarios import AnyScenario
-from gradwire.vm.machines import Clock
+from gradwire.vm.machines import MEASURED, Clock
 
 
 def run(scenario: AnyScenario, where: Where, out: Path | None, clock_name: str, scale: int | None) -> None:
@@ -57,3 +57,14 @@ def _run(prepared: Prepared, where: Where) -> None:
     terminal.show_report(done.shown, prepared.place.folder)
     if not done.valid:
         raise typer.Exit(1)
+
+
+def chosen_clock(name: str, scale: int | None) -> Clock:
+    """The clock of `--clock` and `--scale`; without a scale, the wall clock's is to be measured. Raises InputFault if they name none."""
+    if name not in ("virtual", "wall"):
+        raise InputFault(f"--clock {name}: must be virtual or wall")
+    if name == "virtual":
+        if scale is not None:
+            raise InputFault("--scale belongs to --clock wall: the virtual clock chooses its own")
+        return Clock()
+    return Clock(name, MEASURED if scale is None else scale)

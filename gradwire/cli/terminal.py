@@ -14,7 +14,7 @@ from gradwire.runs.screen import PlainConsole, Screen
 
 PLAIN_COLUMNS = 120
 """Width of tables if the output is not a terminal."""
-RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
+RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
 
 console = PlainConsole(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = PlainConsole(stderr=True, soft_wrap=True)

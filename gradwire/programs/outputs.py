@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TextIO
 
-from gradwire.control_characters import visible
 from gradwire.programs.program_protocol import Output, place_name
+from gradwire.terminal_text import visible
 from gradwire.vm.streaming import LineSplitter
 
 OUTPUT_FOLDER = "output"

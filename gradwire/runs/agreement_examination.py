@@ -26,7 +26,7 @@ from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point
-from gradwire.scenario.resolution.congestion import congestion_keys
+from gradwire.scenario.resolution.transport_fit import congestion_keys
 from gradwire.scenario.schema import PointSection
 from gradwire.topo.tc import QUANTUM_BYTES
 

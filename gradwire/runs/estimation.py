@@ -21,7 +21,7 @@ from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_b
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection
 
 RULES = ("departure", "buffered")

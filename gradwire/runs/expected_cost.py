@@ -13,7 +13,7 @@ from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
 from gradwire.scenario.resolution.compilation import ResolvedPoint
-from gradwire.scenario.resolution.windows import crowded_memory, path_bytes, small_windows
+from gradwire.scenario.resolution.transport_fit import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.strategy import STATE_BYTES
 

@@ -50,7 +50,7 @@ from gradwire.runs.work import Work
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
-from gradwire.scenario.resolution.windows import buffer_bytes, path_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes, path_bytes
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock

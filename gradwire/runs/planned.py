@@ -34,9 +34,8 @@ from gradwire.runs.stored.run_folder import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import Compiled, compile_resolved
-from gradwire.scenario.resolution.congestion import refuse_multicast, refuse_scaled
 from gradwire.scenario.resolution.planned_faults import planned_faults
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes, refuse_multicast, refuse_scaled
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.vm.kernel import cache_folder, cached_kernel

@@ -27,7 +27,6 @@ from gradwire.runs.point_protocol import (
     ReplayStarted,
     Searched,
 )
-from gradwire.vm.kernel import cached_kernel, ensure_kernel, share_kernel
 
 STAGES: dict[type[Event], str] = {
     NetworkStarted: "building the network",
@@ -174,15 +173,3 @@ def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("kernel", total=1, text="")
         yield lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:])
-
-
-def make_kernel_ready(errors: Console) -> bool:
-    """Builds the virtual-time kernel unless it is there, with progress on `errors`; returns whether it was built. Raises MachineFault."""
-    if kernel := cached_kernel():
-        share_kernel(kernel)
-        return False
-    if not errors.is_terminal:  # where no bar can be drawn, minutes of silence would look like a failure
-        errors.print("building the virtual-time kernel, once: this takes 4 to 8 minutes")
-    with kernel_progress(errors) as show_step:
-        ensure_kernel(show_step)
-    return True

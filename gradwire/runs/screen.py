@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from gradwire.control_characters import visible
+from gradwire.terminal_text import visible
 
 
 class PlainConsole(Console):

@@ -19,8 +19,8 @@ import numpy as np
 from gradwire.datatypes.fabric import Topology
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import resolve
+from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection
-from gradwire.scenario.settings import flattened
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import Collective

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gradwire.scenario.options import KEY
+from gradwire.scenario.explanations import OPTIONS_KEY
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads.fields import ValueKind, kind_at
 from gradwire.workloads.strategy import Options
@@ -22,7 +22,7 @@ def used_settings(section: PointSection, options: Options) -> dict[str, str]:
     for key, text in _settings(section, ""):
         if key.startswith("defined."):
             continue
-        settings |= dict(_settings(options, f"{KEY}.")) if key == KEY else {key: text}
+        settings |= dict(_settings(options, f"{OPTIONS_KEY}.")) if key == OPTIONS_KEY else {key: text}
     return settings | {f"defined.{key}": text for key, text in section.defined.in_words().items()}
 
 

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, is_of_section, validated, value_at
 from gradwire.scenario.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
+from gradwire.scenario.overrides import flattened, merge_key
 from gradwire.scenario.schema import AboutSection, PointTables
-from gradwire.scenario.settings import flattened, merge_key
 
 About = TypeVar("About", bound=AboutSection)
 Tables = TypeVar("Tables", bound=PointTables)
@@ -224,5 +224,5 @@ def _errors(kind: type[BaseModel], document: Mapping[str, Any]) -> list[Any]:
 
 
 def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:
-    """Whether only a whole point shows a defect: another part may give what is missing, or mend a contradiction."""
+    """Whether only a whole point shows a defect: another part may give what is missing, or resolve a contradiction."""
     return defect["type"] == "missing" or is_of_section(tables, defect, document)

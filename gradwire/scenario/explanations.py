@@ -1,4 +1,4 @@
-"""Error messages for scenarios that fail validation. Each names the key and says what would be right."""
+"""Error messages for scenarios, and for options of strategies, that fail validation. Each names the key and says what would be right."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from gradwire.faults import InputFault, reason_of
 from gradwire.scenario.schema import PointTables
-from gradwire.validation import reason_of
 from gradwire.workloads.fields import ValueKind, kind_at
+from gradwire.workloads.strategy import Options, Strategy
 
+OPTIONS_KEY = "strategy.options"
 MOST_HINTS = 3
 """With more candidates than this, no key is suggested."""
 OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
@@ -154,7 +156,7 @@ def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
     """The keys that the section at `place` takes; at the top level, the keys of the file come after the sections of a point."""
     at = kind_at(kind, [int(step) if step.isdigit() else step for step in place])
     keys = list(at.section.model_fields) if at and at.section else []
-    return [*keys, *kind.beside.model_fields] if issubclass(kind, PointTables) and not place else keys
+    return [*keys, *kind.file_keys.model_fields] if issubclass(kind, PointTables) and not place else keys
 
 
 def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
@@ -180,3 +182,43 @@ def validated(kind: type[Model], table: Mapping[str, Any]) -> Model:
     That is how pydantic reads JSON strictly. Its strict reading of Python objects would also want enums and tuples, which no file has.
     """
     return kind.model_validate_json(json.dumps(table, default=str), strict=True)
+
+
+def validated_options(chosen: Strategy, table: Mapping[str, Any]) -> Options:
+    """The options of a strategy as its function takes them. Raises InputFault with one line per option that is wrong."""
+    try:
+        return validated(chosen.options, table)
+    except ValidationError as error:
+        raise InputFault("\n".join(_lines(chosen, table, error).values())) from error
+
+
+def option_defects(chosen: Strategy, table: Mapping[str, Any]) -> dict[str, str]:
+    """One line for each option that is wrong, by its name; by "" what is wrong with several together."""
+    try:
+        validated(chosen.options, table)
+    except ValidationError as error:
+        return _lines(chosen, table, error)
+    return {}
+
+
+def _lines(chosen: Strategy, table: Mapping[str, Any], error: ValidationError) -> dict[str, str]:
+    lines: dict[str, str] = {}
+    for defect in error.errors():
+        name = str(defect["loc"][0]) if defect["loc"] else ""
+        lines.setdefault(name, _line(chosen, table, name, defect))
+    return lines
+
+
+def _line(chosen: Strategy, table: Mapping[str, Any], name: str, defect: Any) -> str:
+    known = list(chosen.options.model_fields)
+    if not name:
+        return f"{OPTIONS_KEY} of '{chosen.name}': {reason_of(defect)}"
+    key = f"{OPTIONS_KEY}.{name}"
+    if defect["type"] == "extra_forbidden":
+        return f"{key}: '{chosen.name}' has no such option; {close(name, known)}it has {', '.join(known) or 'none'}"
+    expected = kind_at(chosen.options, [name])
+    if defect["type"] == "missing":
+        return f"{key}: missing; '{chosen.name}' needs {expected.words if expected else 'it'}"
+    value = table.get(name)
+    wanted = requirement(expected, defect, value, may_be_swept=True)
+    return f"{key} = {shown(value)}: {wanted} (an option of '{chosen.name}')"

@@ -1,4 +1,4 @@
-"""Where a scenario names files of the user's own, instead of what gradwire or a package has."""
+"""Where a scenario names files that the user wrote, instead of what gradwire or a package has."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def python_reference(value: str) -> str | None:
 def strategy_reference(value: str) -> tuple[str, str | None]:
     """The path of a strategy's file, and the name of the strategy in it if the value says one."""
     match = _PYTHON_FILE.fullmatch(value)
-    assert match is not None, "told by is_file"
+    assert match is not None, "is_file says so"
     return match["path"], match["name"]
 
 
 def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
     """A copy of what a scenario has at `key`, with every text at a key of TABLES replaced by what `swap(key, text)` returns.
 
-    Sweeps and cases have keys of their own, whose parts are dotted or nested tables; a list has several values of its key.
+    Sweeps and cases have separate keys, whose parts are dotted or nested tables; a list has several values of its key.
     """
     if isinstance(node, dict):
         return {

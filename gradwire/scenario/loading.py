@@ -22,14 +22,14 @@ from gradwire.faults import InputFault
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed, refuse_too_much
-from gradwire.scenario.names import name_defects
-from gradwire.scenario.reading import by_first_names, has_programs, read_document
+from gradwire.scenario.name_checks import name_defects
+from gradwire.scenario.overrides import apply_setting, flattened, setting_words
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import FileSection, PointSection, PointTables, PrintedSection
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fault import named_faults
 from gradwire.scenario.sections.program import ProgramSection
-from gradwire.scenario.settings import apply_setting, flattened, setting_words
+from gradwire.scenario.toml_documents import by_first_names, has_programs, read_document
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.units import rate_text
 

@@ -88,7 +88,7 @@ def kept_blocks(parallel: Parallel, blocks: int) -> int | None:
 def divided(parallel: Parallel, names: Sequence[str] = ()) -> list[Contender]:
     """The ways to train a model that is divided so, or those by the named strategies. Raises InputFault for a name that has no part.
 
-    Beside what `parallel` says, Megatron's options are tried one at a time, and those of gradients together as well.
+    In addition to what `parallel` says, Megatron's options are tried one at a time, and those of gradients together as well.
     """
     options = {
         "tensor": parallel.tensor,

@@ -27,7 +27,6 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.reading import has_programs, read_document
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.schema import (
     LARGEST_SEED,
@@ -38,6 +37,7 @@ from gradwire.scenario.schema import (
 )
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
+from gradwire.scenario.toml_documents import has_programs, read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
 
@@ -67,7 +67,7 @@ class ProgramRunSection(Section):
 
 
 class ProgramFileSection(AboutSection):
-    """The keys of a scenario of programs beside those of its points."""
+    """The keys of a scenario of programs that are not those of its points."""
 
     metric: str = ""
     """The figure that the chart shows; by default the first that a program reports."""
@@ -78,14 +78,14 @@ class ProgramFileSection(AboutSection):
 class ProgramPointSection(PointTables):
     """One point: everything that decides its result, but the programs themselves."""
 
-    beside = ProgramFileSection
+    file_keys = ProgramFileSection
 
     cluster: HostsSection
     """The hosts."""
     fabric: FabricSection
     """The network."""
     program: dict[str, ProgramSection] = Field(min_length=1)
-    """The programs, each by a name of its own."""
+    """The programs, each with a name that no other has."""
     run: ProgramRunSection = ProgramRunSection()
     """Limits, captures."""
 

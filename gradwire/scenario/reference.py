@@ -12,10 +12,10 @@ from pydantic.fields import FieldInfo
 
 from gradwire.faults import InputFault
 from gradwire.scenario.effective import value_text
-from gradwire.scenario.options import KEY as OPTIONS
+from gradwire.scenario.explanations import OPTIONS_KEY
 from gradwire.scenario.program_scenarios import ProgramFileSection, ProgramPointSection
-from gradwire.scenario.reading import key_by_first_names
 from gradwire.scenario.schema import AboutSection, FileSection, PointSection
+from gradwire.scenario.toml_documents import key_by_first_names
 from gradwire.workloads.fields import ValueKind
 from gradwire.workloads.strategy import Options, Strategy
 
@@ -121,20 +121,20 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
     key = key_by_first_names(key)
     everything = list(sections())
     by_strategy = [_options_of(each) for each in strategies]
-    if key == OPTIONS:
+    if key == OPTIONS_KEY:
         return by_strategy
     for each in strategies:
         if key in (each.name, f"strategy.{each.name}"):
             return [_options_of(each)]
-    if key.startswith(f"{OPTIONS}."):
+    if key.startswith(f"{OPTIONS_KEY}."):
         found = [_only(section, key) for section in by_strategy]
     else:
         found = [section for section in everything if key == section.name]
         found = found or [_only(section, key) for section in everything]
         if not any(section.keys for section in found):
             found = [_ending_in(section, key) for section in everything]
-    if told := [section for section in found if section.keys]:
-        return told
+    if kept := [section for section in found if section.keys]:
+        return kept
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
     names += [section.name for section in everything if section.name]
     near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(each.name for each in strategies)], 3)))
@@ -154,7 +154,7 @@ def _ending_in(section: SectionFacts, word: str) -> SectionFacts:
 
 def _options_of(chosen: Strategy) -> SectionFacts:
     keys = tuple(
-        KeyFacts(f"{OPTIONS}.{facts.name}", facts.meaning, facts.value, facts.default)
+        KeyFacts(f"{OPTIONS_KEY}.{facts.name}", facts.meaning, facts.value, facts.default)
         for facts in option_facts(chosen.options)
     )
     return SectionFacts(f"strategy '{chosen.name}'", f"{chosen.summary} ({chosen.source})", keys)
@@ -210,7 +210,7 @@ def markdown(strategies: Sequence[Strategy]) -> str:
     for section in program_sections():
         heading = f"### `[{section.name}]`" if section.name else "### The file of a scenario of programs"
         parts += [heading, section.meaning, _table(section.keys)]
-    parts += ["## Options of strategies", f"Written as `{OPTIONS}.NAME`."]
+    parts += ["## Options of strategies", f"Written as `{OPTIONS_KEY}.NAME`."]
     for each in strategies:
         options = option_facts(each.options)
         parts += [

@@ -92,7 +92,7 @@ class ModelSection(Section):
     modules_device: str | None = None
     """The device that times the modules added by `name`, if it is not `device`."""
     layers: list[LayerSection] = Field(default_factory=list)
-    """Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times of their own and need no device."""
+    """Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times and need no device."""
     batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
     """Samples that a worker processes in an iteration; by default as in the model's paper."""
     iteration_time: DurationS | None = Field(None, gt=0)
@@ -122,13 +122,11 @@ class ModelSection(Section):
     def _a_trace_alone(self) -> Self:
         given = self.model_fields_set - {"name", "trace", "batch", "grow"}
         if self.trace is not None and given:
-            raise ValueError(f"trace: has times and sizes of its own: leave out {', '.join(sorted(given))}")
+            raise ValueError(f"trace: has times and sizes: leave out {', '.join(sorted(given))}")
         if self.grow is not None and self.trace is None:
             raise ValueError("grow: is for a trace (model.trace); leave it out")
         if self.grow == ():
-            raise ValueError(
-                "grow: name at least one group of ranks; without any, the copies would be jobs of their own"
-            )
+            raise ValueError("grow: name at least one group of ranks; without any, the copies would be separate jobs")
         return self
 
     @model_validator(mode="after")
@@ -138,9 +136,7 @@ class ModelSection(Section):
         if not self.layers and self.device is None:
             raise ValueError("device: missing")
         if self.layers and (self.device or self.iteration_time or self.forward_time or self.speedup):
-            raise ValueError(
-                "layers have times of their own: leave out device, iteration_time, forward_time and speedup"
-            )
+            raise ValueError("layers have times: leave out device, iteration_time, forward_time and speedup")
         if self.modules_device and (self.layers or self.iteration_time or "+" not in self.name):
             raise ValueError(
                 "modules_device: is for a name that adds modules, such as inception-v3-netops+25compute, on a device"
@@ -194,7 +190,7 @@ class CostsSection(Section):
     """
 
     aggregation_rate: SourcedRate | None = None
-    """Rate at which one server adds gradients, beside the network."""
+    """Rate at which one server adds gradients, while the network carries data."""
     message_latency: SourcedDuration | None = None
     """Software latency of every message before its first byte leaves."""
     local_rate: SourcedRate | None = None
@@ -217,8 +213,8 @@ class TransportSection(Section):
     """Socket buffer of each connection and direction. Unset: 4 MiB; where links have a delay, three times what the longest round trip holds
     at the line rate if that is more, so that windows are not the limit."""
     send_ends: Literal["departure", "buffered"] | None = None
-    """When a message is sent, so that its queue goes on: at the "departure" of its last byte from the host; or, as in systems that buffer,
-    as soon as a socket has taken it. Unset: as the strategy's system does it (`gradwire strategies`)."""
+    """When a message is sent, so that its queue continues: at the "departure" of its last byte from the host; or, as in systems that
+    buffer, as soon as a socket has taken it. Unset: as the strategy's system does it (`gradwire strategies`)."""
     unsent: SizeBytes | None = Field(None, ge=16384, le=LARGEST_SOCKET_BYTES)
     """Where messages are buffered: how much may wait unsent in a socket, of TCP or of a multicast flow. Unset: as in the strategy's
     system, or 1 MiB where that buffers nothing."""
@@ -287,7 +283,7 @@ class RunSection(Section):
 
 
 class PrintedSection(Section):
-    """A value that a paper prints for a point, to be shown beside the measured one."""
+    """A value that a paper prints for a point, to be shown next to the measured one."""
 
     where: dict[str, str | int | float]
     """Parameters of the point, by their names in points.csv."""
@@ -324,10 +320,10 @@ class AboutSection(Section):
 
 
 class FileSection(AboutSection):
-    """The keys of a scenario file beside those of its points."""
+    """The keys of a scenario file that are not those of its points."""
 
     printed: list[PrintedSection] = Field(default_factory=list)
-    """Values that a paper prints, to stand beside the measured ones."""
+    """Values that a paper prints, to be shown next to the measured ones."""
     printed_claims: list[str] = Field(default_factory=list)
     """Printed values by their names in gradwire/analysis/printed_values: a table ("geryon-table2"), or one of its values after a slash."""
     chart: Literal["auto", "ranking"] = "auto"
@@ -339,14 +335,14 @@ class FileSection(AboutSection):
 class PointTables(Section):
     """Base of a point's tables: any key in them may be swept."""
 
-    beside: ClassVar[type[AboutSection]]
-    """The keys of the file that these tables stand beside."""
+    file_keys: ClassVar[type[AboutSection]]
+    """The keys of the file that are in none of these tables."""
 
 
 class PointSection(PointTables):
     """One point: everything that decides its result."""
 
-    beside = FileSection
+    file_keys = FileSection
 
     cluster: ClusterSection
     """The workers and servers."""
@@ -357,13 +353,13 @@ class PointSection(PointTables):
     strategy: StrategySection
     """How gradients travel."""
     costs: CostsSection = CostsSection()
-    """Costs beside network and GPU, each with its source."""
+    """Costs other than those of network and GPU, each with its source."""
     transport: TransportSection = TransportSection()
     """TCP's buffers, and when a message is sent."""
     run: RunSection = RunSection()
     """Length, limits, captures."""
     program: dict[str, ProgramSection] = Field(default_factory=dict)
-    """Programs that run beside the strategy, from the first iteration to the last."""
+    """Programs that run at the same time as the strategy, from the first iteration to the last."""
     fault: dict[str, FaultSection] = Field(default_factory=dict)
     """Faults during the replay, by names of your own. `[[fault]]` names them by their numbers."""
     defined: DefinedSection = DefinedSection()

@@ -105,10 +105,10 @@ class KernelFault(MachineFault):
 
 Result = TypeVar("Result")
 MOST_BOOTS = 3
-"""Of a machine that signals stop. Who stops a run and lets it go on does that once or twice; more is not such a accident."""
+"""Of a machine that signals stop. Who stops a run and resumes it does that once or twice; more is not an accident."""
 UNKNOWN = "unknown"
 STOPPED = "stopped"
-"""The cause of which a kernel dies through no fault of its own: booted again, it does what it would have done."""
+"""The cause of which a kernel dies without a fault in it: booted again, it does what it would have done."""
 STOPPED_WORDS = re.compile(
     # SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU: by their numbers, and in what wait(2) says of a process that one of them has stopped.
     r"child stopped with signal (?:1[89]|2[0-2])\b"
@@ -116,7 +116,7 @@ STOPPED_WORDS = re.compile(
     # SIGCONT has taken back the SIGSTOP with which a new process waits for the kernel, and so it has ended.
     r"|start_userspace : expected SIGSTOP, got status = 0\b"
 )
-"""What a kernel says if someone stops one of its processes or lets it go on. It traces them, and so hears of every signal to them first; it
+"""What a kernel says if someone stops one of its processes or resumes it. It traces them, and so hears of every signal to them first; it
 takes one that it does not send itself for the process's death, which may be that of its first process."""
 
 
@@ -208,7 +208,7 @@ def _stopped(match: re.Match[str], *_: object) -> Cause:
 
 
 def stopped_by_signal(words: str) -> Cause:
-    """The cause of a kernel's end, one of whose processes a signal has stopped or let go on, as these words of it say."""
+    """The cause of a kernel's end, one of whose processes a signal has stopped or resumed, as these words of it say."""
     return Cause(
         STOPPED,
         f"a signal stopped or continued one of its processes, which it does not survive ({words.strip()})",

@@ -37,7 +37,7 @@ NAMES_MODULES = ("gradwire",)
 """Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
 BOOT_FILES = ("gradwire/vm/init.sh", "gradwire/vm/host_init.sh")
 PLAN_FOLDERS = ("gradwire/scenario", "gradwire/workloads")
-"""The code that compiles plans. Whole folders count, for strategies are looked up by name and not imported."""
+"""The code that compiles plans. Whole folders count, for strategies are found through their names and not imported."""
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Runs one job as root on the machine's own kernel, in wall-clock time, with the same interface as in virtual time.
 
-The job has network, mount and process namespaces of its own, with Open vSwitch daemons of its own in them. It sees no other network of the
+The job has separate network, mount and process namespaces, with separate Open vSwitch daemons in them. It sees no other network of the
 machine and cannot touch one, and the kernel takes down whatever it made when its first process ends, even after `kill -9`.
 """
 
@@ -20,7 +20,7 @@ from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 INIT = Path(__file__).with_name("host_init.sh")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PRIVATE = Path("/run")
-"""Where every run has a folder of its own; what else is there it does not see."""
+"""Where every run has a separate folder; what else is there it does not see."""
 END_LIMIT_S = 10.0
 INIT_FAILED = 125
 """Exit status of host_init.sh if the job could not be started; the last line says why."""
@@ -58,7 +58,7 @@ def run_on_host(
     require_root()
     workdir.mkdir(parents=True, exist_ok=True)
     if workdir.resolve().is_relative_to(PRIVATE):
-        raise InputFault(f"{workdir}: on the wall clock a run has a {PRIVATE} of its own; give another --out")
+        raise InputFault(f"{workdir}: on the wall clock a run sees another {PRIVATE}; give another --out")
     if openvswitch and not SCHEMA.exists():
         raise MachineFault(f"Open vSwitch is not installed: run `{install_command('openvswitch')}`")
     pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]

@@ -331,7 +331,7 @@ def _locked(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _log(target: Path) -> Iterator[Path]:
-    """Yields the path of the build log beside the kernel; the log is kept only if the build fails."""
+    """Yields the path of the build log next to the kernel; the log is kept only if the build fails."""
     log = target.with_name(f"{target.name}.log")
     log.write_text("")
     try:

@@ -40,7 +40,7 @@ PATCHES = Path(__file__).with_name("patches")
 all versions."""
 
 AGENT = Path(__file__).parent.parent / "agents" / "compiled"
-"""The compiled agent's source, beside this folder both in the package and in the repository."""
+"""The compiled agent's source, next to this folder both in the package and in the repository."""
 AGENT_FLAGS = (
     *("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
     # Older compilers only warn of these.
@@ -54,7 +54,7 @@ _AGENT_TRAILER = struct.Struct("<Q8s16s")
 """The last bytes of a kernel's file: how many bytes of agent come before them, `bare_digest` of the kernel before it, and AGENT_MAGIC."""
 
 NOTE_SUFFIX = ".sha256"
-"""Of the file beside a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes it."""
+"""Of the file next to a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes it."""
 PACKAGES_KNOWN = Path("/var/lib/dpkg/info")
 """Where dpkg keeps the MD5 of each installed file, on Debian and its kin."""
 
@@ -189,7 +189,7 @@ def note_of(file: Path) -> Path:
 
 
 def note_content(file: Path, note: Path | None = None) -> None:
-    """Notes the content that a file has, by default beside it. Raises OSError."""
+    """Notes the content that a file has, by default next to it. Raises OSError."""
     with replacing(note or note_of(file)) as partial:
         partial.write_text(f"{_hash_of(file, 'sha256')}  {file.name}\n")
 
@@ -313,7 +313,7 @@ def kernel_name(source: Source, config_text: str) -> str:
 
 
 def wanted_options(config_text: str) -> dict[str, str | None]:
-    """Options of a config by name; the value is None for `is not set`. Other lines are comments."""
+    """Options of a config by their names; the value is None for `is not set`. Other lines are comments."""
     options: dict[str, str | None] = {}
     for line in config_text.splitlines():
         if match := _ON.fullmatch(line):

@@ -1,4 +1,4 @@
-"""Whose a process or a temporary folder is: the command that made it, told in a way that says for ever whether that command still lives.
+"""Whose a process or a temporary folder is: the command that made it, by which it can be said for ever whether it lives.
 
 A process id alone would not do, for ids are used again. With the time at which the process began, counted from the machine's start, and
 the process namespace that the id belongs to, it does.

@@ -153,7 +153,7 @@ class Session:
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Lets a kernel that was held go on."""
+        """Resumes a kernel that was held."""
         self._process.send_signal(signal.SIGCONT)
 
     def memory_bytes(self) -> int:

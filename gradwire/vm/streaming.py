@@ -239,7 +239,7 @@ def living_of_group(group: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal has stopped a process, until another lets it go on."""
+    """Whether a signal has stopped a process, until another resumes it."""
     try:
         return _state_and_group(pid)[0] == "T"
     except (FileNotFoundError, ProcessLookupError):

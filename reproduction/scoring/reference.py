@@ -17,13 +17,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gradwire.analysis.cells import shipped_values
-from gradwire.faults import InputFault, InternalFault
-from gradwire.validation import key_of, reason_of
+from gradwire.faults import InputFault, InternalFault, key_of, reason_of
 
 FOLDER = Path(__file__).parent.parent
 DATA = "reference.toml"
 PAPERS = ("geryon", "p3", "gradientflow", "tictac", "netops")
 """In the order in which reports list them."""
+SUGGESTED = 3
+"""Names that a message gives for one that is unknown."""
 
 
 class Kind(StrEnum):
@@ -262,9 +263,11 @@ def choose_scenarios(papers: Sequence[Paper], names: Sequence[str]) -> list[tupl
     for name in names:
         if not any(name in (paper.paper, scenario.id) for paper, scenario in pairs):
             known = [paper.paper for paper in papers] + [scenario.id for _, scenario in pairs]
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean '{near[0]}'?" if near else "."
-            raise InputFault(f"{name}: no such paper or scenario{hint} There are {', '.join(known)}")
+            near = difflib.get_close_matches(name, known, SUGGESTED)
+            hint = (
+                f"; did you mean {' or '.join(near)}?" if near else f"; papers are {', '.join(known[: len(papers)])}."
+            )
+            raise InputFault(f"{name}: no such paper or scenario{hint} `gradwire reproduce --list` lists all")
     return [(paper, scenario) for paper, scenario in pairs if not names or {paper.paper, scenario.id} & set(names)]
 
 

@@ -19,7 +19,7 @@ from gradwire.analysis.difference import differences
 from gradwire.analysis.run_frames import logged_frame
 from gradwire.api.run import SILENT
 from gradwire.api.running import open as open_run
-from gradwire.cli.difference import facts_of
+from gradwire.cli.run_diff import facts_of
 from gradwire.faults import InputFault
 from gradwire.runs.agreement import compared
 from gradwire.runs.judged import JudgedRun

@@ -106,6 +106,6 @@ FAULTS = [
     Fault("a port dropped a packet", of_bands(lambda b: replace(b, drops=int(b.port == "s1-eth2" and b.band == 1)))),
     Fault("a segment was sent again", of_counts(tcp_retransmits=lambda n: n + 1)),
     Fault("a byte less was received", of_agents(lambda a: replace(a, bytes_received=a.bytes_received - 1))),
-    Fault("lateness is not told", of_agents(lambda a: replace(a, lateness_ns_max=0, lateness_ns_p99=0))),
+    Fault("lateness is not reported", of_agents(lambda a: replace(a, lateness_ns_max=0, lateness_ns_p99=0))),
     Fault("agents were late by 10 ms", of_agents(lambda a: replace(a, lateness_ns_max=10 * MS))),
 ]

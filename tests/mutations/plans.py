@@ -167,7 +167,7 @@ FAULTS = [
     Fault("a computation does not wait for the layer before", dependency_dropped(OpKind.COMPUTE)),
     Fault("an update does not wait for the end of an addition", waits_for_message_only(OpKind.COMPUTE)),
     Fault("a sum is passed on before an addition has ended", waits_for_message_only(OpKind.SEND), "ring"),
-    Fault("a worker goes on before its own part has all additions", goes_on_before_its_own_part_is_complete, "ring"),
+    Fault("a worker continues before its part has all additions", goes_on_before_its_own_part_is_complete, "ring"),
     Fault("two ops wait for each other", cycle),
     Fault("an op waits for one of another rank", of_another_rank),
     Fault("nothing waits for the iteration before", no_barrier),

@@ -154,7 +154,7 @@ FAULTS = [
     Fault("a port has no queueing discipline", changed(lambda _: [], at(FIRST_HOST))),
     Fault("the bands have a handle that packets do not name", changed(no_bands)),
     Fault("all bands are one class", changed(one_band)),
-    Fault("a band has no queue of its own", changed(without("1:2", "fq"))),
+    Fault("a band has no separate queue", changed(without("1:2", "fq"))),
     Fault("bands are FIFOs", changed(leaf("pfifo", "limit", "100000"))),
     Fault("queues hold two packets", changed(leaf("pfifo", "limit", "2"))),
     Fault(

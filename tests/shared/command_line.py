@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from gradwire.cli import command_line, terminal
-from gradwire.cli import machine as machine_commands
+from gradwire.cli import command_line, terminal, upkeep
 from gradwire.runs.executing.executor import Trial, no_trial
 from gradwire.runs.launch import execution
 from gradwire.runs.screen import PlainConsole
@@ -29,6 +28,6 @@ def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 def needs_no_kernel(monkeypatch: pytest.MonkeyPatch, trial: Trial = no_trial) -> None:
     """Points of commands and of `gradwire.run` need no kernel, and `trial` is what the machine is tried with before the first."""
-    for module in (reproducing, machine_commands, execution):
+    for module in (reproducing, upkeep, execution):
         monkeypatch.setattr(module, "make_kernel_ready", lambda _: False)
         monkeypatch.setattr(module, "trial_on", lambda _: trial)

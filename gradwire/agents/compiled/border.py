@@ -87,6 +87,11 @@ def border_digest() -> int:
     return int.from_bytes(hashlib.sha256(_text().encode()).digest()[:8], "big")
 
 
+def is_in(agent: bytes) -> bool:
+    """Whether a compiled agent was built with this border: the digest is a constant of 64 bits in its code."""
+    return border_digest().to_bytes(8, "little") in agent
+
+
 def header() -> str:
     """The text of border.h."""
     return _text().replace(_DIGEST_PLACE, f"{border_digest():#018x}")

@@ -29,7 +29,7 @@ from gradwire.scenario.contenders import (
     variants,
 )
 from gradwire.scenario.loading import Scenario, resolve
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 
 REACH = 0.1
 """How far a run may be from its estimate before `--estimate-first` leaves out one that would have won. Of the 27

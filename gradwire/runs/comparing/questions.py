@@ -22,10 +22,10 @@ from gradwire.scenario.contenders import (
 )
 from gradwire.scenario.definitions.conversion import catalogue_of
 from gradwire.scenario.definitions.inlining import inlined
+from gradwire.scenario.overrides import apply_setting
 from gradwire.scenario.parallelism import Parallel, divided, kept_blocks
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.defined import DefinedSection
-from gradwire.scenario.settings import apply_setting
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.shortened import block_count
 from gradwire.workloads.trace_replay.recorded_job import trace_of

@@ -16,9 +16,10 @@ from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import place_for, take_over, writing
 from gradwire.runs.launch.preparation import Prepared
-from gradwire.runs.progress import LiveProgress, make_kernel_ready
+from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.lock import locked

@@ -44,7 +44,7 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
     """
     from gradwire.scenario.loading import Origin, toml_content  # noqa: PLC0415 (`--help` does not need them)
     from gradwire.scenario.program_scenarios import resolved_scenario  # noqa: PLC0415
-    from gradwire.scenario.reading import read_document  # noqa: PLC0415
+    from gradwire.scenario.toml_documents import read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
         document = toml_content(source)

@@ -32,7 +32,7 @@ from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
 from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, of_plans, resolved_scenario
-from gradwire.scenario.reading import read_document
+from gradwire.scenario.toml_documents import read_document
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"

@@ -1,4 +1,4 @@
-"""From what a file says of a model or a device to what gradwire works with, and back, as text too.
+"""From what a file or a scenario says of a model or a device to what gradwire works with, and for files back, as text too.
 
 In the text every number is written so that reading it gives the very same number. So what gradwire brings can be read, changed and used
 under another name.
@@ -15,6 +15,7 @@ import tomli_w
 from pydantic import BaseModel
 
 from gradwire.faults import InputFault
+from gradwire.scenario.schema import LayerSection, ModelSection
 from gradwire.scenario.sections.defined import (
     DefinedSection,
     DeviceDefinition,
@@ -27,7 +28,9 @@ from gradwire.scenario.sections.defined import (
 )
 from gradwire.workloads.fields import kind_at
 from gradwire.workloads.installed_packages import installed_catalogue
+from gradwire.workloads.job import BYTES_PER_PARAMETER
 from gradwire.workloads.models.catalogue import Catalogue
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, Profile, Tensor
 from gradwire.workloads.units import DURATION, SIZE, exact_text
@@ -215,3 +218,49 @@ def _value(value: Any) -> str:
 
 def _key(key: str) -> str:
     return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
+
+
+def made_up(section: ModelSection) -> Profile:
+    """Builds the profile of `section.layers`, with one sample per iteration.
+
+    Raises InputFault if two layers have one name, a size is not a whole number of parameters, or an input is not an earlier layer.
+    """
+    names = [layer.name for layer in section.layers]
+    if len(set(names)) < len(names):
+        raise InputFault(f"model.layers: two layers are called '{max(names, key=names.count)}'")
+    layers = tuple(
+        Layer(layer.name, layer.kind, _tensors_of_sizes(layer), 0.0, _inputs(layer, number, names))
+        for number, layer in enumerate(section.layers)
+    )
+    return Profile(section.name, layers, batch=1, source="made up in the scenario")
+
+
+def made_up_times(section: ModelSection) -> ComputeTime:
+    """Collects the times of `section.layers`."""
+    forward_s = tuple(layer.forward for layer in section.layers)
+    backward_s = tuple(layer.backward for layer in section.layers)
+    return ComputeTime(forward_s, backward_s, "made up in the scenario")
+
+
+def _tensors_of_sizes(layer: LayerSection) -> tuple[Tensor, ...]:
+    for size_bytes in layer.size:
+        if size_bytes % BYTES_PER_PARAMETER:
+            raise InputFault(
+                f"model.layers, '{layer.name}': size = {size_bytes} bytes: must be a multiple of {BYTES_PER_PARAMETER}"
+            )
+    return tuple(
+        Tensor(f"{layer.name}/{number}", size_bytes // BYTES_PER_PARAMETER)
+        for number, size_bytes in enumerate(layer.size)
+    )
+
+
+def _inputs(layer: LayerSection, number: int, names: list[str]) -> tuple[int, ...]:
+    if layer.inputs is None:
+        return (number - 1,) if number else ()
+    unknown = [name for name in layer.inputs if name not in names[:number]]
+    if unknown:
+        earlier = ", ".join(names[:number]) or "none"
+        raise InputFault(
+            f"model.layers, '{layer.name}': reads '{unknown[0]}', which is not an earlier layer; earlier ones: {earlier}"
+        )
+    return tuple(sorted(names.index(name) for name in layer.inputs))

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, validated
-from gradwire.scenario.reading import file_text
 from gradwire.scenario.sections.defined import name_defect
+from gradwire.scenario.toml_documents import file_text
 from gradwire.workloads.models.decoders import LAYER_NORM, Decoder, Experts, Latent, decoder_profile
 from gradwire.workloads.models.profile import Profile
 

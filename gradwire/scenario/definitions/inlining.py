@@ -23,9 +23,9 @@ from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.explanations import explain, validated
 from gradwire.scenario.file_references import TABLES, TRACE, is_file, python_reference, strategy_reference, swapped
 from gradwire.scenario.limits import listed
-from gradwire.scenario.reading import read_document
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.scenario.sections.network import NetworkDefinition
+from gradwire.scenario.toml_documents import read_document
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
@@ -91,7 +91,7 @@ class _Reader:
             if defect := name_defect(name):
                 raise InputFault(f"{path}: the name '{name}' {defect}")
             if name in BUILT_IN_STRATEGIES:
-                raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours a name of its own")
+                raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours another name")
             return self._keep(table, name, path, str(path))
         if table == "networks":
             return self._read_network(value)
@@ -103,7 +103,7 @@ class _Reader:
         name = content.pop("name")
         if _is_another(table, name, content):
             raise InputFault(
-                f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours a name of its own"
+                f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours another name"
             )
         return self._keep(table, name, path, content)
 
@@ -128,7 +128,7 @@ class _Reader:
         there = self.defined.setdefault(table, {})
         if name in there and there[name] != content:
             other = self.files[table].get(name, f"defined.{table}.{name}")
-            raise InputFault(f"{path}: is called '{name}', as is {other}: give each a name of its own")
+            raise InputFault(f"{path}: is called '{name}', as is {other}: give each another name")
         there[name] = content
         self.files[table][name] = path
         return name
@@ -145,7 +145,7 @@ class _Reader:
             "networks": (),
         }
         return [
-            f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours a name of its own"
+            f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours another name"
             for table, files in self.files.items()
             for name, path in files.items()
             if name in self.named[table] and name in known[table] and name not in built_in[table]

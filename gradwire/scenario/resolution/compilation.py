@@ -15,13 +15,11 @@ import numpy as np
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
-from gradwire.scenario.definitions.conversion import catalogue_of
-from gradwire.scenario.options import validated_options
-from gradwire.scenario.resolution.congestion import congestion_defects
-from gradwire.scenario.resolution.made_up import made_up, made_up_times
+from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
+from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.resolution.planned_faults import fault_defects
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
 from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
@@ -130,7 +128,7 @@ class ResolvedPoint:
 
     @cached_property
     def misfits(self) -> tuple[str, ...]:
-        """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
+        """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
         lines: list[str] = congestion_defects(self.section)
 
         def attempt(part: Callable[[], Part]) -> Part | None:

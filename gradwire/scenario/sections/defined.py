@@ -52,7 +52,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def name_defect(name: str) -> str:
-    """What is wrong with the name of a model, a device or a strategy of one's own, or ""."""
+    """What is wrong with the name that a user gives a model, a device or a strategy, or ""."""
     if NAME.fullmatch(name) and not name.endswith((".toml", ".json", ".py")):
         return ""
     return "may have letters, digits, '-', '_' and '.', begins with a letter or a digit, and does not end in .toml, .json or .py"

@@ -35,7 +35,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "controller-restart": ("duration",),
     "tenant": ("source", "destination", "rate"),
 }
-"""The keys that each kind of fault must have beside its time."""
+"""The keys that each kind of fault must have in addition to its time."""
 OWN_KEYS = ("link", "worker", "switch", "source", "destination", "loss", "delay", "rate", "factor", "every")
 """The keys that only some kinds take."""
 HARMLESS = frozenset({"slow-worker", "dead-worker", "controller-restart", "tenant"})
@@ -47,7 +47,7 @@ SHORTEST_PERIOD_S = 1e-3
 
 
 class FaultSection(Section):
-    """A fault during the replay. What fails is mended at its end, also where the last iteration ends before."""
+    """A fault during the replay. What fails is repaired at its end, also where the last iteration ends before."""
 
     kind: FaultKind
     """What happens: a link is down, or goes down and up ("flapping"), loses or delays packets, or is slower ("rate"), in both directions; a
@@ -99,7 +99,7 @@ class FaultSection(Section):
 def named_faults(document: Mapping[str, Any]) -> dict[str, Any]:
     """A scenario's content with a list of faults (`[[fault]]`) as a table, whose names are their numbers from 1 on.
 
-    In a table they can be swept and set by name, like `fault.1.at`. Anything else stays as it is.
+    In a table they can be swept and set by their names, like `fault.1.at`. Anything else stays as it is.
     """
     listed = document.get("fault")
     if not isinstance(listed, list):
@@ -113,7 +113,7 @@ def may_lose(faults: Mapping[str, FaultSection]) -> bool:
 
 
 def name_defects(faults: Mapping[str, FaultSection]) -> Iterator[str]:
-    """Describes names of faults that cannot be told in messages and traces."""
+    """Describes names of faults that cannot be shown in messages and traces."""
     for name in faults:
         if not NAME.fullmatch(name):
             yield f"fault.{name}: a name has letters, digits, dashes and underscores"

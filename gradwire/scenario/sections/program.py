@@ -1,4 +1,4 @@
-"""What a scenario says of one program, alone or beside a strategy."""
+"""What a scenario says of one program, alone or next to a strategy."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class ProgramSection(Section):
     start: DurationS = Field(0.0, ge=0)
     """Virtual time after which it starts."""
     background: bool = False
-    """Whether it is ended when all others have ended, as servers are. Otherwise it ends by itself. Beside a strategy, all are ended with
+    """Whether it is ended when all others have ended, as servers are. Otherwise it ends by itself. Next to a strategy, all are ended with
     the last iteration."""
     traffic_class: int | None = Field(None, ge=0, lt=MAX_BANDS - 1)
-    """Traffic class of all that it sends, 0 being served first. Without one it travels before all classes, as pings do; beside a strategy,
+    """Traffic class of all that it sends, 0 being served first. Without one it travels before all classes, as pings do; next to a strategy,
     in class 0."""
     figures: Literal["lines", "iperf3", "osu"] = "lines"
     """Where its results are read from: "lines" of JSON that it writes to the file `$GRADWIRE_FIGURES`, the report that
@@ -63,7 +63,7 @@ class ProgramSection(Section):
 
 
 def class_beside(program: ProgramSection) -> int:
-    """Traffic class of a program beside a strategy: the most urgent, unless it says another."""
+    """Traffic class of a program next to a strategy: the most urgent, unless it says another."""
     return program.traffic_class or 0
 
 

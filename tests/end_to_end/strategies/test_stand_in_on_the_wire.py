@@ -10,8 +10,8 @@ import pytest
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.runs.replay import replay_plans
 from gradwire.scenario.loading import resolve
+from gradwire.scenario.overrides import apply_setting
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
-from gradwire.scenario.settings import apply_setting
 
 pytestmark = pytest.mark.kernel
 

@@ -38,7 +38,7 @@ def test_a_scenario_is_read_before_what_runs_it_is_loaded() -> None:
 
 
 def test_a_plan_needs_no_charts() -> None:
-    loaded = loaded_after("import gradwire.cli.planning")
+    loaded = loaded_after("import gradwire.cli.previews")
     assert loaded & {"pandas", "matplotlib", "scapy", "mininet"} == set()
 
 

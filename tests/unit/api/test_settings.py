@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.api.settings import settings_of
 from gradwire.faults import InputFault
-from gradwire.scenario.settings import apply_setting
+from gradwire.scenario.overrides import apply_setting
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradwire.cli import machine as machine_commands
+from gradwire.cli import upkeep
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
@@ -125,7 +125,14 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
         (["calibrate", "--rate", "1bit"], ["--rate 1bit: must be 10mbit to 10000gbit"]),
         (["calibrate", "--clock", "foo"], ["--clock foo"]),
         (["report", "."], ["no scenario.toml", "gradwire run"]),
-        (["reproduce", "p3-fig99"], ["p3-fig99: no such paper or scenario", "geryon-table2"]),
+        (
+            ["reproduce", "p3-fig77"],
+            ["p3-fig77: no such paper or scenario; did you mean p3-fig7", "`gradwire reproduce --list`"],
+        ),
+        (
+            ["reproduce", "--list", "x"],
+            ["x: no such paper or scenario; papers are geryon, p3, ", "`gradwire reproduce --list`"],
+        ),
         (["reproduce", "--check"], ["give --quick, and no names"]),
         (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
         (["reproduce", "geryon-fig7", "--pages", "docs"], ["--pages writes whole papers", "gradientflow"]),
@@ -149,6 +156,13 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong(
     assert not (scenario.parent / "runs").exists()
 
 
+def test_the_names_of_a_paper_are_listed(call: Any) -> None:
+    status, out, _ = call("reproduce", "--list", "p3")
+    assert status == 0
+    assert "\n  p3-fig7: Bandwidth and throughput, 4 machines\n" in out
+    assert "geryon" not in out
+
+
 def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text(SCENARIO)
     status, _, err = call("report", ".")
@@ -161,7 +175,7 @@ def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path
     [
         (MachineFault("no [room]; run `mount [x]`"), 3, "error (machine): no [room]; run `mount [x]`"),
         (InternalFault("it is [/broken]"), 4, "error (bug in gradwire, please report it): it is [/broken]"),
-        (KeyboardInterrupt(), 130, "the same command goes on from there"),
+        (KeyboardInterrupt(), 130, "the same command continues from there"),
     ],
 )
 def test_faults_and_ctrl_c_of_a_run(
@@ -262,8 +276,8 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
 def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wrong(
     call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
 ) -> None:
-    monkeypatch.setattr(machine_commands, "diagnose", lambda: [Finding("tc", True, "there")])
-    monkeypatch.setattr(machine_commands, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
+    monkeypatch.setattr(upkeep, "diagnose", lambda: [Finding("tc", True, "there")])
+    monkeypatch.setattr(upkeep, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
     ended, out, _ = call("doctor")
     assert ended == status
     assert "mend it" in out

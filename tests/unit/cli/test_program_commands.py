@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import typer
 
-from gradwire.cli import command_line
-from gradwire.cli import programs as program_commands
-from gradwire.cli.program_commands import PROGRAM
+from gradwire.cli import command_line, user_programs
+from gradwire.cli.user_work_commands import PROGRAM
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 
 SIZE = ("--workers", "2", "--rate", "10gbit")
@@ -20,7 +19,7 @@ def _no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def boot(_: Any) -> None:
         raise AssertionError("the kernel is asked for")
 
-    monkeypatch.setattr(program_commands, "make_kernel_ready", boot)
+    monkeypatch.setattr(user_programs, "make_kernel_ready", boot)
 
 
 def test_what_follows_two_dashes_is_the_programs_own() -> None:

@@ -26,9 +26,9 @@ from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.scenario.definitions.inlining import inlined, read_definition
 from gradwire.scenario.loading import Scenario, load_scenario, resolve
 from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
-from gradwire.scenario.reading import has_programs
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.sections.defined import DeviceFile, ModelFile
+from gradwire.scenario.toml_documents import has_programs
 from gradwire.workloads import models
 from gradwire.workloads.installed_packages import DEVICES as DEVICE_GROUP
 from gradwire.workloads.installed_packages import MODELS, STRATEGIES

@@ -28,7 +28,7 @@ from gradwire.runs.planned import plan_runs
 from gradwire.runs.point_protocol import PointTask, read_json, write_json
 from gradwire.runs.stored.stored_run import LOG_FILE
 from gradwire.scenario.loading import resolve
-from gradwire.scenario.settings import apply_setting
+from gradwire.scenario.overrides import apply_setting
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.vm.machines import Clock
 from tests.unit.analysis.agreement.made_up_runs import logged

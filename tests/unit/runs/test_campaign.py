@@ -45,7 +45,7 @@ from gradwire.runs.stored.run_folder import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.works import judge_kept, judge_stored
 from gradwire.scenario.loading import Point, resolve
-from gradwire.scenario.settings import apply_setting
+from gradwire.scenario.overrides import apply_setting
 from gradwire.vm.machines import Clock
 
 TEXT = """

@@ -18,7 +18,7 @@ from gradwire.runs.planned import plan_runs, virtual_clock
 from gradwire.scenario.contenders import CONTENDERS, contenders, is_random, lineup
 from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import TransportSection
 from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.command_line import needs_no_kernel

@@ -9,8 +9,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.control_characters import visible
 from gradwire.runs.screen import PlainConsole
+from gradwire.terminal_text import visible
 
 HOSTILE = "title\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202eend"
 SHOWN = r"\x1b]0;owned"

@@ -25,7 +25,7 @@ from gradwire.runs.estimation import (
 )
 from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import compile_plans, compile_point
-from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.workloads import builder
 from tests.shared.command_line import gradwire_says
 

@@ -13,8 +13,8 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Scenario, load_scenario, parameter_names, resolve, without_settings
+from gradwire.scenario.overrides import apply_setting
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
-from gradwire.scenario.settings import apply_setting
 from gradwire.workloads import units
 from gradwire.workloads.checker import check
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.scenario.options import validated_options
+from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.parallelism import Parallel, divided, kept_blocks
 from gradwire.workloads.strategies.megatron import MegatronOptions
 from gradwire.workloads.strategy_registry import strategy

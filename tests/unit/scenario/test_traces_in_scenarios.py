@@ -74,7 +74,7 @@ def test_a_trace_that_has_changed_gives_another_plan(scenario: Path, tmp_path: P
     [
         (["cluster.workers=4"], "cluster.workers = 4: the trace has 2 ranks"),
         (["strategy.name=ring"], "strategy.name = 'ring': a trace (model.trace) goes by strategy 'replay'"),
-        (["model.device=k40"], "trace: has times and sizes of its own: leave out device"),
+        (["model.device=k40"], "trace: has times and sizes: leave out device"),
         (["model.trace=nowhere"], "there is no such file; `gradwire import` makes one of traces"),
         (["strategy.options.all_reduce=gossip"], "all_reduce"),
         (['costs.compute_variation={value=0.1,source="x"}'], "computation takes as long as the trace says"),

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gradwire.datatypes.plan import Combine, OpKind
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import resolve
+from gradwire.scenario.overrides import apply_setting
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
-from gradwire.scenario.settings import apply_setting
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.job import Cluster, Costs

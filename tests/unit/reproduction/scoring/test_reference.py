@@ -48,7 +48,8 @@ def test_reads_a_paper(tmp_path: Path) -> None:
         == [(paper, paper.scenario[0])]
     )
     with pytest.raises(
-        InputFault, match=r"p3-fig2: no such paper or scenario; did you mean 'p3-fig1'\? There are p3, p3-fig1"
+        InputFault,
+        match=r"p3-fig2: no such paper or scenario; did you mean p3-fig1\? `gradwire reproduce --list` lists all",
     ):
         choose_scenarios([paper], ["p3-fig2"])
 

@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.regular_files import read_bytes
 from gradwire.runs.launch.scenario_files import read_scenario
-from gradwire.scenario import reading
+from gradwire.runs.stored.files import reading
 
 MODEL = """
 name = "tiny"

@@ -170,9 +170,7 @@ def test_what_is_wrong_is_told_with_scenario_key_and_file(
 def test_two_files_of_one_name_are_refused(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "mine" / "again.toml").write_text(MODEL.replace("batch = 8", "batch = 9"))
     scenario.write_text(scenario.read_text() + '[sweep]\n"model.name" = ["../mine/tiny.toml", "../mine/again.toml"]\n')
-    with pytest.raises(
-        InputFault, match=r"again.toml: is called 'tiny', as is .*tiny.toml: give each a name of its own"
-    ):
+    with pytest.raises(InputFault, match=r"again.toml: is called 'tiny', as is .*tiny.toml: give each another name"):
         load_scenario(scenario)
 
 

@@ -1,4 +1,4 @@
-"""`gradwire diff`: two runs, or two reproductions, beside each other."""
+"""`gradwire diff`: compares two runs, or two reproductions."""
 
 from __future__ import annotations
 
@@ -97,8 +97,13 @@ def _settings(stored: StoredRun) -> Mapping[str, str]:
     if not (stored.folder / TASK_FILE).exists():
         return {}
     task = stored.task()
-    told = {"iterations": task.iterations, "warmup": task.warmup, "clock": task.clock, "agents per host": task.per_host}
-    return {name: str(value) for name, value in {**told, **asdict(task.sockets)}.items()}
+    chosen = {
+        "iterations": task.iterations,
+        "warmup": task.warmup,
+        "clock": task.clock,
+        "agents per host": task.per_host,
+    }
+    return {name: str(value) for name, value in {**chosen, **asdict(task.sockets)}.items()}
 
 
 def _claims(one: Path, other: Path) -> list[ClaimDifference]:

@@ -1,15 +1,19 @@
-"""Whether sockets' buffers fill a point's paths: what they are, and what to say where they do not. Pure."""
+"""Whether a point's transport fits its network: congestion control with ports that drop or mark, sockets' buffers with paths. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gradwire.datatypes.delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InputFault
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads.units import SIZE
 
 BURST_MEMORY_BYTES = 1280
-"""What a burst under way takes of the machine's memory, beside its payload, of which there is one copy for all: the kernel's
+"""What a burst under way takes of the machine's memory, in addition to its payload, of which there is one copy for all: the kernel's
 structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
 SOCKETS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network, the plan and the logs."""
@@ -62,3 +66,43 @@ def crowded_memory(section: PointSection, fabric: Fabric, connections: int) -> s
 
 def _size(value_bytes: int) -> str:
     return SIZE.text(value_bytes)
+
+
+def congestion_defects(section: PointSection) -> list[str]:
+    """Describes keys that do not fit together, one line each."""
+    if section.transport.congestion == "dctcp" and not section.fabric.ecn_bytes:
+        return [
+            "transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn, such as \"100KB\" at 10 Gbit/s"
+        ]
+    return []
+
+
+def congestion_keys(section: PointSection) -> list[str]:
+    """What a point says of drops, marks and windows, as keys with their values; empty for a lossless network."""
+    fabric, transport = section.fabric, section.transport
+    said = {
+        "fabric.buffer": f"{fabric.buffer_bytes}B" if fabric.buffer_bytes else "",
+        "fabric.ecn": f"{fabric.ecn_bytes}B" if fabric.ecn_bytes else "",
+        "transport.congestion": f"'{transport.congestion}'" if transport.congestion else "",
+    }
+    return [f"{key} = {value}" for key, value in said.items() if value]
+
+
+def refuse_scaled(section: PointSection, scale: int) -> None:
+    """Raises InputFault where bytes and rates are divided, for windows count packets, which stay as large as they are."""
+    keys = congestion_keys(section)
+    if keys and scale != 1:
+        raise InputFault(
+            f"{', '.join(keys)}: bytes and rates would be divided by {scale}, and windows would not, for they count packets, which stay "
+            "as large as they are. Run undivided: without run.fidelity, with --scale 1 on the wall clock, or with fewer workers or a lower "
+            "rate"
+        )
+
+
+def refuse_multicast(section: PointSection, plans: Iterable[Plan]) -> None:
+    """Raises InputFault for multicast past finite buffers: its senders have no congestion control that would slow them down."""
+    if section.fabric.buffer_bytes and any(plan.multicasts() for plan in plans):
+        raise InputFault(
+            f"fabric.buffer = {section.fabric.buffer_bytes}B: strategy '{section.strategy.name}' sends multicast, which is UDP without "
+            'congestion control: its senders would overflow buffers again and again. Use fabric.buffer = "deep", or fabric.loss'
+        )

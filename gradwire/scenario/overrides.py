@@ -10,7 +10,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.scenario.file_references import anchored
-from gradwire.scenario.reading import key_by_first_names, value_by_first_names
+from gradwire.scenario.toml_documents import key_by_first_names, value_by_first_names
 
 NOT_SET = ("sweep", "cases")
 """Keys that --set rejects: they hold other keys with lists."""

@@ -11,7 +11,7 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point, load_scenario, resolve, scenario_of
-from gradwire.scenario.settings import apply_setting, setting_words
+from gradwire.scenario.overrides import apply_setting, setting_words
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 MINIMAL = """

@@ -1,4 +1,4 @@
-"""Commands that run programs of the user's own: `exec` and `shell`."""
+"""Commands that run users' programs: `exec` and `shell`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.prompt import run_shell
 from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
+from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     Bench,
     Size,
@@ -38,7 +39,6 @@ from gradwire.runs.launch.network_size import (
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.program_work import kernel_warnings, root_warnings
-from gradwire.runs.progress import make_kernel_ready
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.units import rate_text
@@ -173,8 +173,8 @@ def _show(summary: Summary, request: Request) -> bool:
     terminal.console.print(_ports(summary))
     made = checks(report, request.fabric)
     failed = [check for check in made if not check.ok]
-    told = ", ".join(f"{check.name} {check.value}" for check in made)
-    terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
+    values = ", ".join(f"{check.name} {check.value}" for check in made)
+    terminal.console.print(f"{values}; {', '.join(NO_PLAN)}: no plan", highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed

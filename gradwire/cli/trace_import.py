@@ -31,7 +31,7 @@ MOST_REASONS = 40
 """Refusals that are printed."""
 EXAMPLE_OF_GROUPS = 'such as {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} where it is another group on other ranks'
 RATE = "25gbit"
-"""Of the scenario that is written beside a workload, to begin with."""
+"""Of the scenario that is written next to a workload, to begin with."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.scenario.reading import read_document
+from gradwire.scenario.toml_documents import read_document
 
 TEXT = 'title = "café"\n[cluster]\nworkers = 2\n'
 DOCUMENT = {"title": "café", "cluster": {"workers": 2}}

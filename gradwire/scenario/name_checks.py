@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of
 from gradwire.scenario.expansion import Part
-from gradwire.scenario.explanations import validated, value_at
+from gradwire.scenario.explanations import OPTIONS_KEY, option_defects, validated, value_at
 from gradwire.scenario.file_references import is_file
-from gradwire.scenario.options import KEY, option_defects
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.strategy_registry import strategy
@@ -22,7 +21,7 @@ from gradwire.workloads.strategy_registry import strategy
 def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a line for every name that does not exist, and every option that its strategy does not take.
 
-    points: the documents of all points, sweeps merged in. Files that could not be read are told elsewhere.
+    points: the documents of all points, sweeps merged in. Files that could not be read are reported elsewhere.
     """
     defined = _defined(parts)
     for part in parts:
@@ -31,7 +30,7 @@ def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> 
 
 
 def _defined(parts: Sequence[Part]) -> DefinedSection:
-    """What the scenario defines itself; nothing where that is not valid, which is told elsewhere."""
+    """What the scenario defines itself; nothing where that is not valid, which is reported elsewhere."""
     try:
         return validated(DefinedSection, parts[0].document.get("defined", {}))
     except ValidationError:
@@ -50,7 +49,7 @@ def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]], defined: Def
     for section, key, look_up, frees in looked_up:
         name = value_at(part.document, [section, key])
         alike = (document for document in everywhere if value_at(document, [section, key]) == name)
-        # A model with layers of its own or of a trace, and a device whose time is given, may have any name.
+        # A model whose layers are in the scenario or in a trace, and a device whose time is given, may have any name.
         is_free = any(value_at(document, [section, free]) for document in alike for free in frees)
         if isinstance(name, str) and not is_free and not is_file(f"{section}.{key}", name):
             try:
@@ -63,18 +62,18 @@ def _option_defects(
     parts: Sequence[Part], points: Sequence[Mapping[str, Any]], files: Mapping[str, str]
 ) -> Iterator[str]:
     users = _strategies(points, files)
-    told: set[str] = set()
+    reported: set[str] = set()
     for part in parts:
         options = value_at(part.document, ["strategy", "options"])
         for name, value in options.items() if isinstance(options, dict) else ():
             # A value that a sweep overrides has to suit one of the strategies, as if it were used.
             lines = [option_defects(user, {name: value}).get(name) for user in users]
             if lines and all(lines):
-                told.add(name)
+                reported.add(name)
                 yield f"{part.prefix}{lines[0]}"
     for chosen, options in _distinct(points, users):
         for name, line in option_defects(chosen, options).items():
-            if name not in told:
+            if name not in reported:
                 yield _of_another(name, options, chosen, users) or line
 
 
@@ -88,7 +87,7 @@ def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: 
         f'strategy = [{{ name = "{owner.name}", options = {{ {name} = {value} }} }}, {{ name = "{chosen.name}" }}]'
     )
     return (
-        f"{KEY}.{name}: no option of '{chosen.name}', which gets it too, because swept values are merged into the file's tables "
+        f"{OPTIONS_KEY}.{name}: no option of '{chosen.name}', which gets it too, because swept values are merged into the file's tables "
         f"and combined with other sweeps; give it to '{owner.name}' alone, like {example} in [sweep], or sweep each in one of [[cases]]"
     )
 
@@ -101,7 +100,7 @@ def _strategies(points: Sequence[Mapping[str, Any]], files: Mapping[str, str]) -
             try:
                 found[name] = strategy(name, files)
             except InputFault:
-                continue  # told as an unknown name
+                continue  # reported as an unknown name
     return list(found.values())
 
 

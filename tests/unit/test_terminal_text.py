@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gradwire.encoding import in_ascii
+from gradwire.terminal_text import in_ascii
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -1,4 +1,4 @@
-"""The commands of the command line that run programs of the user's own: their arguments and their help."""
+"""The commands of the command line for work that users bring: programs, and traces of jobs. Their arguments and their help."""
 
 from __future__ import annotations
 
@@ -87,16 +87,16 @@ def execute(
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(help="for root: the user as whom the whole run goes on, so that programs have no other rights"),
+        typer.Option(help="for root: the user who runs everything from then on, so that programs have no other rights"),
     ] = None,
 ) -> None:
     """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network carried."""
-    from gradwire.cli import programs
+    from gradwire.cli import user_programs
     from gradwire.runs.launch.network_size import Size
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
-    limits = programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
-    programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out, user)
+    limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
+    user_programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out, user)
 
 
 def shell(
@@ -109,13 +109,54 @@ def shell(
     memory: Memory = None,
 ) -> None:
     """Opens a command line on an emulated network, like Mininet's, whose clock stands still while you think."""
-    from gradwire.cli import programs
+    from gradwire.cli import user_programs
     from gradwire.runs.launch.network_size import Size
 
-    programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription), memory)
+    user_programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription), memory)
+
+
+def import_traces(
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            show_default=False,
+            readable=False,
+            help="one file per rank, or folders of them: Kineto profiles and PyTorch execution traces (.json, .json.gz), Chakra "
+            "traces (.et)",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", readable=False, help="default: a folder in traces/, named after the first file"),
+    ] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, help="number of ranks, where the traces do not say it")] = None,
+    step: Annotated[int | None, typer.Option(min=0, help="only this step of a Kineto profile (ProfilerStep#N)")] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            readable=False,
+            help='JSON with the ranks of process groups by name: {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} for one name of several groups',
+        ),
+    ] = None,
+    element_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, max=16, help="bytes of an element, where sizes are counts of elements of an unknown type"),
+    ] = None,
+    flop_rate: Annotated[
+        str | None, typer.Option(help="of a device, e.g. 150TFLOP/s, where traces have operations and no durations")
+    ] = None,
+) -> None:
+    """Reads traces of a training job, says what the reading rests on, and makes a workload that scenarios can name (model.trace)."""
+
+    from gradwire.cli import trace_import
+
+    trace_import.import_traces(traces, out, trace_import.Said(ranks, step, groups, element_bytes, flop_rate))
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to a command line."""
     app.command("exec", cls=WithProgram)(execute)
     app.command()(shell)
+    app.command("import")(import_traces)

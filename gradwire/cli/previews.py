@@ -1,0 +1,139 @@
+"""Commands that run nothing: `plan` compiles points and draws their networks, `estimate` times them on an ideal network."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from gradwire.cli import terminal
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.files import replace_text, replacing
+from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.expected_cost import announcement, warnings
+from gradwire.runs.launch.place import refuse_unusable_file, writing
+from gradwire.runs.plan_listing import plan_lines, settings_lines, shared_settings
+from gradwire.runs.planned import PlannedRun, planning, virtual_clock
+from gradwire.runs.planned_programs import plan_programs
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.scenario.loading import Point, Scenario
+from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, ProgramScenario
+from gradwire.workloads.units import rate_text
+
+
+def plan(scenario: AnyScenario, draw: Path | None = None) -> None:
+    """`gradwire plan`."""
+    if draw is not None:
+        _refuse_other_kinds(draw)
+    LISTINGS[type(scenario.points[0])](scenario)
+    if draw is not None:
+        _draw(draw, [point.fabric for point in scenario.points])
+
+
+def _list_plans(scenario: Scenario) -> None:
+    """Every point's candidates and settings, and what they will take."""
+    runs: list[PlannedRun] = []
+    shared = shared_settings(scenario.points)
+    with terminal.interruptible("interrupted"):
+        for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
+            heading = () if runs else settings_lines(shared, len(scenario.points))
+            terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
+            runs.append(planned)
+    for warning in warnings(runs):
+        terminal.screen().warn(warning)
+    terminal.console.print(announcement(runs, cores()), highlight=False)
+
+
+def _list_programs(scenario: ProgramScenario) -> None:
+    """What would run where, for programs have no plan."""
+    for planned in plan_programs(scenario.points, RUNS / scenario.name):
+        fabric = planned.point.fabric
+        terminal.console.print(
+            f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}",
+            highlight=False,
+        )
+        for name, program in planned.point.section.program.items():
+            hosts = ", ".join(fabric.host_names()[host] for host in planned.point.hosts_of(program))
+            when = f" after {program.start:g} s" if program.start else ""
+            terminal.console.print(f"  {escape(name)} on {hosts}{when}: {escape(program.command)}", highlight=False)
+
+
+DRAWINGS = (".svg", ".png", ".pdf")
+
+
+LISTINGS: dict[type, Callable[[Any], None]] = {Point: _list_plans, ProgramPoint: _list_programs}
+"""How points of each work are listed."""
+
+
+def _refuse_other_kinds(file: Path) -> None:
+    """Raises InputFault for a file whose name does not say what to write."""
+    if file.suffix not in DRAWINGS:
+        raise InputFault(f"--draw {file}: the name must end in {', '.join(DRAWINGS[:-1])} or {DRAWINGS[-1]}")
+
+
+def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
+    """Draws each network once: the first into `file`, the others into files with a number. Prints their names."""
+    import matplotlib as mpl
+
+    from gradwire.analysis.report.charts import DPI, STYLE, svg_text
+    from gradwire.analysis.report.network_drawing import different_networks, network_drawing
+
+    for number, fabric in enumerate(different_networks(fabrics), 1):
+        path = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
+        figure = network_drawing(fabric)
+        with writing(path), mpl.rc_context(STYLE):
+            if path.suffix == ".svg":
+                replace_text(path, svg_text(figure))
+            else:
+                with replacing(path) as partial:
+                    figure.savefig(partial, format=path.suffix[1:], dpi=DPI, bbox_inches="tight", facecolor="white")
+        terminal.name_files({"network": path})
+
+
+def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
+    """`gradwire estimate`."""
+    from gradwire.analysis.report.tables import rich_table
+    from gradwire.runs.estimation import (
+        check_send_ends,
+        estimate_points,
+        estimates_json,
+        estimates_table,
+        without_effect,
+        write_estimates_csv,
+    )
+
+    check_send_ends(send_ends)
+    if out:
+        refuse_unusable_file(out)
+    warnings = without_effect(scenario.points)
+    for warning in warnings:
+        terminal.screen().warn(warning)
+    begun_s = time.perf_counter()
+    status = terminal.errors.status("estimating")
+
+    def on_done(count: int) -> None:
+        status.update(f"estimating: {count} of {len(scenario.points)} points")
+        # Not earlier: processes are forked before the first call, and must not run while the status has a thread.
+        status.start()
+
+    with terminal.interruptible("interrupted"):
+        try:
+            estimates = estimate_points(scenario.points, jobs or cores(), send_ends, on_done)
+        finally:
+            status.stop()
+    took_s = time.perf_counter() - begun_s
+    if out:
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_estimates_csv(out, estimates)
+    if as_json:
+        print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
+        return
+    terminal.console.print(rich_table(estimates_table(scenario.title, estimates, took_s)))
+    if out:
+        terminal.name_files({"rows": out})

@@ -1,0 +1,49 @@
+"""The virtual-time kernel, ready before points run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from gradwire.agents.compiled import border
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.runs.progress import kernel_progress
+from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kernel
+from gradwire.vm.kernel_source import agent_in
+
+
+def make_kernel_ready(errors: Console) -> bool:
+    """Builds the virtual-time kernel unless it is there, with progress on `errors`; returns whether it was built.
+
+    Raises MachineFault for what a build lacks and for an agent that was built with another border than Python's, and InternalFault where
+    the border's header is not what Python says.
+    """
+    _refuse_stale_header()
+    if kernel := cached_kernel():
+        refuse_other_border(kernel)
+        share_kernel(kernel)
+        return False
+    if not errors.is_terminal:  # where no bar can be drawn, minutes of silence would look like a failure
+        errors.print("building the virtual-time kernel, once: this takes 4 to 8 minutes")
+    with kernel_progress(errors) as show_step:
+        ensure_kernel(show_step)
+    return True
+
+
+def refuse_other_border(kernel: Path) -> None:
+    """Raises MachineFault for a kernel's file whose agent no point could use, before the first point finds that out."""
+    agent = agent_in(kernel)
+    if agent is not None and not border.is_in(agent):
+        raise MachineFault(
+            f"{kernel}: its compiled agent was built with another {border.HEADER.name} than this version's; {renewal(kernel)}"
+        )
+
+
+def _refuse_stale_header() -> None:
+    """An agent that is compiled with such a header would be refused by every point."""
+    if border.HEADER.read_text() != border.header():
+        raise InternalFault(
+            f"{border.HEADER}: does not have the numbers and structures that Python has; write it anew with `{border.REMEDY}`, "
+            "and build the agent with `gradwire kernel`"
+        )
