@@ -27,7 +27,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import gradwire
-from gradwire.analysis.congestion import QueueUse, queue_uses
+from gradwire.analysis.congestion_report import QueueUse, queue_uses
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
 from gradwire.datatypes.records import NetworkCounts, QueueLengths
 from gradwire.runs.stored.stored_run import StoredRun

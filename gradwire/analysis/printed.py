@@ -68,7 +68,7 @@ def gain_holds(printed: float, measured: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Tier:
+class RankTier:
     """A place in a printed order. Names in one tier are not ranked against each other."""
 
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ class Tier:
 
 
 @dataclass(frozen=True)
-class Order:
+class MeasuredOrder:
     """Scores of what is ranked. Higher is better."""
 
     scores: Mapping[str, float]
@@ -92,7 +92,7 @@ class Order:
         return tuple(sorted(self.scores, key=lambda name: -self.scores[name]))
 
 
-def tiers_hold(tiers: Sequence[Tier], order: Order) -> bool:
+def tiers_hold(tiers: Sequence[RankTier], order: MeasuredOrder) -> bool:
     """Whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no order.
 
     A tie is a difference within 1 %, or intervals that overlap. It is enough where every tier from the better one on,
@@ -112,12 +112,12 @@ def tiers_hold(tiers: Sequence[Tier], order: Order) -> bool:
     return True
 
 
-def _tie(order: Order, name: str, other: str) -> float:
+def _tie(order: MeasuredOrder, name: str, other: str) -> float:
     """How far apart two scores may be and still not be told apart."""
     return max(TIE_SHARE * abs(order.scores[other]), order.ci95.get(name, 0.0) + order.ci95.get(other, 0.0))
 
 
-class Status(StrEnum):
+class CellStatus(StrEnum):
     """Outcome of a printed cell."""
 
     WITHIN = "within"
@@ -136,7 +136,7 @@ class ComparedCell:
     measured: float | None
     #: Measured minus printed: absolute for efficiencies, else as a share of the printed value.
     difference: float | None
-    status: Status
+    status: CellStatus
     #: Half of the 95 % interval of the measured value; None if unknown.
     ci95: float | None = None
 
@@ -170,7 +170,7 @@ class Comparison:
         for metric in METRICS:
             predicted = [c for c in self.cells if c.cell.metric == metric and not c.cell.fitted]
             if metric != SPEEDUP and predicted:
-                within = sum(c.status is Status.WITHIN for c in predicted)
+                within = sum(c.status is CellStatus.WITHIN for c in predicted)
                 parts.append(f"{within} of {len(predicted)} predicted cells within {_limit(metric)}")
         if self.orders:
             parts.append(f"order right in {sum(bool(o.right) for o in self.orders)} of {len(self.orders)} rows")
@@ -245,9 +245,9 @@ def _compare_cell(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCel
         needed.append(find_row(rows, {**cell.where, **cell.baseline}))
     present = [row for row in needed if row is not None]
     if len(present) < len(needed):
-        return ComparedCell(cell, None, None, Status.MISSING)
+        return ComparedCell(cell, None, None, CellStatus.MISSING)
     if not all(row.valid for row in present):
-        return ComparedCell(cell, None, None, Status.INVALID)
+        return ComparedCell(cell, None, None, CellStatus.INVALID)
     if cell.metric == SPEEDUP:
         measured, ci95 = present[0].throughput_per_s / present[1].throughput_per_s, None
     else:
@@ -258,10 +258,10 @@ def _compare_cell(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCel
     return ComparedCell(cell, measured, difference, _status(cell, measured), ci95)
 
 
-def _status(cell: PrintedCell, measured: float) -> Status:
+def _status(cell: PrintedCell, measured: float) -> CellStatus:
     if cell.fitted:
-        return Status.FITTED
-    return Status.WITHIN if number_holds(cell.metric, cell.value, measured) else Status.OUTSIDE
+        return CellStatus.FITTED
+    return CellStatus.WITHIN if number_holds(cell.metric, cell.value, measured) else CellStatus.OUTSIDE
 
 
 def _orders(cells: Sequence[ComparedCell], series_key: str) -> list[OrderCheck]:
@@ -286,6 +286,6 @@ def _order(group: list[ComparedCell], series_key: str) -> OrderCheck:
     if len(scores) < len(group):
         return OrderCheck(row, printed, measured, None)
     # Strategies that are printed as equal share a tier.
-    tiers = [Tier(tuple(names[id(c)] for c in tied)) for _, tied in groupby(best_first, key=lambda c: c.cell.value)]
+    tiers = [RankTier(tuple(names[id(c)] for c in tied)) for _, tied in groupby(best_first, key=lambda c: c.cell.value)]
     spread = {names[id(c)]: c.ci95 for c in group if c.ci95 is not None}
-    return OrderCheck(row, printed, measured, tiers_hold(tiers, Order(scores, spread)))
+    return OrderCheck(row, printed, measured, tiers_hold(tiers, MeasuredOrder(scores, spread)))

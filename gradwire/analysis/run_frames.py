@@ -12,14 +12,14 @@ import pandas as pd
 
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.logged import Bool
-from gradwire.analysis.names import host_name
+from gradwire.analysis.plan_names import host_name
 from gradwire.analysis.point_frames import parameters_frame
-from gradwire.analysis.report.conclusion import Setting
+from gradwire.analysis.report.conclusion import RankedSetting
 from gradwire.analysis.report.ranking import Entry, Ranking
 from gradwire.analysis.statistics import Outcome, contrast
 from gradwire.analysis.timeline.critical_path import PARTS, CriticalPath
 from gradwire.analysis.timeline.path_tables import MEANING
-from gradwire.analysis.timeline.walk import Kind
+from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
@@ -159,9 +159,9 @@ def parts_frame(path: CriticalPath) -> pd.DataFrame:
     )
 
 
-def _is_told(kind: Kind, path: CriticalPath) -> bool:
+def _is_told(kind: TimeKind, path: CriticalPath) -> bool:
     """With a fabric, TRANSFER is left out: it is divided into time on the line and sharing."""
-    return kind is not Kind.TRANSFER or path.kinds_ns[kind] > 0
+    return kind is not TimeKind.TRANSFER or path.kinds_ns[kind] > 0
 
 
 def segments_frame(path: CriticalPath) -> pd.DataFrame:
@@ -175,7 +175,7 @@ def segments_frame(path: CriticalPath) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "what": [piece.what for piece in pieces],
-            "kind": pd.Categorical([str(piece.kind) for piece in pieces], categories=[str(kind) for kind in Kind]),
+            "kind": pd.Categorical([str(piece.kind) for piece in pieces], categories=[str(kind) for kind in TimeKind]),
             "start_s": [(piece.segments[0].begin_ns - begin_ns) / 1e9 for piece in pieces],
             "end_s": [(piece.segments[-1].end_ns - begin_ns) / 1e9 for piece in pieces],
             "duration_s": [piece.duration_ns / 1e9 for piece in pieces],
@@ -183,7 +183,7 @@ def segments_frame(path: CriticalPath) -> pd.DataFrame:
     )
 
 
-def ranking_frame(settings: Sequence[Setting]) -> pd.DataFrame:
+def ranking_frame(settings: Sequence[RankedSetting]) -> pd.DataFrame:
     """One row per strategy and setting: the fastest of each setting first, and the invalid ones last, with their
     numbers missing.
 

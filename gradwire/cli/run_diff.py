@@ -12,7 +12,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.analysis.difference import (
+from gradwire.analysis.parameters import describe
+from gradwire.analysis.point_frames import read_texts
+from gradwire.analysis.run_difference import (
     ClaimDifference,
     Gate,
     PointDifference,
@@ -21,8 +23,6 @@ from gradwire.analysis.difference import (
     claim_differences,
     differences,
 )
-from gradwire.analysis.parameters import describe
-from gradwire.analysis.point_frames import read_texts
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.point_protocol import TASK_FILE

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.report.tables import rich_table
-from gradwire.analysis.timeline.kineto import write_kineto
+from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing

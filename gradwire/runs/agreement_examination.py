@@ -7,14 +7,14 @@ import numpy as np
 from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, explanation, first_cause, no_explanation
 from gradwire.analysis.agreement.held_bytes import copies_apart_s, held_bytes_of
 from gradwire.analysis.agreement.short_windows import all_along, short_windows
-from gradwire.analysis.agreement.trials import Seen, trials
+from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.timeline.critical_path import critical_path
-from gradwire.analysis.timeline.walk import Kind
+from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
@@ -83,7 +83,7 @@ def _examined(
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
     logged = LoggedOps.of(run.plan, log)
     begun_ns = logged.start[typical][run.plan.begin_op]
-    seen = Seen(
+    seen = SeenEffects(
         iterations_s=tuple(times_s),
         held=held_bytes_of(logged, record.warmup),
         copies_apart_s=copies_apart_s(logged, record.warmup),
@@ -103,4 +103,4 @@ def _examined(
 
 def _late_s(run: IdealRun, log: OpLog, iteration: int) -> float:
     """How late agents were on the critical path of an iteration."""
-    return critical_path(run.plan, log, iteration, run.fabric).kinds_ns[Kind.LATENESS] / 1e9
+    return critical_path(run.plan, log, iteration, run.fabric).kinds_ns[TimeKind.LATENESS] / 1e9

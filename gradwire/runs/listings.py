@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.analysis.congestion import congestion_lines
+from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table

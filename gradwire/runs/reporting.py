@@ -12,7 +12,7 @@ import tomli_w
 from rich.console import RenderableType
 
 from gradwire.analysis.cells import PrintedCell, cells_of_claims
-from gradwire.analysis.congestion import congestion_lines
+from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.parameters import fits

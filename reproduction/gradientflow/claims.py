@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from gradwire.analysis.points import PointResult
-from gradwire.analysis.printed import Order
+from gradwire.analysis.printed import MeasuredOrder
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from reproduction.gradientflow.points import (
     FP32_BYTES,
@@ -119,7 +119,7 @@ def _versus(points: Points, claim: Claim) -> Measured:
 @measures("gradientflow-table2", "p-order", "v-order")
 def _columns(points: Points, claim: Claim) -> Measured:
     rows = columns(points, claim.id[0], str(claim.where["model"]))
-    return ranked(Order({name: row.throughput_per_s for name, row in rows.items()}))
+    return ranked(MeasuredOrder({name: row.throughput_per_s for name, row in rows.items()}))
 
 
 @measures("gradientflow-sec1-traffic", "bytes-per-gpu", "ideal-time", "gloo-comm", "gloo-util")
@@ -223,7 +223,7 @@ def _libraries(points: Points, claim: Claim) -> Measured:
     if claim.id == "both-beat-mpi":
         sizes = {**by_size(points, SMALL, OPENMPI), **sizes}
     orders = [
-        Order({name: row.throughput_per_s for name, row in rows.items()}, row=f"{mib:g} MiB")
+        MeasuredOrder({name: row.throughput_per_s for name, row in rows.items()}, row=f"{mib:g} MiB")
         for mib, rows in sorted(sizes.items())
     ]
     return ranked(*orders)

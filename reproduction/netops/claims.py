@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gradwire.analysis.printed import Order
+from gradwire.analysis.printed import MeasuredOrder
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog
 from reproduction.netops.points import (
@@ -235,7 +235,7 @@ def _block_order(points: Points, _: Claim) -> Measured:
         block = time_s(points, model, BASELINE, "netops-table10", rate="10gbit")
         in_turn = time_s(points, model, BASELINE, "netops-sec94")
         orders.append(
-            Order({"block distribution": 1 / block, "round-robin distribution": 1 / in_turn}, row=NAMES[model])
+            MeasuredOrder({"block distribution": 1 / block, "round-robin distribution": 1 / in_turn}, row=NAMES[model])
         )
     return ranked(*orders, detail="10 Gbit/s")
 

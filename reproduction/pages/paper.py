@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gradwire.analysis.difference import ClaimDifference
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
+from gradwire.analysis.run_difference import ClaimDifference
 from reproduction.pages.differences import Difference, Seen, differences, unexplained_claims
 from reproduction.pages.report import background
 from reproduction.pages.reproduced import Facts, Reproduced, ReproducedScenario

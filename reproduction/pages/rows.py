@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from gradwire.analysis.difference import ClaimDifference, claim_differences
 from gradwire.analysis.point_frames import read_texts, write_csv
+from gradwire.analysis.run_difference import ClaimDifference, claim_differences
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import Kind, rank_text
 from reproduction.scoring.score import Outcome, Result, Status, group_of

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from gradwire.analysis.parameters import Value, describe, fits, parameter_number
 from gradwire.analysis.points import PointResult, half_interval, pool_seeds
-from gradwire.analysis.printed import Order
+from gradwire.analysis.printed import MeasuredOrder
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
@@ -198,7 +198,7 @@ class Measured:
     #: Where the value comes from, if not from a run's iteration times ("computed from the compiled plan").
     detail: str = ""
     #: For ranks (see `ranked`); the claim holds if all orders do.
-    orders: tuple[Order, ...] = ()
+    orders: tuple[MeasuredOrder, ...] = ()
 
     def __post_init__(self) -> None:
         """Rejects NaN and infinities; raises InternalFault."""
@@ -206,7 +206,7 @@ class Measured:
             raise InternalFault(f"a measured value is {self.value}: raise NoEvidence where there is none")
 
 
-def ranked(*orders: Order, detail: str = "") -> Measured:
+def ranked(*orders: MeasuredOrder, detail: str = "") -> Measured:
     """What a rank claim measures: one order, or one per row."""
     shown = [" > ".join(order.best_first) for order in orders]
     if len(set(shown)) == 1:
@@ -291,7 +291,7 @@ def _rank(points: Points, claim: Claim) -> Measured:
     for group, rows in groups.items():
         scores = {name: sign * float(getattr(row, claim.ranked_by)) for name, row in rows.items()}
         spread = {name: half_interval(row, claim.ranked_by) or 0.0 for name, row in rows.items()}
-        orders.append(Order(scores, spread, group))
+        orders.append(MeasuredOrder(scores, spread, group))
     if not orders:
         raise InternalFault(f"claim {claim.id}: no point's {claim.series} is one of {', '.join(names)}")
     return ranked(*orders)

@@ -13,8 +13,8 @@ from gradwire.analysis.printed import (
     EFFICIENCY_METRICS,
     EFFICIENCY_POINTS,
     TIE_SHARE,
-    Order,
-    Tier,
+    MeasuredOrder,
+    RankTier,
     number_holds,
     number_share,
     tiers_hold,
@@ -61,9 +61,9 @@ def bound_holds(bound: str, measured: float) -> bool:
     return measured <= limit + slack if parts[1].startswith("<") else measured >= limit - slack
 
 
-def rank_holds(printed: Sequence[str], order: Order) -> bool:
+def rank_holds(printed: Sequence[str], order: MeasuredOrder) -> bool:
     """Whether a rank as claims write it (Kind.RANK) is the measured one: see `tiers_hold`."""
-    return tiers_hold([Tier(tuple(rank_names(entry)), entry.startswith(AT_LEAST)) for entry in printed], order)
+    return tiers_hold([RankTier(tuple(rank_names(entry)), entry.startswith(AT_LEAST)) for entry in printed], order)
 
 
 def tolerance_text(claim: Claim) -> str:

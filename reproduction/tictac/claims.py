@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradwire.analysis.printed import Order
+from gradwire.analysis.printed import MeasuredOrder
 from gradwire.datatypes.plan import OpKind
 from reproduction.measuring import begin_ns
 from reproduction.pages.curves import Curves, draws
@@ -137,7 +137,7 @@ def _inference_gains_more(points: Points, _: Claim) -> Measured:
             )
             for workload in WORKLOADS
         }
-        orders.append(Order(scores, row=model))
+        orders.append(MeasuredOrder(scores, row=model))
     return ranked(*orders, detail="mean gain over the numbers of servers")
 
 
@@ -257,7 +257,7 @@ def _case_2(points: Points, _: Claim) -> Measured:
     tensors = {"D": "D/0", "C": "C/0", "A": "needs A and B/0", "B": "needs A and B/1"}
     arrived_ns = _arrivals_ns(point)
     scores = {name: -float(arrived_ns[point.plan().tensors.index(tensor)]) for name, tensor in tensors.items()}
-    return ranked(Order(scores), detail="by arrival, from the op log")
+    return ranked(MeasuredOrder(scores), detail="by arrival, from the op log")
 
 
 def _arrivals_ns(point: PointEvidence) -> dict[int, int]:
@@ -281,7 +281,7 @@ def _chain(points: Points, _: Claim) -> Measured:
         duration_s = (max(_arrivals_ns(point).values()) - begin) / 1e9
         rates[enforcement] = point.model.parameters * 4 * 8 / duration_s
     shown = ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in rates.items())
-    return ranked(Order(rates), detail=f"Gbit/s that reach a worker while it pulls: {shown}")
+    return ranked(MeasuredOrder(rates), detail=f"Gbit/s that reach a worker while it pulls: {shown}")
 
 
 @measures("tictac-sec51-enforce", "activation-insufficient")

@@ -18,7 +18,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.timeline.critical_path import critical_path
-from gradwire.analysis.timeline.walk import Kind
+from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
@@ -101,10 +101,10 @@ def explained_from_its_logs(out: Path, point: Path, row: PointResult) -> None:
     for iteration in range(task.iterations):
         path = critical_path(plan, log, iteration, task.fabric)
         assert path.duration_ns == round(times_s[iteration] * 1e9) == sum(path.kinds_ns.values())
-        assert path.kinds_ns[Kind.UNEXPLAINED] == 0
-        assert path.kinds_ns[Kind.LATENESS] < 1e-3 * path.duration_ns
+        assert path.kinds_ns[TimeKind.UNEXPLAINED] == 0
+        assert path.kinds_ns[TimeKind.LATENESS] < 1e-3 * path.duration_ns
         # What GPUs compute on a path is at most one worker's forward and backward pass.
-        assert path.kinds_ns[Kind.COMPUTE] + path.kinds_ns[Kind.STRAGGLER] <= plan.compute_s * 1e9 * 1.001
+        assert path.kinds_ns[TimeKind.COMPUTE] + path.kinds_ns[TimeKind.STRAGGLER] <= plan.compute_s * 1e9 * 1.001
     said = gradwire("why", str(out), "strategy=geryon")
     assert said.returncode == 0, said.stderr
     assert f"{max(times_s[task.warmup :]):.6f} s" in said.stdout

@@ -15,7 +15,7 @@ from random import Random
 
 from rich.console import Console
 
-from gradwire.analysis.difference import differences
+from gradwire.analysis.run_difference import differences
 from gradwire.analysis.run_frames import logged_frame
 from gradwire.api.run import SILENT
 from gradwire.api.running import open as open_run

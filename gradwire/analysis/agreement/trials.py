@@ -91,7 +91,7 @@ def amplification(
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenEffects:
     """What a run shows of effects that its estimate lacks."""
 
     #: Times of the measured iterations.
@@ -148,7 +148,7 @@ class _Estimates:
         return self._amplifications[key]
 
 
-def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
     """Each effect in one estimate, in the order in which they should be believed: what is known exactly
     first, bounds last.
 
@@ -176,7 +176,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     yield from _with_bursts(run, seen)
 
 
-def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+def _with_long_links(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
     """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in
     each round trip.
 
@@ -195,7 +195,7 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 
 
-def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
     """What the estimate would have to be if nothing but the cold start were off."""
     if run.window.warmup or len(seen.iterations_s) < 2:
         return
@@ -205,7 +205,7 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _
     yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
 
 
-def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+def _without_end(deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
     """What the estimate would have to be if nothing but the end of the run
     were off, after which no traffic competes any more."""
     if len(seen.iterations_s) < 2:
@@ -225,7 +225,7 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
         yield Trial(Cause.ACKS, slower.time_s(), effect)
 
 
-def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
     """Queues go on while so much of a connection has not arrived; what most
     of the payload met, and what half of it did."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
@@ -248,7 +248,7 @@ def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterat
             yield Trial(Cause.SWITCHES, with_held_s, effect)
 
 
-def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def _with_copies(deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
     """Copies of a multicast message go on by themselves, where an ideal
     network carries all at the rate of the slowest."""
     if seen.copies_apart_s:
@@ -260,7 +260,7 @@ def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
         yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
 
 
-def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
     """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
 
     Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is
@@ -285,7 +285,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Es
             yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, held_bytes))
 
 
-def _with_workers_apart(seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
+def _with_workers_apart(seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
     """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
     apart_s = max(seen.apart_s, default=0.0)
     for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
@@ -311,9 +311,9 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
     return f"{words}, and {held.increase:.1%} longer while senders move on with up to {waiting} per connection still in flight, as they did"
 
 
-def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """How late messages may be where bytes and rates were divided: a burst, as in the division's stated error
-    (runs/compiling/division.py)."""
+def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+    """How late messages may be where bytes and rates were divided: a burst, as in the
+    division's stated error (runs/compiling/division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
@@ -324,7 +324,7 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
 
 
-def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
     """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
 
     What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are

@@ -43,7 +43,7 @@ for longest. A row of 41 bytes per packet: 50 million."""
 
 
 @dataclass(frozen=True)
-class Place:
+class PortLocation:
     """Location of a port in the fabric."""
 
     #: Interface name of the port.
@@ -56,7 +56,7 @@ class Place:
     is_near: bool
 
 
-def place_of(fabric: Fabric, port: str) -> Place:
+def location_of(fabric: Fabric, port: str) -> PortLocation:
     """The place of a port by its interface name. Raises InternalFault if the fabric has no such port."""
     names = fabric.endpoint_names()
     for link in fabric.links():
@@ -64,7 +64,7 @@ def place_of(fabric: Fabric, port: str) -> Place:
             near = link.a.interface == port
             far = link.b if near else link.a
             endpoint = names.index(link.a.device) if link.a.device in names else None
-            return Place(port, far.interface, endpoint, near and endpoint is not None)
+            return PortLocation(port, far.interface, endpoint, near and endpoint is not None)
     raise InternalFault(f"a capture names port {port}, which the fabric does not have")
 
 
@@ -141,7 +141,7 @@ def _make_room(cached: Path, most_bytes: int) -> None:
 
 def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecord) -> None:
     """Writes gradwire.lua, the Wireshark dissector with the plan's names, into the folder of the captures."""
-    places = [place_of(fabric, about.port) for about in record.captures]
+    places = [location_of(fabric, about.port) for about in record.captures]
     between_switches = any(location.endpoint is None for location in places)
     named = (
         range(fabric.endpoints)

@@ -56,7 +56,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Summary:
+class UseSummary:
     """Use of a port over a stretch of time."""
 
     #: Use of the inbound direction.
@@ -112,11 +112,11 @@ def _carried_bits(packets: Packets, mine: Bool, rate_bps: float, at_s: Float64) 
     return on_the_way
 
 
-def summary(used: Utilisation) -> Summary:
+def summary(used: Utilisation) -> UseSummary:
     """Summarises a stretch of time."""
     inbound, outbound = used.inbound_bps / used.rate_bps, used.outbound_bps / used.rate_bps
     less = min(inbound.sum(), outbound.sum())
-    return Summary(
+    return UseSummary(
         _use(inbound),
         _use(outbound),
         float(((inbound < IDLE_SHARE) & (outbound < IDLE_SHARE)).mean()),
@@ -153,7 +153,7 @@ def received_while_idle(used: Utilisation, compute: Float64) -> float:
     return float((used.inbound_bps * (1 - compute)).sum()) / total if total > 0 else 0.0
 
 
-def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[Summary]:
+def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[UseSummary]:
     """A summary of each iteration between its boundaries
     (analysis/iterations.py), with bins that begin at its start."""
     edges_s = edges_ns / 1e9

@@ -71,7 +71,7 @@ def _with_ratio(label: str, ratio: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Setting:
+class RankedSetting:
     """The strategies that ran at one setting of everything else, ranked."""
 
     #: The varied parameters of the setting.
@@ -140,7 +140,7 @@ def ranked_by_setting(
     partial: Sequence[str] = (),
     random: Sequence[bool] = (),
     families: Mapping[str, str] | None = None,
-) -> list[Setting]:
+) -> list[RankedSetting]:
     """The rows by everything but strategy and seed, ranked. A parameter that only some points have belongs to their
     strategy.
 
@@ -152,7 +152,7 @@ def ranked_by_setting(
     for index, row in enumerate(rows):
         groups.setdefault(tuple(row.parameters[key] for key in keys), []).append(index)
     return [
-        Setting(
+        RankedSetting(
             dict(zip(keys, values, strict=True)),
             rank([rows[i] for i in chosen], families or {}, partial, {}, [random[i] for i in chosen] if random else ()),
         )
@@ -169,7 +169,7 @@ def _single(ranking: Ranking, write: Labels) -> str:
     return f"{name} takes {best.time_s:#.4g} s per iteration; {limit(best.row, name)}"
 
 
-def _sweep(settings: Sequence[Setting], write: Labels) -> str:
+def _sweep(settings: Sequence[RankedSetting], write: Labels) -> str:
     """One strategy at several settings: the shortest and the longest iteration, and where the network is the limit."""
     ordered = sorted(settings, key=lambda setting: _best_time_s(setting.ranking))
     ends = [
@@ -180,7 +180,7 @@ def _sweep(settings: Sequence[Setting], write: Labels) -> str:
     return f"{subject} takes {ends[0]} to {ends[1]}; {_limits(settings, write)}"
 
 
-def _strategies(settings: Sequence[Setting], write: Labels) -> str:
+def _strategies(settings: Sequence[RankedSetting], write: Labels) -> str:
     """Several strategies at several settings: who is fastest where, by how
     much at most, and where the network is the limit."""
     counts = Counter(name for setting in settings for name in setting.fastest)
@@ -202,13 +202,13 @@ def _all(count: int, whole: int) -> str:
     return "both" if whole == 2 else f"all {whole}"
 
 
-def _kinds(settings: Sequence[Setting], write: Labels) -> str:
+def _kinds(settings: Sequence[RankedSetting], write: Labels) -> str:
     """What the settings are, where they differ in one parameter alone."""
     keys = list(settings[0].parameters)
     return PLURALS.get(keys[0], f"values of {write(keys[0])}") if len(keys) == 1 else "settings"
 
 
-def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
+def _gain(settings: Sequence[RankedSetting], first: str, write: Labels) -> str:
     """The range of a strategy's speed-ups over the baselines, with the
     interval of the largest where seeds decide it."""
     gains = []
@@ -229,10 +229,10 @@ def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
     return f": {least:.2f}x to {most:.2f}x{interval} {over}, most at {_where(where, write)}"
 
 
-def _limits(settings: Sequence[Setting], write: Labels) -> str:
+def _limits(settings: Sequence[RankedSetting], write: Labels) -> str:
     """Which resource limits the best strategy at which settings, and the
     share of an iteration that computation takes there."""
-    limited: dict[str, list[Setting]] = {NETWORK: [], WINDOWS: [], COMPUTATION: []}
+    limited: dict[str, list[RankedSetting]] = {NETWORK: [], WINDOWS: [], COMPUTATION: []}
     for setting in settings:
         row = _best_row(setting)
         computes = row.scaling_efficiency >= COMPUTE_BOUND
@@ -248,7 +248,7 @@ def _limits(settings: Sequence[Setting], write: Labels) -> str:
     )
 
 
-def _places(limited: Sequence[Setting], settings: Sequence[Setting], write: Labels, prefix: str) -> str:
+def _places(limited: Sequence[RankedSetting], settings: Sequence[RankedSetting], write: Labels, prefix: str) -> str:
     """Some of the settings, with computation's share of an iteration
     there, after `prefix`: one by one if they are few."""
     shares = [f"{share:.0%}" for share in sorted(map(_computing, limited))]
@@ -262,17 +262,17 @@ def _places(limited: Sequence[Setting], settings: Sequence[Setting], write: Labe
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _computing(setting: Setting) -> float:
+def _computing(setting: RankedSetting) -> float:
     """The share of the best strategy's iteration that computation takes."""
     return _best_row(setting).scaling_efficiency
 
 
-def _best_row(setting: Setting) -> PointResult:
+def _best_row(setting: RankedSetting) -> PointResult:
     assert setting.ranking.best is not None
     return setting.ranking.best.row
 
 
-def _doubt(settings: Sequence[Setting]) -> str:
+def _doubt(settings: Sequence[RankedSetting]) -> str:
     """What too few seeds leave open; "" if nothing."""
     contrasts = [
         setting.ranking.against_best(entry)
@@ -289,7 +289,7 @@ def _doubt(settings: Sequence[Setting]) -> str:
     return f"; {pairs} open for want of seeds: {seeds_wanted(unclear)}"
 
 
-def _where(setting: Setting, write: Labels) -> str:
+def _where(setting: RankedSetting, write: Labels) -> str:
     return ", ".join(write.pair(key, value) for key, value in setting.parameters.items() if value)
 
 

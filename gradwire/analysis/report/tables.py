@@ -14,7 +14,7 @@ from rich.text import Text
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
-from gradwire.analysis.printed import ComparedCell, Comparison, Status, find_row
+from gradwire.analysis.printed import CellStatus, ComparedCell, Comparison, find_row
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
 
@@ -176,7 +176,7 @@ def comparison_table(comparison: Comparison, labels: Mapping[str, str]) -> TextT
         unit = "" if c.difference is None else " points" if c.cell.metric == EFFICIENCY else " %"
         values = (_value_text(c.cell.metric, c.cell.value), measured, difference_text(c) + unit)
         body.append((where, c.cell.metric, source, *values, c.status.value))
-        tones.append({Status.WITHIN: "good", Status.FITTED: "quiet"}.get(c.status, "bad"))
+        tones.append({CellStatus.WITHIN: "good", CellStatus.FITTED: "quiet"}.get(c.status, "bad"))
     headers = ("point", "metric", "source", "printed", "measured", "difference", "outcome")
     return TextTable("Printed values", headers, tuple(body), 3, tuple(tones))
 

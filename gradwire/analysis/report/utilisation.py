@@ -25,10 +25,10 @@ from gradwire.analysis.iterations import (
     worker_times_s,
 )
 from gradwire.analysis.packets.capture_files import Capture
-from gradwire.analysis.packets.captures import place_of
+from gradwire.analysis.packets.captures import location_of
 from gradwire.analysis.packets.line_use import (
     Float64,
-    Summary,
+    UseSummary,
     Utilisation,
     by_iteration,
     compute_share,
@@ -127,7 +127,7 @@ def write_utilisation(path: Path, used: Utilisation, compute: Float64 | None) ->
 
 
 @dataclass(frozen=True)
-class PortUse:
+class ShownUse:
     """The use of a port over the measured iterations."""
 
     #: Interface name.
@@ -137,14 +137,14 @@ class PortUse:
     #: Share of each bin in which its host's workers compute; None if it has none.
     compute: Float64 | None
     #: A summary of each measured iteration.
-    iterations: tuple[Summary, ...]
+    iterations: tuple[UseSummary, ...]
     #: Line bytes by packets over those by the ports' counters, in the whole replay, outbound and inbound.
     counted_share: tuple[float, float]
 
 
 def port_use(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], port: str, bin_s: float
-) -> PortUse:
+) -> ShownUse:
     """How a captured port was used. Raises InputFault if it was not captured,
     has no line rate, or no bin fits into an iteration."""
     ports = [about.port for about in record.captures]
@@ -153,7 +153,7 @@ def port_use(
     if port not in ports:
         raise InputFault(f"port {port!r} was not captured in this run; captured were {', '.join(ports)}")
     packets = captures[ports.index(port)].packets
-    location = place_of(fabric, port)
+    location = location_of(fabric, port)
     rate_bps = next(rate for end, rate in fabric.ports() if end.interface == port)
     if np.isinf(rate_bps):
         raise InputFault(f"port {port} has no line rate, so no part of it is used: it is an aggregator's")
@@ -165,7 +165,7 @@ def port_use(
     counted = (_bytes_counted(record, location.port), _bytes_counted(record, location.far_port))
     captured = (int(packets.line_bytes[packets.outbound].sum()), int(packets.line_bytes[~packets.outbound].sum()))
     shares = tuple(mine / max(1, theirs) for mine, theirs in zip(captured, counted, strict=True))
-    return PortUse(port, used, compute, tuple(iterations), (shares[0], shares[1]))
+    return ShownUse(port, used, compute, tuple(iterations), (shares[0], shares[1]))
 
 
 def _bytes_counted(record: PointRecord, port: str) -> int:
@@ -174,14 +174,16 @@ def _bytes_counted(record: PointRecord, port: str) -> int:
     return sum(band.bytes_sent + PREAMBLE_FCS_GAP_BYTES * band.packets_sent for band in bands)
 
 
-def use_table(use: PortUse, plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, capture: Capture) -> TextTable:
+def use_table(
+    use: ShownUse, plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, capture: Capture
+) -> TextTable:
     """One row per measured iteration, and one for all of them.
 
     Each row has three times: from barrier to barrier of all workers, of the port's own workers by their agents' logs,
     and of the same workers by packets alone.
     """
     times_s = iteration_times_s(plan, log, record.iterations)
-    ranks = timed_workers(plan, place_of(fabric, use.port).endpoint or 0, capture.messages)
+    ranks = timed_workers(plan, location_of(fabric, use.port).endpoint or 0, capture.messages)
     own_s = worker_times_s(plan, log, record.iterations)[:, np.searchsorted(plan.workers, ranks)]
     captured_s = np.full_like(own_s, np.nan)
     captured_s[1:] = worker_periods_s(capture.messages, ranks, record.iterations)
@@ -210,7 +212,7 @@ def _mean(seconds: Float64) -> float:
     return float(seconds.mean()) if seconds.size else math.nan
 
 
-def _row(name: str, times_s: tuple[float, ...], part: Summary) -> tuple[str, ...]:
+def _row(name: str, times_s: tuple[float, ...], part: UseSummary) -> tuple[str, ...]:
     out, into = part.outbound, part.inbound
     shares = (out.mean, into.mean, out.idle, into.idle, part.both_idle, part.overlap)
     return (
@@ -220,7 +222,7 @@ def _row(name: str, times_s: tuple[float, ...], part: Summary) -> tuple[str, ...
     )
 
 
-def save_use(use: PortUse, plan: Plan, log: OpLog, record: PointRecord, folder: Path, title: str) -> Path:
+def save_use(use: ShownUse, plan: Plan, log: OpLog, record: PointRecord, folder: Path, title: str) -> Path:
     """Writes utilisation-<port>.png, .svg and .csv into `folder`; returns the chart's path."""
     name = f"utilisation-{use.port}"
     edges_ns = iteration_ends_ns(plan, log, record.iterations)

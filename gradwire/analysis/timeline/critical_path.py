@@ -18,23 +18,23 @@ from gradwire.analysis.agreement.short_windows import ShortWindow
 from gradwire.analysis.bounds import message_ns, once, parts_of
 from gradwire.analysis.iterations import Float64, iteration_ends_ns
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, data_of, wire_messages
-from gradwire.analysis.names import Names, host_name
+from gradwire.analysis.plan_names import Names, host_name
 from gradwire.analysis.quantities import quantity
-from gradwire.analysis.timeline.walk import NETWORK, Kind, Segment, walk_back
+from gradwire.analysis.timeline.walk import NETWORK, PathSegment, TimeKind, walk_back
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import FaultRecord, OpLog
 from gradwire.datatypes.tiers import Tier
 from gradwire.faults import InputFault
 
-PARTS: dict[str, tuple[Kind, ...]] = {
-    "compute": (Kind.COMPUTE,),
+PARTS: dict[str, tuple[TimeKind, ...]] = {
+    "compute": (TimeKind.COMPUTE,),
     "network": NETWORK,
-    "straggler": (Kind.STRAGGLER,),
-    "aggregation": (Kind.AGGREGATION,),
-    "latency": (Kind.LATENCY,),
-    "local": (Kind.LOCAL,),
-    "other": (Kind.LATENESS, Kind.UNEXPLAINED),
+    "straggler": (TimeKind.STRAGGLER,),
+    "aggregation": (TimeKind.AGGREGATION,),
+    "latency": (TimeKind.LATENCY,),
+    "local": (TimeKind.LOCAL,),
+    "other": (TimeKind.LATENESS, TimeKind.UNEXPLAINED),
 }
 """The parts of an iteration's time, and the kinds of segments in each."""
 PART_NAMES = {
@@ -50,7 +50,7 @@ WORTH_SAYING = 0.05
 """Smallest share of the time with which a part is mentioned in the sentence."""
 
 
-def split_transfers(segments: Iterable[Segment], plan: Plan, fabric: Fabric) -> list[Segment]:
+def split_transfers(segments: Iterable[PathSegment], plan: Plan, fabric: Fabric) -> list[PathSegment]:
     """Splits each transfer into the message's time on an empty network and the time beyond that.
 
     The message's own time comes last. A transfer that the iteration's start cuts off keeps at most its own time.
@@ -58,15 +58,15 @@ def split_transfers(segments: Iterable[Segment], plan: Plan, fabric: Fabric) -> 
     alone_ns = message_ns(plan, fabric)
     pieces = []
     for segment in segments:
-        if segment.kind is not Kind.TRANSFER:
+        if segment.kind is not TimeKind.TRANSFER:
             pieces.append(segment)
             continue
         send = int(plan.ops.message[segment.op])
         middle = max(segment.begin_ns, segment.end_ns - round(float(alone_ns[send])))
         if segment.begin_ns < middle:
-            pieces.append(replace(segment, end_ns=middle, kind=Kind.SHARING))
+            pieces.append(replace(segment, end_ns=middle, kind=TimeKind.SHARING))
         if middle < segment.end_ns:
-            pieces.append(replace(segment, begin_ns=middle, kind=Kind.SERIALISATION))
+            pieces.append(replace(segment, begin_ns=middle, kind=TimeKind.SERIALISATION))
     return pieces
 
 
@@ -109,7 +109,7 @@ class Traffic:
         messages = wire_messages(self._logged)
         return messages.where(data_of(self._logged, messages))
 
-    def contention(self, segment: Segment, most: int = 3) -> Contention | None:
+    def contention(self, segment: PathSegment, most: int = 3) -> Contention | None:
         """What shared the path of a network segment's message; None for a message without data or a path without a
         rate limit.
 
@@ -172,15 +172,15 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Contribution:
+class PathContribution:
     """All pieces of a path that are about the same thing."""
 
     #: Kind of the pieces.
-    kind: Kind
+    kind: TimeKind
     #: Description with the ranks.
     what: str
     #: The pieces, in order of time.
-    segments: tuple[Segment, ...]
+    segments: tuple[PathSegment, ...]
 
     @property
     def duration_ns(self) -> int:
@@ -196,7 +196,7 @@ class CriticalPath:
         logged: LoggedOps,
         fabric: Fabric | None,
         iteration: int,
-        segments: tuple[Segment, ...],
+        segments: tuple[PathSegment, ...],
         faults: Sequence[FaultRecord] = (),
         windows: Sequence[ShortWindow] = (),
     ) -> None:
@@ -214,9 +214,9 @@ class CriticalPath:
         return sum(segment.duration_ns for segment in self.segments)
 
     @cached_property
-    def kinds_ns(self) -> dict[Kind, int]:
+    def kinds_ns(self) -> dict[TimeKind, int]:
         """Time of each kind; the sum is the iteration's time."""
-        totals = dict.fromkeys(Kind, 0)
+        totals = dict.fromkeys(TimeKind, 0)
         for segment in self.segments:
             totals[segment.kind] += segment.duration_ns
         return totals
@@ -227,7 +227,7 @@ class CriticalPath:
         whole = max(self.duration_ns, 1)
         return {part: sum(self.kinds_ns[kind] for kind in kinds) / whole for part, kinds in PARTS.items()}
 
-    def what(self, segment: Segment) -> str:
+    def what(self, segment: PathSegment) -> str:
         """Describes a segment with its ranks and its layer, but without its kind."""
         ops, names = self.plan.ops, self.names
         send = int(ops.message[segment.op])
@@ -236,23 +236,23 @@ class CriticalPath:
             return f"{chunk}: {names.rank(int(ops.rank[send]))} -> {names.receiver(send)}"
         return f"{names.rank(int(ops.rank[segment.op]))}: {names.op(segment.op)}"
 
-    def merged(self, segments: Iterable[Segment] | None = None) -> list[Contribution]:
+    def merged(self, segments: Iterable[PathSegment] | None = None) -> list[PathContribution]:
         """The path in order; consecutive segments of the same kind and about the same layer or tensor are merged."""
-        groups: list[tuple[Kind, str, list[Segment]]] = []
+        groups: list[tuple[TimeKind, str, list[PathSegment]]] = []
         for segment in self.segments if segments is None else segments:
             what = self.what(segment)
             if not groups or groups[-1][:2] != (segment.kind, what):
                 groups.append((segment.kind, what, []))
             groups[-1][2].append(segment)
-        return [Contribution(kind, what, tuple(pieces)) for kind, what, pieces in groups]
+        return [PathContribution(kind, what, tuple(pieces)) for kind, what, pieces in groups]
 
-    def contributions(self) -> list[Contribution]:
+    def contributions(self) -> list[PathContribution]:
         """The contributions to the time, largest first, each with all segments of one
         kind and about the same thing on the whole path."""
-        groups: dict[tuple[Kind, str], list[Segment]] = {}
+        groups: dict[tuple[TimeKind, str], list[PathSegment]] = {}
         for segment in self.segments:
             groups.setdefault((segment.kind, self.what(segment)), []).append(segment)
-        merged = [Contribution(kind, what, tuple(pieces)) for (kind, what), pieces in groups.items()]
+        merged = [PathContribution(kind, what, tuple(pieces)) for (kind, what), pieces in groups.items()]
         return sorted(merged, key=lambda contribution: -contribution.duration_ns)
 
     @cached_property
@@ -260,7 +260,7 @@ class CriticalPath:
         """The messages on the wire, which tell who shared which port."""
         return Traffic(self._logged, self._fabric)
 
-    def faults_during(self, segments: Sequence[Segment]) -> list[FaultRecord]:
+    def faults_during(self, segments: Sequence[PathSegment]) -> list[FaultRecord]:
         """The faults that were in the network, or at a worker, during any of these segments."""
         return [
             fault for fault in self.faults if any(fault.overlaps(piece.begin_ns, piece.end_ns) for piece in segments)
@@ -293,14 +293,14 @@ class CriticalPath:
 
     def _network_cause(self) -> str:
         """The message with the most network time, who waits for it, and what delayed it."""
-        about: dict[str, list[Segment]] = {}
+        about: dict[str, list[PathSegment]] = {}
         for segment in self.segments:
             if segment.kind in NETWORK:
                 about.setdefault(self._awaited(segment), []).append(segment)
         text, pieces = max(about.items(), key=lambda item: sum(piece.duration_ns for piece in item[1]))
         in_front: dict[str, int] = {}
         for piece in pieces:
-            if piece.kind is Kind.QUEUEING:
+            if piece.kind is TimeKind.QUEUEING:
                 name = self.names.message(piece.op)
                 in_front[name] = in_front.get(name, 0) + piece.duration_ns
         if sum(in_front.values()) * 2 > sum(piece.duration_ns for piece in pieces):
@@ -315,7 +315,7 @@ class CriticalPath:
             return f"{text}; it has {contention.place} to itself{window}"
         return f"{text}; {contention.flows} flows share {contention.place}{window}"
 
-    def _window_told(self, segment: Segment) -> str:
+    def _window_told(self, segment: PathSegment) -> str:
         """What the window of a network segment's connection lets through, where it holds less than the path."""
         ops, host = self.plan.ops, self.plan.rank_host
         send = int(ops.message[segment.op])
@@ -328,7 +328,7 @@ class CriticalPath:
         reached, rate = quantity(short.reached_bps, "bit/s"), quantity(short.rate_bps, "bit/s")
         return f", but sockets' windows of {window} in each round trip of {trip} let {reached} of {rate} through (transport.buffer)"
 
-    def _awaited(self, segment: Segment) -> str:
+    def _awaited(self, segment: PathSegment) -> str:
         """Says who waits for what from whom in a network segment."""
         ops, names = self.plan.ops, self.names
         send = segment.behind if segment.behind >= 0 else int(ops.message[segment.op])

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gradwire.analysis.report.tables import TextTable
-from gradwire.analysis.timeline.critical_path import PARTS, Contribution, CriticalPath
-from gradwire.analysis.timeline.walk import Kind
+from gradwire.analysis.timeline.critical_path import PARTS, CriticalPath, PathContribution
+from gradwire.analysis.timeline.walk import TimeKind
 
 MOST_CONTRIBUTIONS = 10
 MOST_LINES = 40
 ALWAYS = ("compute", "network", "straggler", "aggregation")
 """Parts that are shown even if they took no time."""
 MEANING = {
-    Kind.COMPUTE: "GPUs compute",
-    Kind.TRANSFER: "messages are on their way",
-    Kind.SERIALISATION: "as long as messages take on an empty network",
-    Kind.SHARING: "what they take longer: others have the links",
-    Kind.QUEUEING: "behind other messages of their own send queue",
-    Kind.STRAGGLER: "a worker computes while at least half of the others wait for it",
-    Kind.AGGREGATION: "gradients are added",
-    Kind.LATENCY: "latency of messages, copies, waiting for a fusion cycle",
-    Kind.LOCAL: "messages between ranks of one host",
-    Kind.LATENESS: "agents act later than they should have",
-    Kind.UNEXPLAINED: "nothing in the plan held the next op back",
+    TimeKind.COMPUTE: "GPUs compute",
+    TimeKind.TRANSFER: "messages are on their way",
+    TimeKind.SERIALISATION: "as long as messages take on an empty network",
+    TimeKind.SHARING: "what they take longer: others have the links",
+    TimeKind.QUEUEING: "behind other messages of their own send queue",
+    TimeKind.STRAGGLER: "a worker computes while at least half of the others wait for it",
+    TimeKind.AGGREGATION: "gradients are added",
+    TimeKind.LATENCY: "latency of messages, copies, waiting for a fusion cycle",
+    TimeKind.LOCAL: "messages between ranks of one host",
+    TimeKind.LATENESS: "agents act later than they should have",
+    TimeKind.UNEXPLAINED: "nothing in the plan held the next op back",
 }
 
 
@@ -33,7 +33,7 @@ def parts_table(path: CriticalPath) -> TextTable:
     rows = []
     for part, kinds in PARTS.items():
         for kind in kinds:
-            if path.kinds_ns[kind] or (part in ALWAYS and kind is not Kind.TRANSFER):
+            if path.kinds_ns[kind] or (part in ALWAYS and kind is not TimeKind.TRANSFER):
                 name = f"network: {kind}" if part == "network" else str(kind)
                 rows.append((name, _ms(path.kinds_ns[kind]), _share(path.kinds_ns[kind], path), MEANING[kind]))
     rows.append(("iteration", _ms(path.duration_ns), _share(path.duration_ns, path), ""))
@@ -72,13 +72,13 @@ def path_table(path: CriticalPath, most: int | None = MOST_LINES) -> TextTable:
     return TextTable("The path in order", headers, tuple(rows), 1, ("",) * len(rows), foot)
 
 
-def _times(path: CriticalPath, pieces: Sequence[Contribution], begin_ns: int) -> tuple[str, str, str]:
+def _times(path: CriticalPath, pieces: Sequence[PathContribution], begin_ns: int) -> tuple[str, str, str]:
     """Begin and total duration of consecutive pieces, and their share of the iteration."""
     spent_ns = sum(piece.duration_ns for piece in pieces)
     return _ms(pieces[0].segments[0].begin_ns - begin_ns), _ms(spent_ns), _share(spent_ns, path)
 
 
-def _longest(merged: Sequence[Contribution], most: int) -> set[int]:
+def _longest(merged: Sequence[PathContribution], most: int) -> set[int]:
     """Which segments get one line each. A gap between two of them takes a line
     too, so as many are kept as fit with their gaps."""
     if len(merged) <= most:
@@ -96,7 +96,7 @@ def _gaps(kept: set[int], count: int) -> int:
     return sum(index not in kept and (index == 0 or index - 1 in kept) for index in range(count))
 
 
-def _row(path: CriticalPath, contribution: Contribution) -> tuple[str, str, str, str]:
+def _row(path: CriticalPath, contribution: PathContribution) -> tuple[str, str, str, str]:
     return (
         contribution.what,
         str(contribution.kind),
@@ -105,18 +105,18 @@ def _row(path: CriticalPath, contribution: Contribution) -> tuple[str, str, str,
     )
 
 
-def _kind(path: CriticalPath, contribution: Contribution) -> str:
+def _kind(path: CriticalPath, contribution: PathContribution) -> str:
     """The kind of a piece, with the faults that were there meanwhile."""
     names = [f"fault.{fault.fault.name}" for fault in path.faults_during(contribution.segments)]
     return ", ".join([str(contribution.kind), *names])
 
 
-def _in_the_way(path: CriticalPath, contribution: Contribution) -> str:
+def _in_the_way(path: CriticalPath, contribution: PathContribution) -> str:
     faults = [fault.fault.what for fault in path.faults_during(contribution.segments)]
     return "; ".join(filter(None, (*faults, _others_in_the_way(path, contribution))))
 
 
-def _others_in_the_way(path: CriticalPath, contribution: Contribution) -> str:
+def _others_in_the_way(path: CriticalPath, contribution: PathContribution) -> str:
     contention = path.traffic.contention(max(contribution.segments, key=lambda segment: segment.duration_ns))
     if contention is None:
         return ""

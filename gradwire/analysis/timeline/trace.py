@@ -26,7 +26,7 @@ import numpy as np
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.names import Names
+from gradwire.analysis.plan_names import Names
 from gradwire.analysis.timeline.tracks import Slice, Track, Tracks
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan

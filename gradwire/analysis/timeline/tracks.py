@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.logged import MISSING, Bool, LoggedOps
-from gradwire.analysis.names import Names
+from gradwire.analysis.plan_names import Names
 from gradwire.analysis.report.charts import PALETTE
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog

@@ -22,7 +22,7 @@ from gradwire.datatypes.plan import OpKind, Role
 from gradwire.faults import InternalFault
 
 
-class Kind(StrEnum):
+class TimeKind(StrEnum):
     """What the time of a piece of the critical path was spent on."""
 
     COMPUTE = "compute"
@@ -48,11 +48,11 @@ class Kind(StrEnum):
     """Nothing in the plan delayed the op: it had no dependency."""
 
 
-NETWORK = (Kind.TRANSFER, Kind.SERIALISATION, Kind.SHARING, Kind.QUEUEING)
+NETWORK = (TimeKind.TRANSFER, TimeKind.SERIALISATION, TimeKind.SHARING, TimeKind.QUEUEING)
 
 
 @dataclass(frozen=True)
-class Segment:
+class PathSegment:
     """A piece of the critical path, in nanoseconds of the run's clock."""
 
     #: Begin of the piece.
@@ -60,7 +60,7 @@ class Segment:
     #: End of the piece.
     end_ns: int
     #: What its time was spent on.
-    kind: Kind
+    kind: TimeKind
     #: Iteration of `op`.
     iteration: int
     #: The op that the time belongs to; for QUEUEING the message in front, for STRAGGLER what the straggler computes.
@@ -74,7 +74,7 @@ class Segment:
         return self.end_ns - self.begin_ns
 
 
-def walk_back(logged: LoggedOps, iteration: int, op: int, begin_ns: int) -> list[Segment]:
+def walk_back(logged: LoggedOps, iteration: int, op: int, begin_ns: int) -> list[PathSegment]:
     """The path that ends with `op` of `iteration` and goes back to `begin_ns`, in order of time and without gaps.
 
     Raises InternalFault if the log lacks the op.
@@ -85,7 +85,7 @@ def walk_back(logged: LoggedOps, iteration: int, op: int, begin_ns: int) -> list
     here: tuple[int, int] | None = (iteration, op)
     while here is not None and not walk.is_done:
         here = walk.step(*here)
-    walk.cut(Kind.UNEXPLAINED, begin_ns, iteration, op)
+    walk.cut(TimeKind.UNEXPLAINED, begin_ns, iteration, op)
     return walk.segments[::-1]
 
 
@@ -93,7 +93,7 @@ class _Walk:
     """A walk in progress. `segments` has the latest first; `_now` is the time that the walk has reached."""
 
     def __init__(self, logged: LoggedOps, end_ns: int, begin_ns: int) -> None:
-        self.segments: list[Segment] = []
+        self.segments: list[PathSegment] = []
         self._logged, self._plan = logged, logged.plan
         self._now, self._begin = end_ns, begin_ns
         self._straggler = _Straggler(logged)
@@ -106,12 +106,12 @@ class _Walk:
     def is_done(self) -> bool:
         return self._now <= self._begin
 
-    def cut(self, kind: Kind, since_ns: int, iteration: int, op: int) -> None:
+    def cut(self, kind: TimeKind, since_ns: int, iteration: int, op: int) -> None:
         """Attributes the time from `since_ns` to the current position to an op."""
         since_ns = max(min(since_ns, self._now), self._begin)
         if since_ns < self._now:
-            behind = self._awaited if kind is Kind.QUEUEING else -1
-            self.segments.append(Segment(since_ns, self._now, kind, iteration, op, behind))
+            behind = self._awaited if kind is TimeKind.QUEUEING else -1
+            self.segments.append(PathSegment(since_ns, self._now, kind, iteration, op, behind))
         self._now = since_ns
 
     def step(self, iteration: int, op: int) -> tuple[int, int] | None:
@@ -126,33 +126,33 @@ class _Walk:
 
     def _timed(self, iteration: int, op: int) -> tuple[int, int] | None:
         nominal = int(self._logged.nominal[iteration, op])
-        self.cut(Kind.LATENESS, int(self._logged.finish[iteration, op]), iteration, op)
+        self.cut(TimeKind.LATENESS, int(self._logged.finish[iteration, op]), iteration, op)
         kind = self._timed_kind(op)
-        if kind is Kind.COMPUTE:
+        if kind is TimeKind.COMPUTE:
             late_since = self._straggler.late_since_ns(iteration, op)
             if late_since is not None:
-                self.cut(Kind.STRAGGLER, max(nominal, late_since), iteration, op)
+                self.cut(TimeKind.STRAGGLER, max(nominal, late_since), iteration, op)
         self.cut(kind, nominal, iteration, op)
         awaited = [*self._dependencies(iteration, op), *self._lane_before(iteration, op)]
         gate = max(awaited, key=lambda other: self._logged.finish[other], default=None)
         if gate is not None:
-            self.cut(Kind.UNEXPLAINED, int(self._logged.finish[gate]), iteration, op)
+            self.cut(TimeKind.UNEXPLAINED, int(self._logged.finish[gate]), iteration, op)
         self._joined, self._in_queue = (iteration, op), False
         return gate
 
-    def _timed_kind(self, op: int) -> Kind:
+    def _timed_kind(self, op: int) -> TimeKind:
         if self._plan.ops.kind[op] == OpKind.REDUCE:
-            return Kind.AGGREGATION
+            return TimeKind.AGGREGATION
         # The GPU is stream 0 (workloads/engines/worker.py); the others copy, or wait for a fusion cycle.
-        return Kind.COMPUTE if self._plan.ops.lane[op] == 0 else Kind.LATENCY
+        return TimeKind.COMPUTE if self._plan.ops.lane[op] == 0 else TimeKind.LATENCY
 
     def _sent(self, iteration: int, op: int) -> tuple[int, int] | None:
         ops, start = self._plan.ops, int(self._logged.start[iteration, op])
         remote = bool(self._remote[op])
         if not self._in_queue:
             self._awaited = op
-        self.cut(Kind.QUEUEING if self._in_queue else Kind.TRANSFER, start, iteration, op)
-        latency = Kind.LATENCY if remote else Kind.LOCAL
+        self.cut(TimeKind.QUEUEING if self._in_queue else TimeKind.TRANSFER, start, iteration, op)
+        latency = TimeKind.LATENCY if remote else TimeKind.LOCAL
         self.cut(latency, start - int(ops.duration_ns[op]), iteration, op)
         self._straggler.leaves(op, self._joined)
         dependencies = self._dependencies(iteration, op)
@@ -161,7 +161,7 @@ class _Walk:
         self._in_queue = in_front is not None and (gate is None or self._logged.end[in_front] > self._logged.end[gate])
         gate = in_front if self._in_queue else gate
         if gate is not None:
-            self.cut(Kind.LATENESS, int(self._logged.end[gate]), iteration, op)
+            self.cut(TimeKind.LATENESS, int(self._logged.end[gate]), iteration, op)
         self._joined = None
         return gate
 

@@ -15,7 +15,7 @@ import numpy as np
 from gradwire.analysis.bounds import Bool, message_ns, parts_of, slowest_bps
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.names import Names
+from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.logged import LoggedOps
-from gradwire.analysis.names import Names
+from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Discipline, OpKind, Plan
@@ -32,7 +32,7 @@ op before it. Times of the log are at least 0."""
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LoggedSchedule:
     """A complete log and its plan."""
 
     plan: Plan
@@ -42,10 +42,10 @@ class Schedule:
     last_packet_ns: int
 
     @staticmethod
-    def of(plan: Plan, fabric: Fabric, log: OpLog, faults: Sequence[FaultRecord] = ()) -> Schedule:
+    def of(plan: Plan, fabric: Fabric, log: OpLog, faults: Sequence[FaultRecord] = ()) -> LoggedSchedule:
         """Sorts a log that has each op once per iteration. Raises
         InternalFault for an op that the plan does not have."""
-        return Schedule(plan, LoggedOps.of(plan, log, faults), last_packet_ns(fabric))
+        return LoggedSchedule(plan, LoggedOps.of(plan, log, faults), last_packet_ns(fabric))
 
     @cached_property
     def is_send(self) -> Bool:
@@ -141,7 +141,7 @@ def last_packet_ns(fabric: Fabric) -> int:
 
 def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:
     """All checks of this module, on a log that has each op of the plan once per iteration."""
-    schedule = Schedule.of(plan, fabric, log, record.faults)
+    schedule = LoggedSchedule.of(plan, fabric, log, record.faults)
     late_ns = max((agent.lateness_ns_max for agent in record.agents), default=0)
     return [
         _dependencies(schedule),
@@ -152,14 +152,14 @@ def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> li
     ]
 
 
-def _begin(schedule: Schedule) -> Int64:
+def _begin(schedule: LoggedSchedule) -> Int64:
     """When ops began: nominally for timed ops; a message when it was handed
     over; a RECV when its message was all there."""
     logged, kind = schedule.logged, schedule.plan.ops.kind
     return np.where(schedule.is_timed, logged.nominal, np.where(kind == OpKind.RECV, logged.end, logged.start))
 
 
-def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meaning: str) -> Check:
+def _check(schedule: LoggedSchedule, name: str, too_much_ns: Int64, limit: str, meaning: str) -> Check:
     """Fails if any op's entry is above 0; names the op that is farthest from its limit."""
     wrong = int((too_much_ns > 0).sum())
     value = f"none of {too_much_ns.size} ops deviates"
@@ -172,7 +172,7 @@ def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meanin
     return Check(name, value, limit, not wrong, meaning)
 
 
-def _dependencies(schedule: Schedule) -> Check:
+def _dependencies(schedule: LoggedSchedule) -> Check:
     """No op begins before the ops that it waits for have ended.
 
     Exact for computation. A SEND or RECV may follow another SEND as soon as that has handed its last packet to the
@@ -191,7 +191,7 @@ def _dependencies(schedule: Schedule) -> Check:
     )
 
 
-def _one_at_a_time(schedule: Schedule) -> Check:
+def _one_at_a_time(schedule: LoggedSchedule) -> Check:
     """No op begins before the one ahead of it on its stream or send queue has ended.
 
     Exact for computation, and for messages with a software latency. A message without one may be handed over when the
@@ -211,7 +211,7 @@ def _one_at_a_time(schedule: Schedule) -> Check:
     )
 
 
-def _no_idling(schedule: Schedule, late_ns: int) -> Check:
+def _no_idling(schedule: LoggedSchedule, late_ns: int) -> Check:
     """No op begins later than its dependencies and its stream or send queue allowed.
 
     Exact for computation. A message that has a software latency may be as late as the agents' latest timer. What waits
@@ -232,7 +232,7 @@ def _no_idling(schedule: Schedule, late_ns: int) -> Check:
     )
 
 
-def _durations(schedule: Schedule, late_ns: int) -> Check:
+def _durations(schedule: LoggedSchedule, late_ns: int) -> Check:
     """Computation takes the profile's time: the log's end is at most the
     agents' latest timer after it, and never before it."""
     over = schedule.logged.end - schedule.logged.finish
@@ -247,7 +247,7 @@ def _durations(schedule: Schedule, late_ns: int) -> Check:
     )
 
 
-def _queue_order(schedule: Schedule) -> Check:
+def _queue_order(schedule: LoggedSchedule) -> Check:
     """Streams and queues serve what their discipline says: nobody that comes later in its order goes before an op that
     was waiting.
 
@@ -278,7 +278,7 @@ def _queue_order(schedule: Schedule) -> Check:
     )
 
 
-def _behind_a_sibling(schedule: Schedule, flat: Int64, rank: Int64) -> Bool:
+def _behind_a_sibling(schedule: LoggedSchedule, flat: Int64, rank: Int64) -> Bool:
     """Whether each op of `flat` was served after one that waits for the
     same on the same lane and should come after it."""
     count, lane = len(schedule.plan.ops), schedule.lane
@@ -293,14 +293,14 @@ def _behind_a_sibling(schedule: Schedule, flat: Int64, rank: Int64) -> Bool:
     return behind
 
 
-def _is_counted(schedule: Schedule) -> Bool:
+def _is_counted(schedule: LoggedSchedule) -> Bool:
     queue = np.where(schedule.is_send, schedule.plan.ops.lane, 0)
     if not len(schedule.plan.queue_discipline):
         return np.zeros(len(queue), np.bool_)
     return np.asarray(schedule.is_send & (schedule.plan.queue_discipline[queue] == Discipline.COUNTER))
 
 
-def _rank_in_lane(schedule: Schedule, flat: Int64) -> Int64:
+def _rank_in_lane(schedule: LoggedSchedule, flat: Int64) -> Int64:
     """The place that each op has by its lane's discipline (agents/op_state.py): lower goes first."""
     ops = schedule.plan.ops
     iteration, op = np.divmod(flat, len(ops))
@@ -316,7 +316,7 @@ def _rank_in_lane(schedule: Schedule, flat: Int64) -> Int64:
     return rank
 
 
-def _first_pick(schedule: Schedule, flat: Int64) -> Int64:
+def _first_pick(schedule: LoggedSchedule, flat: Int64) -> Int64:
     """The earliest moment at which each op of `flat` can have been chosen."""
     at_least = np.maximum(schedule.ready_at_least, schedule.lane_free - schedule.last_packet_ns)
     has_latency = schedule.is_send & (schedule.plan.ops.duration_ns > 0)

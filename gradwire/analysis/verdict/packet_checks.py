@@ -11,7 +11,7 @@ import numpy as np
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.iterations import logged_periods_s, timed_workers, worker_periods_s, worker_times_s
 from gradwire.analysis.packets.capture_files import Capture
-from gradwire.analysis.packets.captures import Place, place_of
+from gradwire.analysis.packets.captures import PortLocation, location_of
 from gradwire.analysis.verdict.byte_checks import HANDSHAKE_BYTES
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import Fabric
@@ -39,7 +39,9 @@ def capture_checks(
         raise InternalFault(f"{len(record.captures)} ports were captured, and {len(captures)} captures were given")
     if not captures:
         return []
-    placed = [(place_of(fabric, about.port), capture) for about, capture in zip(record.captures, captures, strict=True)]
+    placed = [
+        (location_of(fabric, about.port), capture) for about, capture in zip(record.captures, captures, strict=True)
+    ]
     at_hosts = [(location, capture) for location, capture in placed if location.endpoint is not None]
     checks = [_completeness_check(record), _captured_bytes_check(fabric, record, placed)]
     if at_hosts:
@@ -62,7 +64,7 @@ def _completeness_check(record: PointRecord) -> Check:
     )
 
 
-def _captured_bytes_check(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
+def _captured_bytes_check(fabric: Fabric, record: PointRecord, placed: list[tuple[PortLocation, Capture]]) -> Check:
     """The captured bytes in each direction of a port are those that the port and the other end of its link counted.
 
     HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and
@@ -95,7 +97,7 @@ def expected_messages(plan: Plan, endpoint: int, *, outbound: bool) -> Int64:
     return np.unique(moved.op[(moved.src if outbound else moved.dst) == endpoint])
 
 
-def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> Check:
+def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[PortLocation, Capture]]) -> Check:
     """Every message that the plan sends through a port was captured there
     once per iteration, and no other message was."""
     expected = missing = repeated = foreign = 0
@@ -123,7 +125,7 @@ def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Captu
     )
 
 
-def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Capture]]) -> Check:
+def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[PortLocation, Capture]]) -> Check:
     """TCP's payload is the captured messages and one hello per connection, to the
     byte; on a lossy fabric, resent bytes add to it."""
     ops = plan.ops
@@ -150,7 +152,7 @@ def _connections(plan: Plan) -> Counter[int]:
     return Counter(endpoint for c in connections_of(plan) for endpoint in (c.src_host, c.dst_host))
 
 
-def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> list[Check]:
+def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[PortLocation, Capture]]) -> list[Check]:
     """The mean of a worker's measured iterations is the same by packets alone and by its agent's log, within
     TIME_TOLERANCE.
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.analysis.congestion import queue_uses
+from gradwire.analysis.congestion_report import queue_uses
 from gradwire.runs.stored.stored_run import StoredRun
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

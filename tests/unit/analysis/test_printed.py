@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.cells import PrintedCell, cells_of_claims
-from gradwire.analysis.printed import Comparison, Status, compare
+from gradwire.analysis.printed import CellStatus, Comparison, compare
 from gradwire.faults import InputFault
 from tests.shared.stored_points import result
 
@@ -64,4 +64,4 @@ def test_what_is_printed_as_equal_has_no_order() -> None:
 def test_a_speedup_must_be_a_gain_of_the_printed_size() -> None:
     cell = PrintedCell({"strategy": "new"}, "speedup", 1.09, "", baseline={"strategy": "old"})
     rows = [result({"strategy": "new"}, 1.0), result({"strategy": "old"}, 1.0)]
-    assert compare(rows, [cell]).cells[0].status is Status.OUTSIDE
+    assert compare(rows, [cell]).cells[0].status is CellStatus.OUTSIDE

@@ -9,7 +9,7 @@ import pytest
 from gradwire.analysis.report.utilisation import HEADERS
 from gradwire.analysis.timeline.critical_path import PARTS
 from gradwire.analysis.timeline.path_tables import MEANING
-from gradwire.analysis.timeline.walk import Kind
+from gradwire.analysis.timeline.walk import TimeKind
 from tests.shared.snippets import ROOT
 
 GUIDE = (ROOT / "docs" / "reading-a-run.md").read_text()
@@ -39,7 +39,7 @@ def test_every_command_has_a_sample(verb: str) -> None:
 
 
 def test_the_parts_of_a_path_are_those_that_are_printed() -> None:
-    named = {str(kind): kind for kind in Kind} | {f"network: {kind}": kind for kind in PARTS["network"]}
+    named = {str(kind): kind for kind in TimeKind} | {f"network: {kind}": kind for kind in PARTS["network"]}
     header, *rows = after(sample("why"), "Where the time went")
     assert columns(header) == ("part", "ms", "share", "meaning")
     parts = [columns(row) for row in rows[: rows.index("Largest contributions")]]

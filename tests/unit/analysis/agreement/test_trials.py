@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_cause
 from gradwire.analysis.agreement.held_bytes import Held
-from gradwire.analysis.agreement.trials import Seen, trials
+from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.topo.tc import QUANTUM_BYTES
@@ -26,7 +26,7 @@ LATENCY_S = 5e-6
 def found(run: IdealRun, measured_s: float, held: Held | None = None) -> Trial | None:
     """The cause of a run that held this and whose iterations took equally long."""
     forgiven_bytes = int(FORGIVEN_S * RATE_BPS / 8)
-    seen = Seen(
+    seen = SeenEffects(
         iterations_s=(measured_s,) * run.window.iterations,
         held=held or Held(),
         copies_apart_s=0.0,
@@ -68,7 +68,7 @@ def test_workers_who_began_apart_stay_so_where_the_network_holds_what_it_held() 
     run = ideal_run(halving_doubling(8), iterations=8)
     apart_s = (0.0,) * 7 + (3e-3,)
     held = Held(typical_bytes=0, most_bytes=500_000)
-    seen = Seen(
+    seen = SeenEffects(
         iterations_s=(run.time_s(),) * 8,
         held=held,
         copies_apart_s=0.0,
@@ -95,7 +95,7 @@ def test_no_estimate_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(repr(sorted(effects.items())))
         return estimate(*arguments, **effects)
 
-    seen = Seen(
+    seen = SeenEffects(
         iterations_s=(run.time_s(),) * 8,
         held=Held(typical_bytes=100_000, most_bytes=500_000),
         copies_apart_s=1e-6,

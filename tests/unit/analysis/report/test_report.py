@@ -17,7 +17,7 @@ from rich.console import Console
 from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval
-from gradwire.analysis.printed import Comparison, Status, check_cells, compare
+from gradwire.analysis.printed import CellStatus, Comparison, check_cells, compare
 from gradwire.analysis.report.charts import PALETTE, Labels, chart, svg_text
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.report.report import Background, PointDetails, report
@@ -70,14 +70,14 @@ def test_agreement_counts_predictions_and_leaves_fitted_cells_out() -> None:
     assert found.summary == (
         "4 of 4 predicted cells within 5 points; order right in 2 of 2 rows; headline 4.37x measured 4.40x (+0.7%)"
     )
-    assert [c.status for c in found.cells[:3]] == [Status.FITTED, Status.WITHIN, Status.WITHIN]
+    assert [c.status for c in found.cells[:3]] == [CellStatus.FITTED, CellStatus.WITHIN, CellStatus.WITHIN]
     assert found.cells[1].difference == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(
-    ("efficiency", "status"), [(0.849, Status.WITHIN), (0.851, Status.OUTSIDE), (0.749, Status.OUTSIDE)]
+    ("efficiency", "status"), [(0.849, CellStatus.WITHIN), (0.851, CellStatus.OUTSIDE), (0.749, CellStatus.OUTSIDE)]
 )
-def test_five_points_are_the_limit(efficiency: float, status: Status) -> None:
+def test_five_points_are_the_limit(efficiency: float, status: CellStatus) -> None:
     found = compare(changed(1, scaling_efficiency=efficiency), printed())
     assert found.cells[1].status is status
 
@@ -97,12 +97,12 @@ def test_shorter_times_rank_higher() -> None:
     cells = [PrintedCell({"strategy": s}, "iteration_time_s", t, "") for s, t in (("slow", 3.2), ("fast", 1.2))]
     found = compare(rows, cells)
     assert (found.orders[0].right, found.orders[0].printed) == (True, ("slow", "fast"))
-    assert [c.status for c in found.cells] == [Status.WITHIN, Status.OUTSIDE]
+    assert [c.status for c in found.cells] == [CellStatus.WITHIN, CellStatus.OUTSIDE]
 
 
 def test_an_invalid_point_reproduces_nothing_and_leaves_its_order_open() -> None:
     found = compare(changed(5, verdict=INVALID), printed())
-    assert [c.status for c in found.cells[5:]] == [Status.INVALID, Status.INVALID]
+    assert [c.status for c in found.cells[5:]] == [CellStatus.INVALID, CellStatus.INVALID]
     assert found.cells[5].measured is None
     assert [order.right for order in found.orders] == [True, None]
     assert found.summary == "3 of 4 predicted cells within 5 points; order right in 1 of 2 rows; headline 4.37x invalid"
@@ -110,14 +110,14 @@ def test_an_invalid_point_reproduces_nothing_and_leaves_its_order_open() -> None
 
 def test_a_point_that_was_not_run_is_missing() -> None:
     found = compare(measured()[:-1], printed())
-    assert found.cells[5].status is Status.MISSING
+    assert found.cells[5].status is CellStatus.MISSING
     assert "headline 4.37x not run" in found.summary
 
 
 def test_numbers_match_as_numbers() -> None:
     cell = PrintedCell({"workers": 8, "strategy": "x"}, "throughput_per_s", 55, "")
     found = compare([point(0.5, workers="8.0", strategy="x")], [cell])
-    assert (found.cells[0].measured, found.cells[0].status) == (50.0, Status.WITHIN)
+    assert (found.cells[0].measured, found.cells[0].status) == (50.0, CellStatus.WITHIN)
 
 
 def test_cells_are_checked_before_a_run() -> None:

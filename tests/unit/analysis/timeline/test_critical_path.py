@@ -11,7 +11,7 @@ from hypothesis import given
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
-from gradwire.analysis.timeline.walk import NETWORK, Kind
+from gradwire.analysis.timeline.walk import NETWORK, TimeKind
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
@@ -280,9 +280,9 @@ def check_path(plan: Plan, late_ns: int = 0) -> None:
             assert sum(path.shares.values()) == pytest.approx(1)
             begins, ends = ([getattr(s, name) for s in path.segments] for name in ("begin_ns", "end_ns"))
             assert begins[1:] == ends[:-1]
-            assert path.kinds_ns[Kind.UNEXPLAINED] == 0
+            assert path.kinds_ns[TimeKind.UNEXPLAINED] == 0
             if not late_ns:
-                assert path.kinds_ns[Kind.LATENESS] == 0
+                assert path.kinds_ns[TimeKind.LATENESS] == 0
             assert path.sentence().endswith(".")
             assert sum(found.duration_ns for found in path.contributions()) == path.duration_ns
     network_ns = sum(critical_path(plan, log, 2, fabric).kinds_ns[kind] for kind in NETWORK)

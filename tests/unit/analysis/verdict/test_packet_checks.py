@@ -12,7 +12,7 @@ import pytest
 
 from gradwire.agents.capture.recorder import PortFile
 from gradwire.analysis.packets.capture_files import Capture, Messages, Packets, read_capture
-from gradwire.analysis.packets.captures import Place, place_of
+from gradwire.analysis.packets.captures import PortLocation, location_of
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table
 from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.packet_checks import capture_checks, expected_messages
@@ -250,12 +250,12 @@ def test_without_a_period_or_a_complete_log_there_is_no_check_of_times(capture: 
 
 def test_places_of_ports() -> None:
     fabric = Fabric(hosts=4, rate_bps=1e9, topology=Topology.LEAF_SPINE, leaves=2, spines=1, aggregators=True)
-    assert place_of(fabric, "h3-eth0") == Place("h3-eth0", "s2-eth1", 2, True)
-    assert place_of(fabric, "s2-eth2") == Place("s2-eth2", "h4-eth0", 3, False)
-    assert place_of(fabric, "s1-eth3") == Place("s1-eth3", "s3-eth1", None, False)
-    assert place_of(fabric, "a1-eth0").endpoint == 4
+    assert location_of(fabric, "h3-eth0") == PortLocation("h3-eth0", "s2-eth1", 2, True)
+    assert location_of(fabric, "s2-eth2") == PortLocation("s2-eth2", "h4-eth0", 3, False)
+    assert location_of(fabric, "s1-eth3") == PortLocation("s1-eth3", "s3-eth1", None, False)
+    assert location_of(fabric, "a1-eth0").endpoint == 4
     with pytest.raises(InternalFault, match="h9-eth0"):
-        place_of(fabric, "h9-eth0")
+        location_of(fabric, "h9-eth0")
 
 
 def test_the_use_of_a_port_as_a_table_and_a_chart(capture: Capture, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gradwire.analysis.printed import Order
+from gradwire.analysis.printed import MeasuredOrder
 from gradwire.faults import InternalFault
 from reproduction.scoring.evidence import (
     Measured,
@@ -95,7 +95,7 @@ def test_what_needs_a_function_is_not_looked_up() -> None:
 
 
 def test_orders_that_differ_are_told_apart() -> None:
-    two = ranked(Order({"a": 2, "b": 1}, row="10gbit"), Order({"a": 1, "b": 2}, row="1gbit"))
+    two = ranked(MeasuredOrder({"a": 2, "b": 1}, row="10gbit"), MeasuredOrder({"a": 1, "b": 2}, row="1gbit"))
     assert two.value == "10gbit: a > b; 1gbit: b > a"
 
 

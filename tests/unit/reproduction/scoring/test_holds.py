@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.printed import Order
+from gradwire.analysis.printed import MeasuredOrder
 from gradwire.faults import InternalFault
 from reproduction.scoring.evidence import Measured, ranked
 from reproduction.scoring.holds import holds, rank_holds, tolerance_text
@@ -46,27 +46,27 @@ def test_numbers_and_bounds(kind: Kind, metric: str, printed: object, measured: 
 
 def test_a_rank_asks_for_visible_differences() -> None:
     printed = ["best", "middle", "worst"]
-    assert rank_holds(printed, Order({"best": 3, "middle": 2, "worst": 1}))
-    assert not rank_holds(printed, Order({"best": 3.01, "middle": 3, "worst": 1}))
-    assert not rank_holds(printed, Order({"best": 3, "middle": 2.8, "worst": 1}, {"best": 0.15, "middle": 0.1}))
-    assert not rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}))
-    assert not rank_holds(printed, Order({"best": 3, "middle": 1, "worst": 2}))
-    assert rank_holds(["best", "middle, worst"], Order({"best": 3, "middle": 1, "worst": 2}))
+    assert rank_holds(printed, MeasuredOrder({"best": 3, "middle": 2, "worst": 1}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 3.01, "middle": 3, "worst": 1}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 3, "middle": 2.8, "worst": 1}, {"best": 0.15, "middle": 0.1}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 2.8, "middle": 3, "worst": 1}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 3, "middle": 1, "worst": 2}))
+    assert rank_holds(["best", "middle, worst"], MeasuredOrder({"best": 3, "middle": 1, "worst": 2}))
     with pytest.raises(InternalFault, match="'worst' is printed"):
-        rank_holds(printed, Order({"best": 3, "middle": 1}))
+        rank_holds(printed, MeasuredOrder({"best": 3, "middle": 1}))
 
 
 def test_what_is_at_least_as_good_may_tie() -> None:
     printed = ["best", ">= middle", "worst"]
-    assert rank_holds(printed, Order({"best": 2.99, "middle": 3, "worst": 1}))
-    assert rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}, {"best": 0.15, "middle": 0.1}))
-    assert not rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}))
-    assert not rank_holds(printed, Order({"best": 3, "middle": 3, "worst": 3}))
-    assert not rank_holds(printed, Order({"best": 3, "middle": 2, "worst": 2}))
+    assert rank_holds(printed, MeasuredOrder({"best": 2.99, "middle": 3, "worst": 1}))
+    assert rank_holds(printed, MeasuredOrder({"best": 2.8, "middle": 3, "worst": 1}, {"best": 0.15, "middle": 0.1}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 2.8, "middle": 3, "worst": 1}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 3, "middle": 3, "worst": 3}))
+    assert not rank_holds(printed, MeasuredOrder({"best": 3, "middle": 2, "worst": 2}))
 
 
 def test_a_rank_holds_in_every_row() -> None:
-    right, wrong = Order({"a": 2, "b": 1}), Order({"a": 1, "b": 2})
+    right, wrong = MeasuredOrder({"a": 2, "b": 1}), MeasuredOrder({"a": 1, "b": 2})
     assert holds(claim(Kind.RANK, ["a", "b"]), ranked(right, right))
     assert not holds(claim(Kind.RANK, ["a", "b"]), ranked(right, wrong))
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from gradwire.analysis.logged import MISSING, LoggedOps
-from gradwire.analysis.names import Names
+from gradwire.analysis.plan_names import Names
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import Int64, OpLog
 from gradwire.faults import InputFault

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gradwire.analysis.difference import Gate, PointDifference, RunFacts, claim_differences, differences
 from gradwire.analysis.points import VALID, PointResult
+from gradwire.analysis.run_difference import Gate, PointDifference, RunFacts, claim_differences, differences
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.analysis.timeline.kineto import write_kineto
+from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster
@@ -74,7 +74,7 @@ def test_an_import_finds_the_same_messages_and_bytes(
 
 
 def test_tools_find_what_they_need(tmp_path: Path) -> None:
-    """See gradwire/analysis/timeline/kineto.py: what HolisticTraceAnalysis reads."""
+    """See gradwire/analysis/timeline/kineto_trace.py: what HolisticTraceAnalysis reads."""
     plan = plan_of("geryon", 3, {"rule": "coarse", "slice_parameters": 2000})
     files = write_kineto(tmp_path / "run", plan, replay(plan, 3), 2, "a test")
     for rank, (file, document) in enumerate(zip(files, documents(files), strict=True)):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.analysis.congestion import congestion_lines, queue_uses
+from gradwire.analysis.congestion_report import congestion_lines, queue_uses
 from gradwire.datatypes.records import QueueLengths
 from tests.unit.analysis.verdict.sound_run import FABRIC, sound_record
 from tests.unit.analysis.verdict.test_congestion_check import MARKING, counted
