@@ -34,8 +34,9 @@ def graph_drawing(fabric: Fabric, title: Sequence[str]) -> Figure:
         axes.set_axis_off()
         axes.set_aspect("equal")
         fastest_bps = max(link.rate_bps for link in fabric.shape_links)
-        for host, link in enumerate(fabric.graph.host_links):
-            _line(axes, [hosts[host], switches[link.b]], link.rate_bps / fastest_bps, is_long=link.delay_s > 0)
+        for host, link in enumerate(fabric.shape_links[: fabric.hosts]):
+            ends = [hosts[host], switches[fabric.leaf_of(host)]]
+            _line(axes, ends, link.rate_bps / fastest_bps, is_long=link.delay_s > 0)
         for number, link in enumerate(fabric.trunk_links()):
             trunk = fabric.graph.trunks[number]
             way = _bent(switches[trunk.a], switches[trunk.b], (link.number - 1) * BEND)

@@ -57,8 +57,16 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
         ),
         ("title", ["title"]),
         ("costs.copy_rate.value", ["costs.copy_rate.value"]),
-        ("ecn", ["fabric.ecn", "fabric.link.NAME.ecn"]),
-        ("buffer", ["fabric.buffer", "fabric.link.NAME.buffer", "transport.buffer"]),
+        ("ecn", ["fabric.ecn", "fabric.link.NAME.ecn", "defined.networks.NAME.links[].ecn"]),
+        (
+            "buffer",
+            [
+                "fabric.buffer",
+                "fabric.link.NAME.buffer",
+                "transport.buffer",
+                "defined.networks.NAME.links[].buffer",
+            ],
+        ),
         ("p3", [f"strategy.options.{option}" for option in BUILT_IN["p3"].options.model_fields]),
     ],
 )
