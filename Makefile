@@ -12,8 +12,8 @@ SOURCES := /usr/src/linux-source-*.tar.*
 
 # What only tests need. tshark: checks that Wireshark names the messages of captured runs. chromium: opens reports, whose tables sort
 # by a script, and sees that they load nothing and that no browser complains. python3-simgrid: an independent simulator, beside which the
-# fluid engine is checked; the system's Python imports it.
-TEST_PACKAGES := tshark chromium python3-simgrid
+# fluid engine is checked; the system's Python imports it. nftables: a firewall in a host.
+TEST_PACKAGES := tshark chromium python3-simgrid nftables
 
 # Real programs beside plans: iperf3, Open MPI with its compiler, and PyTorch from the wheels for CPUs.
 PROGRAM_PACKAGES := iperf3 openmpi-bin libopenmpi-dev gcc libc6-dev

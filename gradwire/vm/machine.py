@@ -293,6 +293,10 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
         "time-travel=inf-cpu",
         f"time-travel-start={BOOT_TIME_NS}",
         *(["seccomp=on"] if seccomp else []),
+        # No host speaks IPv6 unless its scenario says so: solicitations and duplicate address detection would be unplanned traffic.
+        "ipv6.disable_ipv6=1",
+        # Tunnels have a device in every network namespace otherwise (tunl0, gre0 and others), which nobody asked for.
+        "sysctl.net.core.fb_tunnels_only_for_init_net=2",
         *("rootfstype=hostfs", "rootflags=/", "rw", "quiet"),
         *("con=null", "con0=null,fd:1", "con1=null,fd:0"),
         f"umid={UMID}",

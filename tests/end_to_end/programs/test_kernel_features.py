@@ -1,0 +1,64 @@
+"""What programs and scripts expect of a host's kernel: shared memory, firewalls, bridges, congestion controls by name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.programs.running import execute
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+ONE = ("--workers", "2", "--rate", "10gbit", "--hosts", "h1")
+SHARED_MEMORY = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype = ctypes.c_void_p
+segment = libc.shmget(0, 4096, 0o1600)
+first, second = (libc.shmat(segment, None, 0) for _ in range(2))
+ctypes.memmove(first, b"through memory", 14)
+print(ctypes.string_at(second, 14).decode())
+"""
+FIREWALL = """
+nft add table inet filter
+nft add chain inet filter output '{ type filter hook output priority 0; }'
+nft add rule inet filter output ip daddr 10.0.0.2 icmp type echo-request counter drop
+ping -c 1 -W 1 10.0.0.2 >/dev/null && echo "it got through"
+nft list ruleset | grep -o 'packets 1 bytes 84'
+"""
+BRIDGE = """
+ip link add br0 type bridge
+ip link add left type veth peer name right
+ip link set left master br0
+for device in br0 left right; do ip link set $device up; done
+bridge link show dev left | grep -o 'master br0 state forwarding'
+"""
+
+
+def test_processes_share_memory_as_mpich_and_databases_do(tmp_path: Path) -> None:
+    (tmp_path / "shared.py").write_text(SHARED_MEMORY)
+    done = execute(tmp_path, *ONE, "--", "python3", "shared.py")
+    assert done.status == 0, done.err
+    assert done.output("h1") == "through memory\n"
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+def test_a_hosts_firewall_drops_what_its_rule_says(tmp_path: Path) -> None:
+    done = execute(tmp_path, *ONE, "--", "sh", "-c", FIREWALL)
+    assert done.output("h1") == "packets 1 bytes 84\n", done.err
+
+
+def test_a_host_has_bridges_and_only_its_own_devices(tmp_path: Path) -> None:
+    done = execute(tmp_path, *ONE, "--", "sh", "-c", f"ls /sys/class/net | xargs; {BRIDGE}")
+    assert done.status == 0, done.err
+    assert done.output("h1").splitlines() == ["h1-eth0 lo", "master br0 state forwarding"]
+
+
+def test_congestion_controls_of_courses_are_there_and_ipv6_is_silent(tmp_path: Path) -> None:
+    look = "cat /proc/sys/net/ipv4/tcp_available_congestion_control /proc/sys/net/ipv6/conf/all/disable_ipv6"
+    done = execute(tmp_path, *ONE, "--", "sh", "-c", look)
+    controls, silent = done.output("h1").splitlines()
+    assert {"reno", "cubic", "bbr", "dctcp", "vegas", "westwood", "illinois"} <= set(controls.split())
+    assert silent == "1"
