@@ -68,7 +68,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if len(plan.ops) > LARGEST_PLAN_OPS:
         return f"the plan has {len(plan.ops):,} ops and the limit is {LARGEST_PLAN_OPS:,} (LARGEST_PLAN_OPS)"
     if fabric.losses:
-        return f"the point loses packets on purpose (up to {fabric.most_loss:g} of those at a port)"
+        key = f"fabric.loss = {fabric.loss:g}" if fabric.loss else f"fabric.link: up to {fabric.most_loss:g} at a port"
+        return f"the point loses packets on purpose ({key})"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"

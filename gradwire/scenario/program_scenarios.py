@@ -136,6 +136,10 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
+        if wanted.file is not None:
+            raise InputFault(
+                f"fabric.file = '{wanted.file}': scenarios of programs take networks from numbers only: fabric.topology"
+            )
         graph = graph_of(wanted, self.section.cluster.workers, {})
         return Fabric(
             hosts=self.section.cluster.workers,
