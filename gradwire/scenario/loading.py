@@ -53,7 +53,7 @@ class ScenarioPoint(ABC):
     @property
     @abstractmethod
     def programs(self) -> Mapping[str, ProgramSection]:
-        """The programs of the user's own that run in it, by their names."""
+        """The users' programs that run in it, by their names."""
 
     @property
     @abstractmethod
@@ -78,13 +78,13 @@ class ScenarioPoint(ABC):
 
 @dataclass(frozen=True)
 class Point(ScenarioPoint):
-    """One point whose work is a strategy's plan, with programs beside it or without."""
+    """One point whose work is a strategy's plan, with or without programs next to it."""
 
     section: PointSection
 
     @property
     def programs(self) -> Mapping[str, ProgramSection]:
-        """Those beside the strategy."""
+        """Those that run next to the strategy."""
         return self.section.program
 
     @property
@@ -94,7 +94,7 @@ class Point(ScenarioPoint):
 
     @property
     def network(self) -> Fabric:
-        """Without what strategies have of their own: classes and aggregators."""
+        """Without what only strategies need: classes and aggregators."""
         return replace(self.fabric, classes=1, aggregators=False)
 
     @property

@@ -1,4 +1,4 @@
-"""Classes of Mininet's Topo in files of the user's own.
+"""Classes of Mininet's Topo in files that users write.
 
 Reading one runs the file's code, so that is for those alone who gave a scenario that names it, and not for whatever reads a run folder.
 """

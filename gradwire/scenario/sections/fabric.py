@@ -65,7 +65,7 @@ class LinkSection(Section):
     rate: RateBps | None = None
     """Line rate of each direction."""
     delay: Annotated[DurationS, Because(LONG_DELAYS)] | None = Field(None, ge=0, le=LONGEST_DELAY_S)
-    """How long packets of each direction are under way beside their time on the line: 5 us is a kilometre of fibre."""
+    """How long packets of each direction are under way, in addition to their time on the line: 5 us is a kilometre of fibre."""
     jitter: Annotated[DurationS, Because(LONG_DELAYS)] | None = Field(None, ge=0, le=LONGEST_DELAY_S)
     """How much longer than `delay` a packet may be under way, at random and evenly; packets do not overtake one another."""
     loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] | None = Field(
@@ -142,7 +142,7 @@ class FabricSection(Section):
     )
     """Share of frames that switches drop. Beyond the range TCP makes no progress."""
     delay: Annotated[DurationS, Because(LONG_DELAYS)] = Field(0.0, ge=0, le=LONGEST_DELAY_S)
-    """How long packets of each direction are under way on every link, beside their time on the line."""
+    """How long packets of each direction are under way on every link, in addition to their time on the line."""
     flow_rate: RateBps | None = None
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
@@ -151,7 +151,7 @@ class FabricSection(Section):
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
     def __hash__(self) -> int:
-        """Sections are told apart by their values, and a table of tables has no hash of its own."""
+        """Two sections are equal if their values are, and a table of tables cannot be hashed."""
         return hash(self.model_dump_json())
 
     @property

@@ -1,4 +1,4 @@
-"""A network of the user's own, as a scenario has it under `defined.networks`; files of other forms are turned into this one."""
+"""A network that a user describes, as a scenario has it under `defined.networks`; files of other forms are turned into this one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradwire.scenario.sections.fabric import LARGEST_LOSS, LONGEST_DELAY_S
 from gradwire.workloads.fields import MOST_WORKERS, DurationS, RateBps, Section, SizeBytes
 
 MOST_SWITCHES = 256
-"""Each pair of switches with hosts has ways of its own, and each way a rule at every switch: 64 switches with 256 hosts have 139,000."""
+"""Each pair of switches with hosts has its ways, and each way needs a rule at every switch: 64 switches with 256 hosts have 139,000."""
 MOST_LINKS = 2**14
 NodeName = Annotated[str, Field(min_length=1, max_length=64)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,12 @@ import pytest
 
 from gradwire.cli import upkeep
 from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing import machine
-from gradwire.runs.launch import preparation
 from gradwire.runs.store import PointStore
-from gradwire.scenario import loading
-from gradwire.scenario.loading import Scenario, load_scenario
+from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says, needs_no_kernel
 from tests.shared.snippets import ROOT
@@ -197,22 +196,21 @@ def test_a_command_reads_its_scenario_once(
     call: Any, scenario: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """What it is without its settings, and what runs it, come from the same reading."""
-    resolved: list[tuple[str, ...]] = []
+    read: list[Path] = []
 
-    def counted(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
-        resolved.append(tuple(settings))
-        return load_scenario(path, settings, as_run=as_run)
+    def counted(path: Path, *limits: Any, **options: Any) -> bytes:
+        read.append(path)
+        return read_bytes(path, *limits, **options)
 
     def run(_: Campaign) -> Mapping[str, Any]:
         raise MachineFault("far enough")
 
     monkeypatch.setattr(Campaign, "run", run)
-    for module in (loading, preparation):
-        monkeypatch.setattr(module, "load_scenario", counted)
+    monkeypatch.setattr(toml_documents, "read_bytes", counted)
     needs_no_kernel(monkeypatch)
     status, _, err = call(command, str(scenario), "--set", "fabric.rate=25gbit")
     assert (status, "far enough" in err) == ((3, True) if command == "run" else (0, False))
-    assert resolved == [("fabric.rate=25gbit",)]
+    assert read == [scenario]
 
 
 @pytest.mark.parametrize(

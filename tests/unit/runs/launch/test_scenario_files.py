@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.regular_files import read_bytes
 from gradwire.runs.launch.scenario_files import read_scenario
-from gradwire.runs.stored.files import reading
+from gradwire.scenario import toml_documents
 
 MODEL = """
 name = "tiny"
@@ -46,7 +46,7 @@ def test_a_scenario_and_its_model_file_are_read_once_also_with_settings(
         read.append(path.name)
         return read_bytes(path, *limits, **options)
 
-    monkeypatch.setattr(reading, "read_bytes", counted)
+    monkeypatch.setattr(toml_documents, "read_bytes", counted)
     scenario = read_scenario(tmp_path / "once.toml", ["fabric.rate=25gbit", "model.batch=16"])
     assert sorted(read) == ["once.toml", "tiny.toml"]
     assert scenario.title.startswith("Read once, with")
