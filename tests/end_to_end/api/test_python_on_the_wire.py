@@ -48,7 +48,7 @@ def test_programs_run_from_python_and_again_in_another_folder(
     assert run.figures["answer"].tolist() == [42]
     assert run.points["verdict"].tolist() == ["valid"]
     assert run.verdicts["passed"].all()
-    with pytest.raises(InputFault, match="runs are of programs"):
+    with pytest.raises(InputFault, match="runs of programs"):
         run.ops()
     assert "already there" not in capsys.readouterr().out
     assert gradwire.run(PROGRAMS).figures.equals(run.figures)
