@@ -51,7 +51,7 @@ class Contender:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Whether its plan has a random order, so that one seed says little.
     random: bool = False
-    #: Whether it sends only a part of the gradients, and so trains something else than the others.
+    #: Whether it does not send all gradients of every step, and so trains something else than the others.
     partial: bool = False
     #: Options that tell it from others of the same strategy.
     told_by: tuple[str, ...] = ()
@@ -82,6 +82,7 @@ CONTENDERS = (
     Contender("zero1", ALLREDUCE, ZERO_LIKE_DDP),
     Contender("zero2", ALLREDUCE, ZERO_LIKE_DDP),
     Contender("csc", ALLREDUCE, random=True, partial=True),
+    Contender("diloco", ALLREDUCE, partial=True),
     Contender("multicast-ps", SWITCHES, {"placement": "split"}),
     Contender("aggregation-ps", SWITCHES, {"placement": "split"}),
     Contender("multicast-aggregation-ps", SWITCHES, {"placement": "split"}),

@@ -126,7 +126,8 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         axes.tick_params(axis="y", length=0)
         faster = f"; x: times as fast as {ranking.baseline.name}" if ranking.baseline else ""
         whose = " of the whole model" if ranking.scaled else ""
-        axes.set_xlabel(f"Iteration time{whose} (s){faster}")
+        what = f"Time of {ranking.samples:,} samples" if ranking.samples else "Iteration time"
+        axes.set_xlabel(f"{what}{whose} (s){faster}")
         axes.xaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
         figure.suptitle(title, fontsize=11, fontweight="bold")
         _legend(figure, families, ranking)
@@ -158,7 +159,7 @@ def _legend(figure: Figure, families: list[str], ranking: Ranking) -> None:
     if any(entry.ci_s for entry in ranking.valid):
         keys.append(Line2D([], [], color="black", marker="|", markersize=5, linewidth=0.9, label="95 % over seeds"))
     if any(entry.partial for entry in ranking.valid):
-        keys.append(Patch(facecolor="white", edgecolor="#777777", hatch="////", label="* sends a part only"))
+        keys.append(Patch(facecolor="white", edgecolor="#777777", hatch="////", label="* sends less than all"))
     row = 0.22 / figure.get_figheight()
     figure.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize=8)
     lines = -(-len(keys) // 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
@@ -33,7 +33,7 @@ class Entry:
     row: PointResult
     #: Its time with each seed, and whether seeds decide it.
     sample: Sample
-    #: It sends only a part of the gradients.
+    #: It does not send all gradients of every step.
     partial: bool
 
     @property
@@ -67,6 +67,8 @@ class Ranking:
     baseline: Entry | None
     #: What the times are, where they are not those that were measured; else "".
     scaled: str = ""
+    #: Samples that every time is of, where iterations have unlike numbers of them; else 0.
+    samples: int = 0
 
     def speedup(self, entry: Entry) -> float:
         """Throughput over the baseline's."""
@@ -118,7 +120,7 @@ class Ranking:
         return "" if interval is None or interval[0] == interval[1] else f" ({interval[0]:.2f} to {interval[1]:.2f})"
 
     def _others(self, outcome: Outcome) -> list[Entry]:
-        """The entries with this outcome against the best, without those that send a part only."""
+        """The entries with this outcome against the best, without those that send less than all."""
         return [
             entry
             for entry in self.valid
@@ -172,13 +174,15 @@ def rank(
     *,
     scaled: str = "",
 ) -> Ranking:
-    """Ranks points that differ only in strategy, options and seed.
+    """Ranks points that differ only in strategy, options and seed. Where an iteration of one has several times as many
+    samples as that of another, such as a round of many steps, all times are of as many samples as the smallest has.
 
-    rows: one per point and seed. families: of each strategy. partial: strategies that send only a part of the
-    gradients; they are ranked but never the answer. random: for each row, whether its seed decides its time; what ran
+    rows: one per point and seed. families: of each strategy. partial: strategies that do not send all gradients of
+    every step; they are ranked but never the answer. random: for each row, whether its seed decides its time; what ran
     with several seeds is taken to be random in any case. scaled: what the rows' times are, where they are not those
     that were measured.
     """
+    rows, samples = of_equal_samples(rows)
     times_s: dict[str, dict[str, float]] = {}
     drawn: dict[str, bool] = {}
     for index, row in enumerate(rows):
@@ -198,7 +202,35 @@ def rank(
         entries.append(Entry(name, family, options, row, sample, strategy in partial))
     valid = sorted((entry for entry in entries if entry.row.valid), key=lambda entry: entry.time_s)
     invalid = tuple(entry for entry in entries if not entry.row.valid)
-    return Ranking(tuple(valid), invalid, left_out, _baseline(entries, valid), scaled)
+    return Ranking(tuple(valid), invalid, left_out, _baseline(entries, valid), scaled, samples)
+
+
+def of_equal_samples(rows: Sequence[PointResult]) -> tuple[Sequence[PointResult], int]:
+    """The rows with the times of as many samples each as the smallest valid iteration has, and that number; the rows
+    themselves and 0 where all have as many."""
+    samples = {index: row.throughput_per_s * row.iteration_time_s for index, row in enumerate(rows) if row.valid}
+    fewest = min(samples.values(), default=1.0)
+    # An iteration of several steps has as many times the samples of one; the product of two floats is not whole.
+    steps = {index: round(each / fewest) for index, each in samples.items()}
+    if set(steps.values()) <= {1}:
+        return rows, 0
+    return [_divided(row, steps.get(index, 1)) for index, row in enumerate(rows)], round(fewest)
+
+
+def _divided(row: PointResult, by: int) -> PointResult:
+    """A row with its times divided by a number. What is per second and what is a ratio stays as it is."""
+
+    def divided(time_s: float | None) -> float | None:
+        return None if time_s is None else time_s / by
+
+    return replace(
+        row,
+        iteration_time_s=row.iteration_time_s / by,
+        lower_bound_s=row.lower_bound_s / by,
+        iteration_time_std_s=divided(row.iteration_time_std_s),
+        ci95_s=divided(row.ci95_s),
+        fluid_time_s=divided(row.fluid_time_s),
+    )
 
 
 def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> list[str]:
@@ -311,6 +343,7 @@ def reasons(ranking: Ranking) -> list[str]:
 def _foot(ranking: Ranking) -> str:
     sentences = [
         *([ranking.scaled] if ranking.scaled else []),
+        *([f"time: of {ranking.samples:,} samples; iterations with more are divided."] if ranking.samples else []),
         "slower by: per cent of the fastest's time.",
         "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network.",
         "compute %: computation's share of the iteration.",
@@ -326,5 +359,7 @@ def _foot(ranking: Ranking) -> str:
     if any(not entry.sample.random for entry in ranking.valid):
         sentences.append("none: nothing in it is random, and every run is alike.")
     if any(entry.partial for entry in ranking.valid):
-        sentences.append("* sends a part of the gradients only, so it trains something else and is not an answer.")
+        sentences.append(
+            "* does not send all gradients of every step, so it trains something else and is not an answer."
+        )
     return " ".join(sentences)

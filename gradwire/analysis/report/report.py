@@ -114,7 +114,7 @@ def report(
     rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left
     none. series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or
     value. notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is
-    the chart. partial: strategies that send only a part of the gradients. random: for each row, whether its seed
+    the chart. partial: strategies that do not send all gradients of every step. random: for each row, whether its seed
     decides its time. details: one per row, or none at all. Raises InputFault for a printed cell that fits no point or
     several.
     """

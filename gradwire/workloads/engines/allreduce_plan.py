@@ -318,20 +318,31 @@ def compile_by_algorithm(
 
     channels: rings at once. Raises InputFault where the algorithm does not suit the number of workers.
     """
+    sizes = [bucket.values * BYTES_ON_WIRE[options.wire] for bucket in buckets]
+    schedules, switches, notes = chosen_schedules(job, sizes, algorithm, segments=options.segments, channels=channels)
+    plans = compile_buckets(job, name, buckets, schedules, options, switches)
+    return {key: replace(plan, notes=(*plan.notes, *notes)) for key, plan in plans.items()}
+
+
+def chosen_schedules(
+    job: Job, sizes: Sequence[int], algorithm: AnyAlgorithm, *, segments: int = 1, channels: int = 1
+) -> tuple[list[Schedule], Switches | None, list[str]]:
+    """The schedule of an allreduce of each of these sizes in bytes; the network's switches, where they add; and what
+    was taken in words. Sizes that go alike have the same object.
+
+    channels: rings at once. Raises InputFault where the algorithm does not suit the number of workers.
+    """
     if algorithm in ALIKE and channels == 1:
-        schedule = algorithm_schedule(job.cluster, ALIKE[algorithm], segments=options.segments)
-        return compile_buckets(job, name, buckets, schedule, options)
+        return [algorithm_schedule(job.cluster, ALIKE[algorithm], segments=segments)] * len(sizes), None, []
     cluster = job.cluster
     hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
     switches = Switches.of(job) if algorithm == IN_NETWORK else None
     layout = layout_of(range(cluster.workers), hosts, switches)
     routes = Routes({Collective.ALL_REDUCE: Rule((), algorithm)}, channels=channels, key="strategy.options.algorithm")
-    sizes = [bucket.values * BYTES_ON_WIRE[options.wire] for bucket in buckets]
     chosen = [routes.schedule(Collective.ALL_REDUCE, layout, 0, size, 1) for size in sizes]
     # One object for all buckets that go alike, whose messages are made together.
-    cut = {id(schedule): schedule.segmented(options.segments) for schedule in chosen}
-    plans = compile_buckets(job, name, buckets, [cut[id(schedule)] for schedule in chosen], options, switches)
-    return {key: replace(plan, notes=(*plan.notes, *routes.notes())) for key, plan in plans.items()}
+    cut = {id(schedule): schedule.segmented(segments) for schedule in chosen}
+    return [cut[id(schedule)] for schedule in chosen], switches, routes.notes()
 
 
 def compile_buckets(

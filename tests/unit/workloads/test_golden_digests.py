@@ -22,6 +22,7 @@ DIGESTS = {
     "butterfly-mixing": "ad0c497e909ea6f4",
     "csc": "73419d3a244f9549",
     "ddp": "d49a3d04dbaaa93c",
+    "diloco": "03db6648c9628d7e",
     "double-tree": "616885e720c81f0c",
     "geryon": "f91e53b03a41c651",
     "halving-doubling": "48512301699ce98f",
