@@ -24,6 +24,7 @@ from gradwire.programs.execution import Request, Summary, execute, new_folder
 from gradwire.programs.launch import Launch, Started
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.program_file import check_folder, check_program
+from gradwire.programs.program_protocol import how_it_ended
 from gradwire.programs.prompt import run_shell
 from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
 from gradwire.runs.launch.kernel import make_kernel_ready
@@ -197,7 +198,7 @@ def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> N
 
 def _tell_failure(summary: Summary, request: Request) -> None:
     status, folder = summary.exit_status, request.folder
-    how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
+    how = how_it_ended(status)
     if summary.report.killed_for_memory:
         how += f": the kernel's {request.memory_mb} MiB of memory were full; give more with --memory"
     errors = output_file(folder, summary.failed, 2)

@@ -8,8 +8,8 @@ On the way up the next hop depends on both ends of a pair, and a rule for each p
 has two steps: a first table has a rule for each source, which sets the band, writes the source's turn (see SummitChoice) as metadata and
 goes on to a second table, and that has a rule for each turn and destination. There are as many turns as summits.
 
-Unmarked packets (DSCP 0: a ping, a tool of the user's) travel with control, as they do at a host's own port. Packets with any other
-unknown DSCP match only the table-miss rule, which drops and counts them.
+Packets whose DSCP stands for no band (a ping has none, ssh has its own) travel with control, as they do at a host's own port: of rules that
+are alike, the one for any DSCP comes last. Only what has no destination here matches the table-miss rule, which drops and counts it.
 
 A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf with members.
 Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report
@@ -39,6 +39,7 @@ from gradwire.controller.rules import (
     SwitchRules,
     band_of_dscp,
     lookup,
+    priority_for,
     rules_to,
     table_misses,
 )
@@ -250,7 +251,12 @@ def _up_flows(
         if (summit := summit_of(source, destination)) in port_of
     ]
     by_source = [
-        FlowRule(SOURCE_PRIORITY, Match(fabric.host_ip(source), None, dscp), band, turn=summit_of.turn(source))
+        FlowRule(
+            priority_for(SOURCE_PRIORITY, dscp),
+            Match(fabric.host_ip(source), None, dscp),
+            band,
+            turn=summit_of.turn(source),
+        )
         for source in sources
         for dscp, band in band_of_dscp(fabric).items()
     ]

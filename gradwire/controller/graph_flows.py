@@ -20,6 +20,7 @@ from gradwire.controller.rules import (
     FlowRule,
     Match,
     band_of_dscp,
+    priority_for,
     rules_to,
 )
 from gradwire.datatypes.balanced_routes import BalancedRoutes, Step
@@ -141,7 +142,7 @@ def _by_source(fabric: Fabric, routes: BalancedRoutes, source: int) -> Iterator[
     for host in routes.graph.hosts_of_switches[source]:
         for dscp, band in band_of_dscp(fabric).items():
             yield FlowRule(
-                SOURCE_PRIORITY,
+                priority_for(SOURCE_PRIORITY, dscp),
                 Match(fabric.host_ip(host), None, dscp),
                 band,
                 turn=source << SOURCE_SHIFT | routes.places[host] % routes.most_ways,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band
 
-UNMARKED_DSCP = 0
+ANY_DSCP = None
 IGMP_REPORTS_IP = "224.0.0.22"
 IGMP_DSCP = 48
 """Linux marks IGMP reports with CS6, "internetwork control"."""
@@ -17,6 +17,8 @@ DESTINATION_PRIORITY = 100
 SOURCE_PRIORITY = 50
 """Rules for what no rule by destination is meant for, which leave the rest to the second table."""
 MISS_PRIORITY = 0
+DEFAULT_STEP = 1
+"""By how much a rule for any DSCP comes after those that are alike but for a DSCP of their own."""
 FIRST_TABLE, PAIR_TABLE, WAY_TABLE = 0, 1, 2
 ALL_BITS = 2**64 - 1
 """Mask of metadata that is written, or matched, as a whole."""
@@ -94,9 +96,14 @@ class Hop:
     output_port: int
 
 
-def band_of_dscp(fabric: Fabric) -> dict[int, int]:
-    """Every DSCP that packets of the fabric have, and the band that it stands for."""
-    return {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
+def band_of_dscp(fabric: Fabric) -> dict[int | None, int]:
+    """The band that each DSCP stands for. ANY_DSCP is all others: what no agent sends travels with control, as it does at a host's port."""
+    return {**{dscp_of_band(band): band for band in range(fabric.bands)}, ANY_DSCP: CONTROL_BAND}
+
+
+def priority_for(priority: int, dscp: int | None) -> int:
+    """Priority of a rule for packets with this DSCP, among rules that are alike but for the DSCP."""
+    return priority - DEFAULT_STEP if dscp is ANY_DSCP else priority
 
 
 def table_misses(flows: list[FlowRule]) -> list[FlowRule]:
@@ -126,8 +133,9 @@ def lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) 
 
 
 def rules_to(fabric: Fabric, destination: int, output_port: int) -> list[FlowRule]:
-    """One rule per band, and one for unmarked packets."""
+    """One rule per band, and one for packets with any other DSCP."""
+    address = fabric.host_ip(destination)
     return [
-        FlowRule(DESTINATION_PRIORITY, Match(None, fabric.host_ip(destination), dscp), band, output_port)
+        FlowRule(priority_for(DESTINATION_PRIORITY, dscp), Match(None, address, dscp), band, output_port)
         for dscp, band in band_of_dscp(fabric).items()
     ]

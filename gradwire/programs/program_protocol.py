@@ -6,6 +6,7 @@ the machine notes what became of them in a file of the point's folder.
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ FOLDER = Path("/run/gradwire")
 ENTER_HOST = FOLDER / "enter-host"
 PYTHON_FOLDER = FOLDER / "python"
 """A folder with this package and nothing else, on the path of programs' own Python: gradwire.devices is for them."""
+SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a program."""
 NO_HOST = -1
 """In the place of a host's index: the machine itself, where the switches are."""
 
@@ -23,6 +26,12 @@ NO_HOST = -1
 def place_name(program: str, host: str) -> str:
     """What a program on a host is called in messages and in the names of files: "h1", or "server/h1" for one that has a name."""
     return f"{program}/{host}" if program else host
+
+
+def how_it_ended(status: int) -> str:
+    """An exit status in words: 128 + n stands for signal n, if there is one of that number. Programs themselves end with 255."""
+    number = status - SIGNALLED
+    return f"was ended by signal {number}" if number in signal.valid_signals() else f"ended with status {status}"
 
 
 def hosts_file(program: str) -> Path:

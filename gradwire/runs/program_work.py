@@ -25,6 +25,7 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute
 from gradwire.programs.outputs import output_file
+from gradwire.programs.program_protocol import how_it_ended
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks
 from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
@@ -124,7 +125,7 @@ def _ended(point: ProgramPoint, folder: Path, summary: Summary) -> Check:
         value = f"{', '.join(late)} had not started before all others had ended"
     if summary.failed:
         status = summary.exit_status
-        how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
+        how = how_it_ended(status)
         errors = output_file(folder, summary.failed, 2)
         value = f"{summary.failed} {how}" + (f", and its errors are in {errors}" if errors.exists() else "")
         if summary.report.killed_for_memory:

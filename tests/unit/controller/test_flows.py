@@ -6,11 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_group
-from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules
+from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules, lookup
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.datatypes.topologies import ring, spread
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
 LEAF_SPINE = Fabric(hosts=16, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=4, spines=4, classes=2)
+RING = Fabric(
+    hosts=6,
+    rate_bps=10e9,
+    topology=Topology.CUSTOM,
+    classes=2,
+    graph=spread(6, 6, ring(6), 10e9, "of a test"),
+)
 
 
 def fabrics() -> st.SearchStrategy[Fabric]:
@@ -125,9 +133,19 @@ def test_unmarked_packets_travel_with_control() -> None:
     assert {hop.band for hop in trace(LEAF_SPINE, switch_rules(LEAF_SPINE), 0, 15, 0)} == {0}
 
 
-@pytest.mark.parametrize("dscp", [1, 46, dscp_of_band(3)])
-def test_a_dscp_of_no_band_is_dropped_at_the_first_switch(dscp: int) -> None:
-    assert trace(LEAF_SPINE, switch_rules(LEAF_SPINE), 0, 15, dscp) == []
+@pytest.mark.parametrize("fabric", [SINGLE, LEAF_SPINE, RING])
+def test_every_dscp_travels_in_the_band_that_it_stands_for_or_else_with_control(fabric: Fabric) -> None:
+    rules, own = switch_rules(fabric), {dscp_of_band(band): band for band in range(fabric.bands)}
+    for dscp in range(64):
+        hops = trace(fabric, rules, 0, fabric.hosts - 1, dscp)
+        assert {hop.band for hop in hops} == {own.get(dscp, 0)}
+        assert hops[-1].output_port == fabric.leaf_port(fabric.hosts - 1)
+
+
+def test_an_address_that_no_host_has_is_dropped_whatever_its_dscp() -> None:
+    for switch in switch_rules(SINGLE):
+        for dscp in range(64):
+            assert lookup(switch, SINGLE.host_ip(0), "10.0.9.9", dscp)[-1].match is None
 
 
 def test_trace_tells_a_loop() -> None:
