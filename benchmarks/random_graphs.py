@@ -1,5 +1,5 @@
-"""How far random points on random networks are from an ideal network: connected graphs of 3 to 10 switches and 4 to 16 hosts, whose links have
-1 to 100 Gbit/s and delays of 0 to 5 ms, some of them parallel; made-up models by any strategy that knows graphs.
+"""How far random points on random networks are from an ideal network: connected graphs of 3 to 10 switches and 4 to 16 hosts, whose links
+have 1 to 100 Gbit/s and delays of 0 to 5 ms, some of them parallel; made-up models by any strategy that knows graphs.
 
     .venv/bin/python benchmarks/random_graphs.py [--points 100] [--seed 1] [--jobs 2] [--out FOLDER]
 

@@ -49,7 +49,9 @@ def random_network(draw: random.Random, hosts: int) -> dict[str, Any]:
     names = [f"h{number}" for number in range(1, hosts + 1)]
     pairs = [(draw.choice(switches[:place]), switch) for place, switch in enumerate(switches) if place]
     for _ in range(draw.randint(0, len(switches))):
-        a, b = draw.choice(pairs) if draw.random() < 0.2 else draw.sample(switches, 2)  # the first: one more in parallel
+        a, b = (
+            draw.choice(pairs) if draw.random() < 0.2 else draw.sample(switches, 2)
+        )  # the first: one more in parallel
         pairs.append((a, b))
     ends = [(host, draw.choice(switches)) for host in names]
     equal_delay_us = _delay_us(draw) if draw.random() < 0.3 else None
