@@ -112,7 +112,8 @@ def _settled(link: Link, settings: Sequence[LinkSetting], aliases: Mapping[str, 
 
 def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Everything that a link is called."""
-    yield from (link.a.interface, link.b.interface)
+    for end in (link.a, link.b):
+        yield from (Port(name, end.number).interface for name in aliases.get(end.device, (end.device,)))
     which = f"#{link.number}" if link.number > 1 else ""
     ends = [aliases.get(end.device, (end.device,)) for end in (link.a, link.b)]
     for near in ends[0]:

@@ -60,7 +60,7 @@ class Shape:
     nics_per_host: int = 1
     #: Whether NIC k of every machine is at a leaf of rail k. Otherwise all NICs of a machine are at one leaf.
     rails: bool = False
-    #: How long packets are under way on each link, unless `link_settings` say otherwise.
+    #: How long packets are under way on each link, unless `link_settings` say otherwise; 0 where a graph's links have delays of their own.
     delay_s: float = 0.0
     #: What single links are like, a later one before an earlier one.
     link_settings: tuple[LinkSetting, ...] = ()
@@ -200,11 +200,8 @@ class Shape:
         """The links, as they are without settings that name them."""
         hosts, switches = self.host_names(), self.switch_names()
         if self.graph is not None:
-            found = [
-                link if link.delay_s else replace(link, delay_s=self.delay_s)
-                for link in self.graph.links(hosts, switches)
-            ]
-            return tuple(numbered(found))
+            links = numbered(self.graph.links(hosts, switches))
+            return tuple(replace(link, delay_s=self.delay_s) if self.delay_s else link for link in links)
         down = [
             Link(Port(name, 0), Port(switches[self.leaf_of(h)], self.leaf_port(h)), self.rate_bps, self.delay_s)
             for h, name in enumerate(hosts)

@@ -160,7 +160,7 @@ class ProgramPoint(ScenarioPoint):
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             seed=self.section.run.seed,
-            delay_s=wanted.delay,
+            delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
         )

@@ -27,12 +27,13 @@ def random_points(seed: int, wanted: int, todays_every: int = 0) -> Iterator[Poi
 
     todays_every: every so many-th is by one of TODAYS; 0: none is.
     """
-    papers, todays = _compiling(f"{seed}", random_document), _compiling(f"{seed}/today", random_transformer)
+    papers, todays = compiling(f"{seed}", random_document), compiling(f"{seed}/today", random_transformer)
     for number in range(1, wanted + 1):
         yield next(todays if todays_every and number % todays_every == 0 else papers)
 
 
-def _compiling(seed: str, draw: Callable[[random.Random], dict[str, Any]]) -> Iterator[Point]:
+def compiling(seed: str, draw: Callable[[random.Random], dict[str, Any]]) -> Iterator[Point]:
+    """Yields points of drawn scenarios that compile and send no more than MOST_BYTES."""
     for number in count(1):
         document = draw(random.Random(f"{seed}/{number}"))
         try:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_text
-from gradwire.scenario.definitions.topo_classes import topo_in
+from gradwire.scenario.definitions.graphml import graphml
+from gradwire.scenario.definitions.topo_process import topo_said
 from gradwire.scenario.file_references import python_reference
-from gradwire.scenario.sections.network import MOST_SWITCHES
+from gradwire.scenario.sections.network import MOST_LINKS, MOST_NODES, MOST_SWITCHES
 from gradwire.workloads.fields import MOST_WORKERS
 
 Content = dict[str, Any]
-MOST_NODES = MOST_SWITCHES + MOST_WORKERS
 DESCRIBING = frozenset(
     {
         *(
@@ -73,10 +72,10 @@ def network_in(text: str, path: Path) -> Content:
     Raises InputFault with a line for each defect.
     """
     if (class_name := python_reference(text)) is not None:
-        return _of_topo(path, topo_in(path, class_name or None))
+        return _of_topo(path, topo_said(path, class_name or None, MOST_NODES))
     written = _read(path)
     if path.suffix == ".graphml":
-        return _of_graphml(path, written)
+        return _of_graph(path, *graphml(path, written))
     return _of_node_link(path, written)
 
 
@@ -87,18 +86,6 @@ def _read(path: Path) -> str:
         raise InputFault(f"{path}: no such network file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputFault(f"{path}: cannot be read as a network file: {error}") from error
-
-
-def _of_graphml(path: Path, text: str) -> Content:
-    # It takes a third of a second to import, and few scenarios need it.
-    nx = import_module("networkx")
-    try:
-        graph = nx.parse_graphml(text)
-    except Exception as error:  # its parser raises whatever the XML or a value leads to
-        raise InputFault(f"{path}: cannot be read as GraphML: {type(error).__name__}: {error}") from error
-    if graph.is_directed():
-        raise InputFault(f'{path}: is directed; links carry both directions: write edgedefault="undirected"')
-    return _of_graph(path, dict(graph.nodes(data=True)), list(graph.edges(data=True)))
 
 
 def _of_node_link(path: Path, text: str) -> Content:
@@ -114,41 +101,53 @@ def _of_node_link(path: Path, text: str) -> Content:
     nodes, edges = content.get("nodes"), content.get("edges", content.get("links"))
     if not isinstance(nodes, list) or not isinstance(edges, list):
         raise InputFault(f"{path}: has no lists nodes and edges (or links), as networkx's node_link_data writes them")
-    for kind, each, needed in (
-        *(("node", node, ("id",)) for node in nodes),
-        *(("edge", e, ("source", "target")) for e in edges),
-    ):
-        if not isinstance(each, dict) or any(key not in each for key in needed):
-            raise InputFault(f"{path}: {kind} {json.dumps(each)[:80]} has no {' and '.join(needed)}")
-    return _of_graph(
-        path,
-        {node["id"]: {key: value for key, value in node.items() if key != "id"} for node in nodes},
-        [
-            (edge["source"], edge["target"], {k: v for k, v in edge.items() if k not in ("source", "target", "key")})
-            for edge in edges
-        ],
-    )
+    _refuse_crowds(path, len(nodes), len(edges))
+    found: dict[str, Mapping[str, Any]] = {}
+    for number, node in enumerate(nodes):
+        name = _end(path, f"nodes.{number}", node, "id")
+        if name in found:
+            raise InputFault(f"{path}: two nodes have the id '{name}'")
+        found[name] = {key: value for key, value in node.items() if key != "id"}
+    links = [
+        (
+            _end(path, f"edges.{number}", edge, "source"),
+            _end(path, f"edges.{number}", edge, "target"),
+            {key: value for key, value in edge.items() if key not in ("source", "target", "key")},
+        )
+        for number, edge in enumerate(edges)
+    ]
+    return _of_graph(path, found, links)
+
+
+def _end(path: Path, place: str, holder: Any, key: str) -> str:
+    """The name of a node as a node or an edge of node-link JSON has it."""
+    if not isinstance(holder, dict) or key not in holder:
+        raise InputFault(f"{path}: {place} has no {key}")
+    name = holder[key]
+    if isinstance(name, bool) or not isinstance(name, str | int | float):
+        raise InputFault(f"{path}: {place}.{key}: must be a text or a number")
+    return str(name)
 
 
 def _of_graph(
-    path: Path, nodes: Mapping[Any, Mapping[str, Any]], edges: list[tuple[Any, Any, Mapping[str, Any]]]
+    path: Path, nodes: Mapping[str, Mapping[str, Any]], edges: Sequence[tuple[str, str, Mapping[str, Any]]]
 ) -> Content:
-    _refuse_crowds(path, len(nodes))
+    _refuse_crowds(path, len(nodes), len(edges))
     lines: list[str] = []
     content: Content = {"hosts": [], "switches": [], "links": []}
     for node, attributes in nodes.items():
-        kind = attributes.get("type", "host" if HOST_NAME.fullmatch(str(node)) else "switch")
-        if kind not in KINDS:
-            lines.append(f"node '{node}': type = '{kind}': must be host or switch")
+        kind = attributes.get("type", "host" if HOST_NAME.fullmatch(node) else "switch")
+        if not isinstance(kind, str) or kind not in KINDS:
+            lines.append(f"node '{node}': type = {shown(kind)}: must be host or switch")
             continue
         lines += [f"node '{node}': {line}" for line in _unknown(attributes, ("type",))]
-        content[KINDS[kind]].append(str(node))
+        content[KINDS[kind]].append(node)
     for a, b, attributes in edges:
         link = f"link '{a}' to '{b}'"
         lines += [f"{link}: {line}" for line in _unknown(attributes, tuple(EDGE_KEYS))]
         values, wrong = _values(attributes, EDGE_KEYS)
         lines += [f"{link}: {line}" for line in wrong]
-        content["links"].append({"a": str(a), "b": str(b), **values})
+        content["links"].append({"a": a, "b": b, **values})
     if lines:
         raise InputFault("\n".join(f"{path}: {line}" for line in lines[:MOST_LINES]))
     return content
@@ -157,17 +156,31 @@ def _of_graph(
 MOST_LINES = 10
 
 
-def _refuse_crowds(path: Path, nodes: int) -> None:
+LONGEST_VALUE = 80
+
+
+def shown(value: Any) -> str:
+    """A value of an attribute in a message."""
+    try:
+        words = repr(value)
+    except (RecursionError, ValueError):
+        words = f"a {type(value).__name__}"
+    return words if len(words) <= LONGEST_VALUE else f"{words[:LONGEST_VALUE]}..."
+
+
+def _refuse_crowds(path: Path, nodes: int, links: int) -> None:
     if nodes > MOST_NODES:
         raise InputFault(
             f"{path}: has {nodes:,} nodes; must be at most {MOST_SWITCHES:,} switches and {MOST_WORKERS:,} hosts"
         )
+    if links > MOST_LINKS:
+        raise InputFault(f"{path}: has {links:,} links; must be at most {MOST_LINKS:,}")
 
 
 def _unknown(attributes: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[str]:
     for name in attributes:
         if name not in known and name.lower() not in DESCRIBING:
-            yield f"unknown attribute '{name}'; known are {', '.join(known)}"
+            yield f"unknown attribute '{name[:LONGEST_VALUE]}'; known are {', '.join(known)}"
 
 
 def _bits_per_s(value: Any) -> Any:
@@ -221,32 +234,29 @@ def _values(attributes: Mapping[str, Any], keys: Mapping[str, Conversion]) -> tu
     values: Content = {}
     lines = []
     for name, (key, converted) in keys.items():
-        if attributes.get(name) is None:
+        value = attributes.get(name)
+        if value is None:
             continue
         try:
-            values[key] = converted(attributes[name])
+            if isinstance(value, bool):
+                raise TypeError
+            values[key] = converted(value)
         except (TypeError, ValueError, OverflowError):
-            lines.append(f"{name} = {attributes[name]!r}: is not a number, or a text with its unit")
+            lines.append(f"{name} = {shown(value)}: is not a number, or a text with its unit")
     return values, lines
 
 
-def _of_topo(path: Path, topo: Any) -> Content:
-    """What an instance of Mininet's Topo says, asked by its own methods."""
-    try:
-        hosts, switches = list(map(str, topo.hosts())), list(map(str, topo.switches()))
-        links = [(str(a), str(b), dict(options)) for a, b, options in topo.links(sort=False, withInfo=True)]
-        parameters = {node: dict(topo.nodeInfo(node)) for node in (*hosts, *switches)}
-    except Exception as error:  # the class is the user's own
-        raise InputFault(f"{path}: is not a Topo of Mininet: {type(error).__name__}: {error}") from error
-    _refuse_crowds(path, len(hosts) + len(switches))
+def _of_topo(path: Path, said: Mapping[str, Any]) -> Content:
+    """What a class of Mininet's Topo says (scenario/definitions/topo_process.py)."""
+    _refuse_crowds(path, said.get("nodes", 0), len(said.get("links", ())))
     lines = [
         f"node '{node}': unknown parameter '{name}'"
-        for node, given in parameters.items()
+        for node, given in said["parameters"].items()
         for name, value in given.items()
         if value is not None and name not in HARMLESS_PARAMETERS
     ]
-    content: Content = {"hosts": hosts, "switches": switches, "links": []}
-    for a, b, options in links:
+    content: Content = {"hosts": said["hosts"], "switches": said["switches"], "links": []}
+    for a, b, options in said["links"]:
         given = {
             name: value for name, value in options.items() if value not in (None, {}) and name not in HARMLESS_OPTIONS
         }

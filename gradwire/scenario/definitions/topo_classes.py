@@ -1,10 +1,17 @@
-"""Classes of Mininet's Topo in files that users write.
+"""Classes of Mininet's Topo in files that users write, each read in a separate process: `python -m` this module.
 
-Reading one runs the file's code, so that is for those alone who gave a scenario that names it, and not for whatever reads a run folder.
+Reading one runs the file's code, so that is for those alone who gave a scenario that names it, and not for whatever reads a run folder. The
+code may never end, take all memory, print, or change the process that it runs in: none of that reaches gradwire's process
+(scenario/definitions/topo_process.py), which gets what the class says of its network, or one message.
 """
 
 from __future__ import annotations
 
+import json
+import numbers
+import os
+import resource
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -14,6 +21,34 @@ from gradwire.regular_files import MESSAGE_BYTES, read_text
 
 ASKED = ("hosts", "switches", "links", "nodeInfo")
 """The methods of a Topo that are called."""
+MOST_CPU_S = 30
+"""Of the processor's time: Mininet's own classes take less than a second for as many nodes as there may be."""
+MOST_MEMORY_BYTES = 4 << 30
+"""Of the process's addresses: importing Mininet, networkx and numpy takes less than one."""
+STARTING = ("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec", "subprocess.Popen")
+"""What Python says when code starts another process (https://docs.python.org/3/library/audit_events.html)."""
+
+
+def main() -> None:
+    """Writes what a class says to an open descriptor, as JSON. Arguments: FILE, CLASS (empty for the only one), MOST_NODES, DESCRIPTOR."""
+    path, name, most_nodes, descriptor = Path(sys.argv[1]), sys.argv[2] or None, int(sys.argv[3]), int(sys.argv[4])
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S + 1))  # SIGXCPU, and SIGKILL a second later
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.addaudithook(_refuse_processes)
+    try:
+        answer: dict[str, Any] = {"said": _said(path, topo_in(path, name), most_nodes)}
+    except InputFault as fault:
+        answer = {"fault": str(fault)}
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(json.dumps(answer).encode(errors="backslashreplace"))
+    # Not `sys.exit`: threads of the user's code may never end.
+    os._exit(0)
+
+
+def _refuse_processes(event: str, _arguments: tuple[Any, ...]) -> None:
+    if event in STARTING:
+        raise RuntimeError(f"starts another process ({event}), which a Topo may not")
 
 
 def topo_in(path: Path, name: str | None) -> Any:
@@ -32,7 +67,7 @@ def topo_in(path: Path, name: str | None) -> Any:
     try:
         exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise InputFault(f"{path}: cannot be run: {type(error).__name__}: {error}") from error
+        raise InputFault(f"{path}: cannot be run: {_in_words(error)}") from error
     own = {
         each: kind
         for each, kind in vars(module).items()
@@ -46,4 +81,51 @@ def topo_in(path: Path, name: str | None) -> Any:
     try:
         return own[chosen]()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise InputFault(f"{path}: {chosen}() raised {type(error).__name__}: {error}") from error
+        raise InputFault(f"{path}: {chosen}() raised {_in_words(error)}") from error
+
+
+LONGEST_REASON = 300
+
+
+def _in_words(error: BaseException) -> str:
+    """An error of the user's code, in one short line."""
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 (its text is the user's code as well)
+        words = ""
+    shown = words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}..."
+    return f"{type(error).__name__}: {shown}".rstrip(": ")
+
+
+def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
+    """What an instance says, asked by its own methods; the nodes alone if there are more than `most_nodes`."""
+    try:
+        hosts, switches = list(map(str, topo.hosts())), list(map(str, topo.switches()))
+        if len(hosts) + len(switches) > most_nodes:
+            return {"nodes": len(hosts) + len(switches)}
+        parameters = {
+            node: {str(key): _plain(value) for key, value in topo.nodeInfo(node).items()}
+            for node in (*hosts, *switches)
+        }
+        links = [
+            [str(a), str(b), {str(key): _plain(value) for key, value in options.items()}]
+            for a, b, options in topo.links(sort=False, withInfo=True)
+        ]
+    except (Exception, SystemExit) as error:  # the class is the user's own
+        raise InputFault(f"{path}: is not a Topo of Mininet: {_in_words(error)}") from error
+    return {"hosts": hosts, "switches": switches, "parameters": parameters, "links": links}
+
+
+def _plain(value: Any) -> Any:
+    """The value of an option as JSON has it; classes and the like by their kind alone."""
+    if value is None or value == {} or isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return str(value) if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+if __name__ == "__main__":
+    main()

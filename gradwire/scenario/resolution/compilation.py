@@ -370,7 +370,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         seed=section.run.seed,
-        delay_s=wanted.delay,
+        delay_s=wanted.delay_of_all_s,
         link_settings=wanted.link_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )

@@ -76,7 +76,7 @@ def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition) -> G
     host_links = tuple(of_hosts[host] for host in range(len(network.hosts)))
     if not network.hosts:
         ends = enumerate(places(hosts, len(switches)))
-        host_links = tuple(GraphLink(host, switch, wanted.rate) for host, switch in ends)
+        host_links = tuple(GraphLink(host, switch, wanted.rate, wanted.delay) for host, switch in ends)
     return Graph(
         len(switches), host_links, tuple(trunks), network.hosts, network.switches, f"the network '{wanted.file}'"
     )

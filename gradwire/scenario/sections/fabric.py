@@ -160,6 +160,11 @@ class FabricSection(Section):
         return tuple(table.setting(pattern) for pattern, table in self.link.items())
 
     @property
+    def delay_of_all_s(self) -> float:
+        """`delay` for a fabric; 0 for a network of the user's own, each of whose links has what its file says, or else `delay`."""
+        return 0.0 if self.topology is Topology.CUSTOM else self.delay
+
+    @property
     def drops_or_marks(self) -> bool:
         """Whether any queue of a switch's port drops or marks."""
         return bool(self.buffer_bytes or self.ecn_bytes or any(each.buffer or each.ecn for each in self.link.values()))

@@ -13,6 +13,7 @@ from gradwire.workloads.fields import MOST_WORKERS, DurationS, RateBps, Section,
 
 MOST_SWITCHES = 256
 """Each pair of switches with hosts has its ways, and each way needs a rule at every switch: 64 switches with 256 hosts have 139,000."""
+MOST_NODES = MOST_SWITCHES + MOST_WORKERS
 MOST_LINKS = 2**14
 NodeName = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -59,6 +60,8 @@ class NetworkDefinition(Section):
         for name, count in Counter((*self.hosts, *self.switches)).items():
             if count > 1:
                 yield f"{count} nodes are called '{name}'"
+            if not name.isprintable():
+                yield f"node {name!a}: names have printable characters alone"
         hosts, switches = set(self.hosts), set(self.switches)
         ends: Counter[str] = Counter()
         for number, link in enumerate(self.links):

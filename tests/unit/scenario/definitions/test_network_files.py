@@ -181,3 +181,27 @@ def test_what_cannot_be_built_is_refused_in_one_message(tmp_path: Path, fabric: 
 def test_fewer_hosts_than_the_point_needs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "lab.py").write_text(CAMPUS)
     assert "has 4 hosts, and the point needs 5" in refusal(tmp_path, 'file = "lab.py:Campus"', workers=5)
+
+
+def test_a_delay_of_nothing_in_a_file_is_one(tmp_path: Path) -> None:
+    """`fabric.delay` is for the links that say none, and for those of hosts that a file does not have."""
+    edges = [{"source": "a", "target": "b", "delay": 0}, {"source": "b", "target": "c"}]
+    nodes = [{"id": name} for name in ("a", "b", "c")]
+    (tmp_path / "net.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+    fabric = fabric_of(tmp_path, 'file = "net.json"\ndelay = "3ms"')
+    assert [link.delay_s for link in fabric.links()] == [3e-3, 3e-3, 0.0, 3e-3]
+
+
+def test_names_of_a_file_name_ports_as_well(tmp_path: Path) -> None:
+    """Whatever the switches are called among themselves: here the first is the file's s2."""
+    nodes = [{"id": name} for name in ("s2", "s1", "h1", "h2")]
+    edges = [{"source": "s2", "target": "h1"}, {"source": "s1", "target": "h2"}, {"source": "s1", "target": "s2"}]
+    (tmp_path / "net.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+
+    def with_delay(name: str) -> list[float]:
+        fabric = fabric_of(tmp_path, f'file = "net.json"\nlink."{name}".delay = "1ms"')
+        return [link.delay_s * 1e3 for link in fabric.links()]
+
+    assert with_delay("s1-h*") == [0.0, 1.0, 0.0]
+    assert with_delay("s2-eth1") == [1.0, 0.0, 0.0]
+    assert with_delay("s1-*") == [0.0, 1.0, 1.0]
