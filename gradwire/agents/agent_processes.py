@@ -81,7 +81,7 @@ UNHARMED = Mishaps()
 
 
 class AgentDied(MachineFault):
-    """An agent process ended in the middle of a run. said: why no agent could go on, "" if this one did not say
+    """An agent process ended in the middle of a run. said: why no agent could continue, "" if this one did not say
     that."""
 
     def __init__(self, message: str, said: str = "") -> None:

@@ -226,9 +226,9 @@ def join(
 ) -> dict[int, socket.socket]:
     """Completes all connections: says hello on the outgoing ones, and returns the incoming ones by number.
 
-    expected: address that each incoming connection comes from. Whoever says no hello of one of these, from its address
-    and for the first time, is not a peer of the plan: the connection is closed, and the others go on. Raises
-    MachineFault with how many are missing if nothing happens for `timeout_s`.
+    expected: address that each incoming connection comes from. Whoever does not send the hello of one of these, from its
+    address and for the first time, is not a peer of the plan: that connection is closed, and waiting for the others
+    continues. Raises MachineFault with how many are missing if nothing happens for `timeout_s`.
     """
     incoming: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:

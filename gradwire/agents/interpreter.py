@@ -27,7 +27,7 @@ the replay.
 A process that is to wake up at a certain time wakes up a little later. If each COMPUTE started when its predecessor
 was seen to end, these delays would add up along the critical path and be taken for network time. So COMPUTEs and
 REDUCEs have nominal times: one starts when the last of its dependencies ended, or when its stream became free if that
-is later, and ends its duration after that. Its successors and its stream go on from the nominal end. Lateness
+is later, and ends its duration after that. Its successors and its stream continue from the nominal end. Lateness
 therefore shows in `lateness_ns` and in the log, and never adds up.
 
 Messages take the time that the network takes, so SENDs and RECVs end when they are seen to end. From there on, nominal

@@ -93,14 +93,14 @@ class RanksIterated(msgspec.Struct, frozen=True, tag_field="event", tag="iterati
 
 
 class Died(msgspec.Struct, frozen=True, tag_field="event", tag="died"):
-    """A worker of the agent died, as a scenario's fault says; the agent's other ranks go on."""
+    """A worker of the agent died, as a scenario's fault says; the agent's other ranks continue."""
 
     #: Who, when and in which iteration, in words.
     what: str
 
 
 class CutShort(msgspec.Struct, frozen=True, tag_field="event", tag="cut short"):
-    """The replay cannot go on, and the agent ends."""
+    """The replay cannot continue, and the agent ends."""
 
     reason: str
     #: What each of its ranks that live waits for, in words.

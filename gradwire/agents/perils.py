@@ -19,7 +19,7 @@ class Stalled(MachineFault):
 
 
 class Interrupted(MachineFault):
-    """A replay that cannot go on.
+    """A replay that cannot continue.
 
     awaited: what each rank that lives waits for, in words.
     """

@@ -113,7 +113,7 @@ def tiers_hold(tiers: Sequence[RankTier], order: MeasuredOrder) -> bool:
 
 
 def _tie(order: MeasuredOrder, name: str, other: str) -> float:
-    """How far apart two scores may be and still not be told apart."""
+    """The largest difference between two scores at which neither is taken for better."""
     return max(TIE_SHARE * abs(order.scores[other]), order.ci95.get(name, 0.0) + order.ci95.get(other, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""`gradwire.estimate`: a module of its own, because the fluid engine's machine code takes a while to load."""
+"""`gradwire.estimate`: a separate module, because the fluid engine's machine code takes a while to load."""
 
 from __future__ import annotations
 

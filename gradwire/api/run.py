@@ -53,9 +53,9 @@ class InvalidPointWarning(UserWarning):
 class Run:
     """A run folder. Everything in it is read, and judged with today's checks, when it is first asked for.
 
-    Where a method takes a point, give its folder's name or a unique part of it, or its parameters as keywords: `run.ops("vgg19_p3")`,
-    `run.ops(strategy="p3", rate="10gbit")`; nothing, if the run has a single point. All of them raise InputFault for a choice that no point
-    fits, or several, and for a point that did not come to its end.
+    Where a method takes a point, give its folder's name or a unique part of it, or its parameters as keywords:
+    `run.ops("vgg19_p3")`, `run.ops(strategy="p3", rate="10gbit")`; nothing, if the run has a single point. All of them
+    raise InputFault for a choice that no point fits, or several, and for a point that did not come to its end.
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class Run:
     def points(self) -> pd.DataFrame:
         """One row per point, indexed by its folder's name: its parameters, its results, `valid` and `verdict`.
 
-        Words such as strategies and models are categories, and rates have their number beside them (`rate_bps`). A column's unit is in its
-        name. Warns if a point is invalid, whose numbers are not results.
+        Words such as strategies and models are categories, and rates have another column with their number
+        (`rate_bps`). A column's unit is in its name. Warns if a point is invalid, whose numbers are not results.
         """
         self._warn_of_invalid()
         return self._points
@@ -130,7 +130,8 @@ class Run:
 
     @property
     def iterations(self) -> pd.DataFrame:
-        """One row per point and iteration: the point and its parameters, `iteration`, `warmup`, `iteration_time_s`, `valid`."""
+        """One row per point and iteration: the point and its parameters, `iteration`, `warmup`, `iteration_time_s`,
+        `valid`."""
         self._warn_of_invalid()
         return self._iterations
 
@@ -157,10 +158,11 @@ class Run:
 
     @property
     def figures(self) -> pd.DataFrame:
-        """One row per row that a program reported: the point's parameters, `program`, `host`, its figures, and the point's `verdict`.
+        """One row per row that a program reported: the point's parameters, `program`, `host`, its figures, and the
+        point's `verdict`.
 
-        Of programs alone, and of those beside a strategy. Warns if a point is invalid, whose figures are not results. Raises InputFault
-        for a run without programs.
+        Of programs alone, and of those that ran together with a strategy. Warns if a point is invalid, whose figures
+        are not results. Raises InputFault for a run without programs.
         """
         if not any(point.programs for point in self._scenario.points):
             raise InputFault(f"{self.folder}: its runs are of strategies; `points` and `iterations` are their results")
@@ -176,8 +178,9 @@ class Run:
     def ops(self, point: str = "", **where: Value) -> pd.DataFrame:
         """What a point's ops were and when they were done: one row per op and iteration, from the plan and the log.
 
-        Columns: iteration, warmup, op (its number in the plan), kind, rank, role, host, peer, receivers, tensor, chunk, layer, size_bytes,
-        traffic_class, crosses_network, duration_s, due_s, start_s and end_s (docs/python.md says what each means).
+        Columns: iteration, warmup, op (its number in the plan), kind, rank, role, host, peer, receivers, tensor,
+        chunk, layer, size_bytes, traffic_class, crosses_network, duration_s, due_s, start_s and end_s (docs/python.md
+        says what each means).
         """
         stored = self._chosen(point, where)
         with fitting(stored.folder):
@@ -186,7 +189,8 @@ class Run:
     def ports(self, point: str = "", **where: Value) -> pd.DataFrame:
         """What every port of a point's network sent, one row per port and priority band.
 
-        Columns: port, band, bytes_sent, packets_sent, drops, rate_bps, utilisation (the band's mean share of the line rate).
+        Columns: port, band, bytes_sent, packets_sent, drops, rate_bps, utilisation (the band's mean share of the line
+        rate).
         """
         stored = self._chosen(point, where)
         with fitting(stored.folder):
@@ -204,11 +208,13 @@ class Run:
             )
 
     def compare(self) -> pd.DataFrame:
-        """The strategies ranked at each setting of everything else: one row per strategy and setting, the fastest of each first.
+        """The strategies ranked at each setting of everything else: one row per strategy and setting, the fastest of
+        each first.
 
-        `ratio` is the time over the fastest's, and `speedup` the throughput over that of `baseline`, each with the ends of its 95 %
-        interval over seeds. `outcome` is what may be said of the ratio: fastest, level (within 1 %), slower, or too few seeds.
-        Where a few blocks stood for a whole model, the times are the whole model's (docs/quicker-runs.md).
+        `ratio` is the time over the fastest's, and `speedup` the throughput over that of `baseline`, each with the
+        ends of its 95 % interval over seeds. `outcome` is what may be said of the ratio: fastest, level (within 1 %),
+        slower, or too few seeds. Where a few blocks stood for a whole model, the times are the whole model's
+        (docs/quicker-runs.md).
         """
         rows = ranked_rows(self._judged, self.folder)
         return ranking_frame(ranked_by_setting(rows, PARTIAL, self._random, FAMILIES))
@@ -230,9 +236,9 @@ class Run:
     ) -> Axes:
         """Draws a result over a parameter, pooled over seeds, with a series for each value of `by` and 95 % intervals.
 
-        x: a parameter; numbers make lines, words bars. y: iteration_time_s, throughput_per_s or scaling_efficiency. ax: where to draw;
-        by default new axes. where: only the points with these parameters. Invalid points are not drawn. Raises InputFault for what does not
-        exist, and for points that differ in more than `x` and `by`.
+        x: a parameter; numbers make lines, words bars. y: iteration_time_s, throughput_per_s or scaling_efficiency.
+        ax: where to draw; by default new axes. where: only the points with these parameters. Invalid points are not
+        drawn. Raises InputFault for what does not exist, and for points that differ in more than `x` and `by`.
         """
         rows = [row for row in pool_seeds(self._rows) if fits(row.parameters, where)]
         with drawing_on(ax) as axes:
@@ -242,7 +248,8 @@ class Run:
     def timeline(
         self, point: str = "", iteration: int | None = None, *, ax: Axes | None = None, **where: Value
     ) -> Axes:
-        """Draws what each rank computes, adds, sends and receives in an iteration, by default the slowest measured one."""
+        """Draws what each rank computes, adds, sends and receives in an iteration, by default the slowest measured
+        one."""
         stored = self._chosen(point, where)
         plan, log, record = stored.plan(), stored.log(), stored.record()
         with fitting(stored.folder):
@@ -256,7 +263,8 @@ class Run:
     ) -> Axes:
         """Draws how both directions of a captured port were used over the measured iterations, from its packets.
 
-        port: such as "h1-eth0"; by default the first that was captured, with `set={"run.capture": "h1"}`. Raises InputFault if it was not.
+        port: such as "h1-eth0"; by default the first that was captured, with `set={"run.capture": "h1"}`. Raises
+        InputFault if it was not.
         """
         stored = self._chosen(point, where)
         use = captured_use(stored, port, bin_s)

@@ -59,7 +59,7 @@ def run(
     A scenario of programs gives a `ProgramRun`, which has `figures`: what programs reported.
 
     An invalid point raises nothing: see `Run.valid`. Raises InputFault for whatever is wrong in the scenario or the settings,
-    before anything boots, and MachineFault for what would hit every point. After an interruption, the same call goes on from there.
+    before anything boots, and MachineFault for what would hit every point. After an interruption, the same call continues from there.
     """
     settings = settings_of(set)
     screen = _screen(progress)

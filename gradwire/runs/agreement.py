@@ -1,4 +1,4 @@
-"""Puts beside each judged run why it is as far from an ideal network as it is.
+"""Finds for each judged run why it is as far from an ideal network as it is.
 
 What was found is kept in the cache by what decides it: what ran, what it logged, and the code that looks for causes.
 """

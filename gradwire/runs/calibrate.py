@@ -85,7 +85,7 @@ def measure_one_flow(rate_bps: float, clock: Clock) -> PatternResult:
 
 
 def duplex(size_bytes: int) -> list[Transfer]:
-    """Two hosts send to each other at once, each on a connection of its own, as in a plan."""
+    """Two hosts send to each other at once, each on a separate connection, as in a plan."""
     return [Transfer(0, 1, size_bytes), Transfer(1, 0, size_bytes)]
 
 

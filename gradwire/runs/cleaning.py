@@ -1,4 +1,6 @@
-"""What commands that were killed have left behind: found, and removed. Nothing of a command that lives is touched, and nothing of others'.
+"""Finds and removes what commands that were killed have left behind.
+
+Nothing of a command that still runs is touched, and nothing of other users.
 
 | left | how one knows that nobody needs it |
 |---|---|

@@ -1,7 +1,8 @@
-"""What points will cost, before they run and while they do: wall time on one core, told so that nobody waits without knowing for how long.
+"""What points will cost, before they run and while they do: wall time on one core, so that nobody waits without
+knowing for how long.
 
-The constants are rough. A machine may be twice as fast or as slow as the one that they were measured on, which `Expectation` learns from
-the points that have ended.
+The constants are rough. A machine may be twice as fast or as slow as the one that they were measured on, which
+`Expectation` learns from the points that have ended.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.strategy import STATE_BYTES
 
 BOOT_S, HOST_S, LATER_HOST_S = 1.5, 0.03, 0.05
-"""From the start of a machine to its first byte, on one core of a current server (benchmarks/start_up.py): with 8 hosts 1.7 to 2.2 s, with
-64 hosts 3.3 to 3.9 s, with 512 hosts 26 to 27 s."""
+"""From the start of a machine to its first byte, on one core of a current server (benchmarks/start_up.py): with 8
+hosts 1.7 to 2.2 s, with 64 hosts 3.3 to 3.9 s, with 512 hosts 26 to 27 s."""
 FEW_HOSTS = 64
 """So many cost less each than those beyond."""
 PAYLOAD_BYTES_PER_S = 1.6e9
 """Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
 MESSAGE_S = 200e-6
-"""What a message costs beside its bytes, within a host as well: 150 to 300 us (docs/performance.md), 100 to 214 us on a faster machine."""
+"""What a message costs in addition to its bytes, within a host as well: 150 to 300 us (docs/performance.md), 100 to
+214 us on a faster machine."""
 
 
 def expected_s(planned: Planned) -> float:
@@ -91,7 +93,8 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does not fit its device.
+    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does
+    not fit its device.
 
     A division that no run may have is among them, for those who plan and do not run.
     """

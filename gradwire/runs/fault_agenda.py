@@ -1,4 +1,4 @@
-"""When faults begin and end, without a clock: told what time it is and which iterations are done, it says what is to be done. Pure."""
+"""When faults begin and end: given the time and the iterations that are done, it says what is to be done. Pure, without a clock."""
 
 from __future__ import annotations
 

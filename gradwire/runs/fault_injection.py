@@ -1,4 +1,4 @@
-"""Carries out a network's faults inside the machine: a thread that sleeps until they are due, beside the one that waits for the agents."""
+"""Carries out a network's faults inside the machine: a thread that sleeps until they are due, while another waits for the agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stored run is worth: judging it is pure, and writing the judgement down is a step of its own.
+"""What a stored run is worth: judging it is pure, and writing the judgement down is a separate step.
 
 Runs are judged anew whenever they are read, so that a changed check or statistic needs no new run.
 """
@@ -221,7 +221,7 @@ def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
 
 
 def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:
-    """What became of programs beside the strategy, None if there were none; and their figures. Raises InputFault."""
+    """What became of programs that ran together with the strategy, None if there were none; and their figures. Raises InputFault."""
     sections = stored.point.section.program if stored.point else {}
     if not sections:
         return None, ()

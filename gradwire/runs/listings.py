@@ -21,7 +21,7 @@ from gradwire.vm.doctor import Finding
 
 
 def calibration_table(result: Calibration) -> Table:
-    """Measured and ideal times, and what a low class gets beside a high one."""
+    """Measured and ideal times, and what a low class gets while a high one sends."""
     table = Table(title=f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock")
     for column in ("pattern", "measured", "ideal", "ratio"):
         table.add_column(column, justify="left" if column == "pattern" else "right")
@@ -33,9 +33,9 @@ def calibration_table(result: Calibration) -> Table:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """What is there and what is missing, with the commands that mend it."""
+    """What is there and what is missing, with the commands that fix it."""
     table = Table()
-    for column in ("", "what", "found", "to mend"):
+    for column in ("", "what", "found", "to fix"):
         table.add_column(column, overflow="fold")
     for finding in findings:
         missing = "[red]✗[/red]" if finding.required else "[yellow]-[/yellow]"

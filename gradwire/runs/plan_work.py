@@ -1,4 +1,4 @@
-"""The work of points of strategies: replaying a plan, with programs beside it or without."""
+"""The work of points of strategies: replaying a plan, with programs at the same time or without."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
         return points_frame([run.result for run in runs], [run.folder.name for run in runs])
 
     def points_table(self, scenario: Scenario, runs: Sequence[JudgedRun]) -> TextTable:
-        """Points pooled over seeds, with printed values beside them."""
+        """Points pooled over seeds, with printed values."""
         pooled = pool_seeds([run.result for run in runs])
         return points_table(pooled, compare_printed(pooled, printed_cells(scenario)), scenario.labels)
 

@@ -49,13 +49,13 @@ LOGGED_BYTES = 2 * 5 * 8
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
 BESIDE_MODULES = ("gradwire.programs.inside.beside_job", "gradwire.devices")
-"""What carries out programs beside a strategy, and what scripts import."""
+"""What carries out programs together with a strategy, and what scripts import."""
 FAULT_MODULES = ("gradwire.runs.fault_injection",)
 """What carries out faults."""
 LONGER_MODULES = ("gradwire.runs.longer_window",)
 """What decides how much longer a run is that was not steady."""
 ALONE_S = 0.5
-"""Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
+"""Compiling that takes longer is continued in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ def plan_run(
 
 
 def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendEnds) -> Division:
-    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has a scale of its own."""
+    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has its own scale."""
     fidelity = point.section.run.fidelity
     if fidelity is None:
         return UNDIVIDED

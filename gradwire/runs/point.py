@@ -254,7 +254,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
 
 
 def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContextManager[None]:
-    """Runs programs beside the replay, if the task has some."""
+    """Runs programs during the replay, if the task has some."""
     if not task.programs:
         return nullcontext()
     from gradwire.programs.inside.beside_job import programs_beside  # noqa: PLC0415 (a tenth of a second that few points need)

@@ -122,7 +122,7 @@ class ReplayTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayNote(msgspec.Struct, frozen=True):
-    """What a machine notes of a replayed plan beside its log."""
+    """What a machine notes of a replayed plan in addition to its log."""
 
     #: Multicast datagrams that were sent again.
     repairs: int
@@ -218,7 +218,7 @@ _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def say(event: Event) -> None:
-    """Tells the outer half of the run loop what is going on."""
+    """Tells the outer half of the run loop what happens."""
     sys.stdout.write(_encoder.encode(event).decode() + "\n")
     sys.stdout.flush()
 

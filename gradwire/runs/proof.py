@@ -47,7 +47,7 @@ def proof(findings: Sequence[Finding]) -> Finding:
     kernel = cached_kernel() if all(finding.ok for finding in findings if finding.required) else None
     if kernel is None:
         lacking = ", ".join(finding.name for finding in findings if finding.required and not finding.ok)
-        return Finding(NAME, False, f"not tried, for lack of: {lacking}", "mend these first", required=False)
+        return Finding(NAME, False, f"not tried, for lack of: {lacking}", "fix these first", required=False)
     try:
         boot_s = try_kernel(kernel, DEFAULT_MEMORY_MB, openvswitch=False)  # the flow needs it all the same
         flow = measure_one_flow(RATE_BPS, Clock())

@@ -1,4 +1,4 @@
-"""Reads the queues of all switches' ports at equal intervals while a plan is replayed, in a thread of its own.
+"""Reads the queues of all switches' ports at equal intervals while a plan is replayed, in a separate thread.
 
 On the virtual clock time stands still while the thread works, so what it costs is wall time alone: a fifth of a millisecond a reading.
 """
@@ -39,7 +39,7 @@ class Sampler(threading.Thread):
         self._fault: MachineFault | None = None
 
     def run(self) -> None:
-        """Reads until told to end."""
+        """Reads until it is asked to end."""
         timer = Timer()
         poll = select.poll()
         poll.register(timer.descriptor, select.POLLIN)

@@ -42,7 +42,7 @@ LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
-    """The values of a paper that a scenario has beside its points: its own, and the claims that it names. Raises InputFault."""
+    """The values of a paper that a scenario shows with its points: its own, and the claims that it names. Raises InputFault."""
     with origin_named(scenario.points[0]):
         own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
         return [*own, *cells_of_claims(scenario.printed_claims)]
@@ -265,7 +265,7 @@ def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
     rows = sum(len(run.figures) for run in runs)
     told = f", and reported {rows} rows of figures ({FIGURES_FILE})" if rows else ""
     return [
-        f"programs ran beside {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of the strategy alone"
+        f"programs ran during {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of the strategy alone"
     ]
 
 

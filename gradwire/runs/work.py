@@ -1,6 +1,6 @@
 """What points do, as everything that runs, judges and reports them sees it.
 
-A point's work is a strategy's plan (runs/plan_work.py) or programs of the user's own (runs/program_work.py). `work_of` (runs/works.py) says
+A point's work is a strategy's plan (runs/plan_work.py) or programs that users bring (runs/program_work.py). `work_of` (runs/works.py) says
 which it is, and nothing else asks.
 """
 
@@ -57,7 +57,7 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def run(self, planned: N, executor: Executor, watcher: MachineWatcher[Any], stop: threading.Event) -> Completion:
-        """Runs a point on a machine of its own in its folder, which is empty. Raises Fault for what goes wrong.
+        """Runs a point on a separate machine in its folder, which is empty. Raises Fault for what goes wrong.
 
         Completion: how it ended, which the caller writes down.
         """

@@ -201,7 +201,7 @@ def _alternatives(words: Sequence[str]) -> str:
 
 
 def _quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
-    """Parses strings only. A number has no unit, so it is turned into a string and fails as one without a unit."""
+    """Parses strings only. A number has no unit: it is turned into a string, and fails as one without a unit."""
     return BeforeValidator(lambda value: convert(kind.parse(value if isinstance(value, str) else f"{value}")))
 
 

@@ -53,8 +53,7 @@ class Group:
         if len(origins) > 1:
             raise InputFault(
                 f"{self.noun} '{name}' is claimed by {' and by '.join(origins)}: uninstall all but one, or rename the "
-                "others' "
-                f"entry points in group {self.name}"
+                f"entry points of the others in group {self.name}"
             )
 
     def place(self, entry: EntryPoint) -> str:

@@ -1,7 +1,7 @@
 """What a strategy is to the rest of gradwire: a name, its options, and the function that compiles it.
 
 A strategy also says when the senders of the system that it comes from take a message for sent, so that their queue
-goes on with the next one (`Strategy.senders`). What a scenario sets takes precedence: transport.send_ends and
+continues with the next one (`Strategy.senders`). What a scenario sets takes precedence: transport.send_ends and
 transport.unsent.
 """
 
@@ -24,7 +24,7 @@ UNSENT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Senders:
-    """What ends a message's SEND, so that its queue goes on."""
+    """What ends a message's SEND, so that its queue continues."""
 
     #: Most bytes that may wait unsent in a connection's socket when the SEND ends; None: it ends when its last byte
     #: has left the host.

@@ -1,10 +1,10 @@
 """Writes border.h, all that the compiled agent shares with Python: numbers, layouts of structures and of headers,
 reasons of failures.
 
-Python says what they are, each in the module that uses it, and C includes what is written here. C's compiler is told
-the places and sizes that Python found, and compares. The header has a digest of its own text, which the compiled agent
-answers when it is loaded: who changes one of these numbers and not the header, or takes an agent compiled with another
-one, hears of it before anything is replayed.
+Python defines them, each in the module that uses it, and C includes what is written here. The header has the places
+and sizes of fields as Python computes them, and assertions by which C's compiler compares its own with them. It also
+has a digest of the rest of its text, which the compiled agent returns when it is loaded: if one of these numbers was
+changed and the header was not, or the agent was compiled with another header, loading fails before anything is replayed.
 
 `python -m gradwire.agents.compiled.border` writes the file anew.
 """
@@ -111,7 +111,7 @@ def offsets(layout: struct.Struct, names: Iterable[str]) -> dict[str, tuple[int,
 
 def _text() -> str:
     parts = [
-        "/*\n * What the compiled agent shares with Python, which says it. Written by border.py beside this file, and "
+        "/*\n * What the compiled agent shares with Python, which says it. Written by border.py in this folder, and "
         "not by hand:\n"
         f" * `{REMEDY}`\n */\n#pragma once\n\n#include <stddef.h>\n#include <stdint.h>\n",
         "/* Of the rest of this file: compared when the agent is loaded */\n#define BORDER_DIGEST "

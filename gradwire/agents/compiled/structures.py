@@ -225,7 +225,7 @@ class Told(ctypes.Structure):
 
     @property
     def reason(self) -> Details:
-        """Why the replay could not go on, after FAILED."""
+        """Why the replay could not continue, after FAILED."""
         index = self.failure - 1
         name = AnyDetails._fields_[index][0]
         details: Details = getattr(self.details, name)

@@ -2,7 +2,7 @@
 measured.
 
 The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences
-go on after "x fluid is 1.164: ".
+are continuations of "x fluid is 1.164: ".
 """
 
 from __future__ import annotations

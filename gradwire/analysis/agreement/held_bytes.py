@@ -1,7 +1,7 @@
 """What a log shows of the network: how much of each connection it held, and how far apart copies of a multicast
 message arrived.
 
-A connection's held bytes are those whose SEND had ended, so that their queue went on, but which had not arrived.
+A connection's held bytes are those whose SEND had ended, so that their queue continued, but which had not arrived.
 """
 
 from __future__ import annotations

@@ -226,8 +226,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Queues go on while so much of a connection has not arrived; what most
-    of the payload met, and what half of it did."""
+    """Queues continue while so much of a connection has not arrived: the most that was seen, and what half of the
+    payload met."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -249,8 +249,8 @@ def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) ->
 
 
 def _with_copies(deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
-    """Copies of a multicast message go on by themselves, where an ideal
-    network carries all at the rate of the slowest."""
+    """Each copy of a multicast message proceeds at its own rate, where an ideal network carries all copies at the rate
+    of the slowest."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         effect = (

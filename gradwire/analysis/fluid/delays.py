@@ -37,7 +37,7 @@ def own_delays(fabric: Fabric) -> Delays:
 
 
 def travel_ns(paths: Paths, delays: Delays) -> Float64:
-    """How long what a flow sends is under way beside its time on the line: by the ports of its route, one after the other.
+    """How long what a flow sends is under way, without its time on the line: the delays of its route's ports, summed.
 
     Copies of a multicast flow take several routes, of which the slowest port of each kind counts.
     """

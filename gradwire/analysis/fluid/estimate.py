@@ -47,7 +47,7 @@ SendEnds = Departure | Buffered
 
 @dataclass(frozen=True)
 class Jitter:
-    """Every message arrives late by a time of its own, drawn evenly from 0 to `most_s`; of the next iteration by another."""
+    """Every message of every iteration arrives late by a time that is drawn for it evenly from 0 to `most_s`."""
 
     most_s: float
     seed: int = 0

@@ -19,7 +19,7 @@ LARGEST_PLAN_OPS = 2_000_000
 """An iteration of it takes 1 to 4 s (docs/estimate.md), and a cause is looked for with up to thirty estimates of at least two iterations.
 Where plans are larger, no cause is looked for."""
 MOST_OPS = 2 * LARGEST_PLAN_OPS
-"""Ops that one estimate replays, over all its iterations; what comes after them is taken to go on as it ended."""
+"""Ops that one estimate replays, over all its iterations; later iterations are taken to repeat the last period."""
 
 
 @dataclass(frozen=True)

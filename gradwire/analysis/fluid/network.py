@@ -12,7 +12,7 @@ from gradwire.analysis.fluid.paths import Paths
 from gradwire.datatypes.plan import Int64
 
 UNTOUCHED, RATE_UNKNOWN = -1.0, -2.0
-"""Values of `old_rate` beside rates: the flow is not being filled, or is, and has no new rate yet."""
+"""Values of `old_rate` that are not rates: the flow is not being filled, or is, and has no new rate yet."""
 
 FLOW = np.dtype(
     [

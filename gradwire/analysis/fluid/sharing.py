@@ -4,7 +4,7 @@ The rates of a band are found by filling (Bertsekas and Gallager, Data Networks,
 least decides their rates, and is taken out together with them, until no flow is left. What a band takes is missing to the bands below it.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed at that rate, as if
-it passed a port of its own that has no more. So is a flow that the network limits (fabric.flow_rate).
+it passed a port that has no more and that no other flow uses. So is a flow that the network limits (fabric.flow_rate).
 
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them, directly or through other
 flows of the same band, and of lower bands at the ports where that band's sum has changed.
@@ -168,7 +168,7 @@ def _fill_tightest(network: Network, band: int) -> int:
 
 @compiled
 def _fix_limited(network: Network, share: float) -> int:
-    """Fixes the rates of flows that full windows, or limits of their own, let less through than every port; returns their number."""
+    """Fixes the rates of flows that get less from a full window or a limit per flow than from every port; returns their number."""
     fixed = 0
     for number in range(network.counts[FILLED_FLOWS]):
         flow = network.filled_flows[number]

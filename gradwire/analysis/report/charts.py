@@ -140,8 +140,8 @@ def series_color(index: int) -> str:
 
 
 def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, series_key: str, write: Labels) -> Figure:
-    """Groups of bars, one per combination of the other parameters, with the
-    measured bar of each series and the printed one beside it."""
+    """Groups of bars, one group per combination of the other parameters: each series has its measured bar and, to the
+    right of it, the printed one."""
     axis = METRIC_AXES[metric]
     keys = [key for key in parameter_names(rows) if key != series_key]
     groups = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in keys) for row in rows))

@@ -66,7 +66,7 @@ def _on_circle(radius: float, turn: float) -> Point:
 
 
 def _bent(a: Point, b: Point, by: float) -> list[Point]:
-    """From one point to another, past a third beside the middle."""
+    """A path from one point to another, bent through a third at the side of the middle."""
     if not by:
         return [a, b]
     across = (b[1] - a[1], a[0] - b[0])

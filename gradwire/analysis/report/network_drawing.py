@@ -18,13 +18,13 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.shape import Shape
 
 MOST_SLOTS = 34
-"""Hosts that fit beside one another with their names."""
+"""Hosts that fit side by side with their names."""
 MOST_ABOVE = 4
 """Spines of a pod, or cores, that are drawn."""
 FEWEST = 3
 """The first, the place of those left out, and the last."""
 GAPS = (0.0, 0.25, 0.7, 1.6)
-"""Room between NICs, machines, leaves (or blocks of rails) and pods, beside a slot of 1."""
+"""Room between NICs, machines, leaves (or blocks of rails) and pods, added to a slot of 1."""
 HEIGHTS = {"host": 0.0, "leaf": 1.5, "spine": 3.2, "core": 4.9}
 INK, PAPER, FAINT = "#000000", "#ffffff", "#777777"
 TIER_COLORS = {"leaf": PALETTE[0], "spine": PALETTE[1], "core": PALETTE[2]}
@@ -127,7 +127,7 @@ def _tiers(fabric: Fabric) -> tuple[str, ...]:
 
 
 class _Placement:
-    """Places the parts of a fabric: pods, blocks of leaves, machines and NICs, each in a row of its own parts.
+    """Places the parts of a fabric: pods, blocks of leaves, machines and NICs. The parts of each are in a row.
 
     A block is a leaf with its hosts or, on rails, as many leaves as a machine has NICs, with the machines that are at all of them.
     """

@@ -74,7 +74,7 @@ def _check(rows: Sequence[PointResult], x_key: str, metric: str, series_key: str
         example = f"{others[0]}={next(row.parameters.get(others[0], '') for row in rows)!r}" if others else ""
         raise InputFault(
             f"points also differ in {', '.join(others)}: one panel shows one value of each, so choose one, as with "
-            f"{example}, and draw the others into axes of their own"
+            f"{example}, and draw the others into separate axes"
         )
 
 

@@ -212,8 +212,7 @@ def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str],
 
 
 class _Places:
-    """Where values are on an axis: numbers at their size, rates in Gbit/s,
-    and words, such as "10M", one beside the other."""
+    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", side by side."""
 
     def __init__(self, values: Sequence[object], name: str) -> None:
         texts = list(dict.fromkeys(str(value) for value in values))

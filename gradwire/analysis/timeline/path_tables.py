@@ -18,7 +18,7 @@ MEANING = {
     TimeKind.TRANSFER: "messages are on their way",
     TimeKind.SERIALISATION: "as long as messages take on an empty network",
     TimeKind.SHARING: "what they take longer: others have the links",
-    TimeKind.QUEUEING: "behind other messages of their own send queue",
+    TimeKind.QUEUEING: "behind other messages of the same send queue",
     TimeKind.STRAGGLER: "a worker computes while at least half of the others wait for it",
     TimeKind.AGGREGATION: "gradients are added",
     TimeKind.LATENCY: "latency of messages, copies, waiting for a fusion cycle",

@@ -105,7 +105,7 @@ class Beside:
 def beside_check(beside: Beside) -> Check:
     """No program failed. Checks that compare bytes with the plan are left out, which its value says."""
     ended = f"; {', '.join(beside.early)}" if beside.early else ""
-    value = "; ".join(beside.wrong) if beside.wrong else f"{beside.programs} ran beside the plan{ended} ({NO_PLAN})"
+    value = "; ".join(beside.wrong) if beside.wrong else f"{beside.programs} ran during the plan{ended} ({NO_PLAN})"
     return Check("programs", value, "none fails", not beside.wrong, PROGRAMS_MEANING)
 
 

@@ -228,7 +228,7 @@ class Given:
         ]
         if extra:
             names = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
-            raise InputFault(f"{names}: cannot be given beside {beside}")
+            raise InputFault(f"{names}: cannot be given together with {beside}")
 
 
 def question_of(

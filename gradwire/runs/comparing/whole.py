@@ -84,7 +84,7 @@ def read_whole(folder: Path) -> Mapping[str, Whole]:
 
 
 def refuse_too_large(section: PointSection, ops: int) -> None:
-    """Raises InputFault if the plan of the whole model has too many ops, which is to be told before any of its blocks runs.
+    """Raises InputFault if the plan of the whole model has too many ops, so that this is reported before any of its blocks runs.
 
     ops: of the plan of the blocks that the section keeps.
 

@@ -1,18 +1,21 @@
-"""By how much a run's bytes and rates are divided, for a wanted fidelity or because the virtual clock carries no more, and what that does.
+"""By how much a run's bytes and rates are divided, for a wanted fidelity or because the virtual clock carries no more,
+and what that does.
 
-Bytes and rates divided by the same number leave every time as it is, and cost less to emulate. What does not shrink is the grain of the
-network: bursts of up to fabric.gso, and the headers of messages. So the larger the number, the longer a burst takes beside an iteration.
-What that does to an iteration is not the same for all plans: a ring passes on what it gets and is delayed by a burst at each step, and a
-parameter server whose port is busy all the time is not. So the fluid engine says it, with messages that arrive a burst late, and as early
-as idle ports let them.
+Bytes and rates divided by the same number leave every time as it is, and cost less to emulate. What does not shrink is
+the grain of the network: bursts of up to fabric.gso, and the headers of messages. So the larger the number, the longer
+a burst takes compared with an iteration. What that does to an iteration is not the same for all plans: a ring passes
+on what it gets and is delayed by a burst at each step, and a parameter server whose port is busy all the time is not.
+So the fluid engine says it, with messages that arrive a burst late, and as early as idle ports let them.
 
-A wanted fidelity is met by a bound that holds for every plan (`division_for`). Where nobody wants a division (`forced_division`), a bound
-that is far from what happens would refuse sound runs, so this comes closer:
+A wanted fidelity is met by a bound that holds for every plan (`division_for`). Where nobody wants a division
+(`forced_division`), a bound that is far from what happens would refuse sound runs, so this comes closer:
 
-- A port hands a burst on when its turn begins, and is busy for as long as it takes then. So where no two flows share a port, and a message
-  has several bursts, none is late: a ring of 64 MB among 128 hosts at 100 Gbit/s takes 11.30 ms divided by 2 and 11.26 ms divided by 4.
-- There a message that is shorter than a burst is late by its own time. Then dividing saves the clock nothing: a ring of 512 hosts,
-  whose messages were of 8 kB when divided by 16, took 1.83 times its estimate, and 1.92 times are stated.
+- A port hands a burst on when its turn begins, and is busy for as long as it takes then. So where no two flows share a
+  port, and a message has several bursts, none is late: a ring of 64 MB among 128 hosts at 100 Gbit/s takes 11.30 ms
+  divided by 2 and 11.26 ms divided by 4.
+- There a message that is shorter than a burst is late by its own time. Then dividing saves the clock nothing: a ring
+  of 512 hosts, whose messages were of 8 kB when divided by 16, took 1.83 times its estimate, and 1.92 times are
+  stated.
 - Bursts that come early make no iteration shorter than its lower bound.
 """
 
@@ -48,11 +51,12 @@ from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.stand_in import scaled_fabric
 
 MESSAGE_BYTES = 24 + 2 * (ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
-"""What a message has beside its payload: its own header (agents/wire), that of its last segment, which is not full, and an ACK."""
+"""What a message has in addition to its payload: its own header (agents/wire), that of its last segment, which is not
+full, and an ACK."""
 MOST = 2**20
 """The largest division."""
 CODE = ("gradwire.runs.compiling.division",)
-"""What decides a division, beside estimates."""
+"""What decides a division, in addition to estimates."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,11 @@ UNDIVIDED = Division()
 
 
 def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, fidelity: float) -> Division:
-    """The largest power of 2 by which all of a point's plans may be divided. Raises InternalFault for a plan that gets stuck.
+    """The largest power of 2 by which all of a point's plans may be divided. Raises InternalFault for a plan that gets
+    stuck.
 
-    fidelity: a share of the iteration time. 1 if even that moves it by more, or if messages are no longer than bursts, for then a smaller
-    one takes no less time to emulate.
+    fidelity: a share of the iteration time. 1 if even that moves it by more, or if messages are no longer than bursts,
+    for then a smaller one takes no less time to emulate.
     """
 
     def found() -> Division:
@@ -105,9 +110,9 @@ def kept_division(
 def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
     """What dividing a plan's bytes and its fabric's rates by `number` may do to its iteration time, as a share of it.
 
-    Bursts of the divided network, in its own time: messages arrive one late, as its slowest ports pass it on, or early by what idle ports
-    let through at once. On top come the headers of messages, and with `Buffered` that sockets, which are not divided, hold more of an
-    iteration.
+    Bursts of the divided network, in its own time: messages arrive one late, as its slowest ports pass it on, or early
+    by what idle ports let through at once. On top come the headers of messages, and with `Buffered` that sockets,
+    which are not divided, hold more of an iteration.
     """
     divided = scaled_fabric(fabric, number, keep_burst=True)
     burst_s = divided.gso_bytes * 8 / slowest_bps(divided)
@@ -126,7 +131,7 @@ def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int)
 
 
 def header_share(plan: Plan, number: int) -> float:
-    """Bytes beside the payload over all bytes, of what crosses the divided network."""
+    """Bytes that are not payload over bytes of payload, of what crosses the divided network."""
     remote = plan.is_remote()
     payload_bytes = int(plan.ops.size_bytes[remote].sum()) / number
     return MESSAGE_BYTES * int(remote.sum()) / payload_bytes if payload_bytes else 0.0
@@ -164,7 +169,8 @@ def forced_division(
     least: int = 1,
     fidelity: float | None = None,
 ) -> Division:
-    """The division by `number`, which the virtual clock asks for; by less where that does too much, but by `least`, which it needs.
+    """The division by `number`, which the virtual clock asks for; by less where that does too much, but by `least`,
+    which it needs.
 
     fidelity: what the point allows. Raises InternalFault for a plan that gets stuck.
     """
@@ -186,7 +192,8 @@ def _division_by(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
 
 
 def forced_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
-    """What dividing a plan's bytes and its fabric's rates by `number` does to its iteration time, as a share of it, at the most."""
+    """What dividing a plan's bytes and its fabric's rates by `number` does to its iteration time, as a share of it, at
+    the most."""
     divided = scaled_fabric(fabric, number, keep_burst=True)
     built = built_fabric(fabric, [plan])
     spine_of = Spines(built).spine_of
@@ -205,7 +212,8 @@ def forced_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -
 
 
 def _late_bytes(plan: Plan, built: Fabric, spine_of: SpineOf, burst_bytes: int, number: int) -> int:
-    """What data of the divided network waits for: a burst of another flow; itself, where it is shorter than one; nothing elsewhere."""
+    """What data of the divided network waits for: a burst of another flow; itself, where it is shorter than one;
+    nothing elsewhere."""
     paths = paths_of(plan, built, spine_of)
     of_data = paths.flow_band != CONTROL_BAND
     flows_at = np.bincount(paths.route_port[np.repeat(of_data, np.diff(paths.route_start))])

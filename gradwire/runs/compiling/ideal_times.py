@@ -1,6 +1,7 @@
 """Iteration times of plans on the ideal network.
 
-They are kept in the cache: the same plan is asked for when a run is planned, when it is judged, and when its report is written.
+They are kept in the cache: the same plan is asked for when a run is planned, when it is judged, and when its report is
+written.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gradwire.vm.kernel import cache_folder
 
 DEFAULT = Departure()
 CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runs.stored.spines")
-"""What decides an estimate, beside plan and fabric."""
+"""What decides an estimate, in addition to plan and fabric."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -41,12 +42,13 @@ def rule_of(unsent_bytes: int | None) -> SendEnds:
 
 
 HELD_S = 1e-3
-"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket goes on when less than a millisecond's data of it
-is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
+"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket sends more when less than a
+millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
 
 
 def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_s: float = HELD_S) -> Buffered:
-    """When SENDs end in a run: what its ports and switches hold is beyond the reach of a queue, as what waits unsent is.
+    """When SENDs end in a run: what its ports and switches hold is beyond the reach of a queue, as what waits unsent
+    is.
 
     buffer_bytes: of a socket, which bounds it.
     """
@@ -55,7 +57,8 @@ def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_
 
 
 def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT) -> FluidTimes:
-    """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises InternalFault."""
+    """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises
+    InternalFault."""
     built = built_fabric(fabric, [plan])
     return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends)
 

@@ -48,7 +48,7 @@ def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) ->
     """Runs the points that are not there yet, side by side and by default one per core, and writes the report.
 
     command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
-    its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call goes on from there.
+    its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call continues from there.
     """
     scenario, folder, clock = prepared.scenario, prepared.place.folder, prepared.clock
     work = work_of_scenario(scenario)

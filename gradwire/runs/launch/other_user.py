@@ -1,8 +1,10 @@
-"""`--user`: a command of root goes on as another user, with nothing of root's rights left, before anything of another's runs.
+"""`--user`: a command of root continues as another user, without any of root's rights, before it runs anything that
+others wrote.
 
-The whole machine then runs as that user, and so does the command outside that reads what the machine left: a program in it can change what
-that user can, and a link that it leaves in the run's folder leads to nothing else. What the command needs of root's own files, which are
-the kernel and the byte code of its jobs, is copied into a folder of the user's that is removed at the end.
+The whole machine then runs as that user, and so does the command outside that reads what the machine left: a program
+in it can change what that user can, and a link that it leaves in the run's folder leads to nothing else. What the
+command needs of root's own files, which are the kernel and the byte code of its jobs, is copied into a folder of the
+user's that is removed at the end.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class OtherUser:
 
     @classmethod
     def named(cls, name: str) -> OtherUser:
-        """The user of a name, or of a number. Raises InputFault for one that is not there, for root, and if root does not ask."""
+        """The user of a name, or of a number. Raises InputFault for one that is not there, for root, and if root does
+        not ask."""
         if os.geteuid() != 0:
             raise InputFault(f"{OPTION} {name}: only root can run programs as another user; leave it out")
         try:
@@ -56,10 +59,11 @@ class OtherUser:
 
 @contextmanager
 def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> Iterator[None]:
-    """Makes this process the user's for good, and the run folder `folder` as well; for the block, what it needs of root's cache is there.
+    """Makes this process the user's for good, and the run folder `folder` as well; for the block, what it needs of
+    root's cache is there.
 
-    jobs_modules: what jobs in the kernel start with. Raises InputFault for a folder that the user cannot use, MachineFault if the user may
-    not read gradwire or its Python, UnfitMachine if there is no kernel or a damaged one.
+    jobs_modules: what jobs in the kernel start with. Raises InputFault for a folder that the user cannot use,
+    MachineFault if the user may not read gradwire or its Python, UnfitMachine if there is no kernel or a damaged one.
     """
     byte_code = byte_code_folder(tuple(jobs_modules))
     with temporary_folder() as cache:
@@ -84,8 +88,8 @@ def _copy_cache(cache: Path, byte_code: Path) -> None:
 def _make_for(user: OtherUser, folder: Path) -> None:
     """Makes the run folder, and gives it to the user; a folder that was there stays whose it is, as do those above it.
 
-    The folder that it is made in may be the user's, who could put a link in its place between two calls: so it is resolved once, and then
-    opened without following a link.
+    The folder that it is made in may be the user's, who could put a link in its place between two calls. Therefore it
+    is resolved once, and then opened without following a link.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     parent = os.open(folder.parent.resolve(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -1,4 +1,5 @@
-"""What a report says of each point beside its numbers: where an iteration's time went, and how a captured port was used; and its chart."""
+"""What a report says of each point in addition to its numbers: where an iteration's time went, and how a captured port
+was used; and its chart."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Explanation:
 
 
 def explain(stored: StoredRun) -> Explanation:
-    """Explains a run that came to its end. Raises InputFault for a file that cannot be read, or does not belong to the others."""
+    """Explains a run that came to its end. Raises InputFault for a file that cannot be read, or does not belong to the
+    others."""
     with fitting(stored.folder):
         return _explained(stored)
 
@@ -69,7 +71,8 @@ class PortUse:
 
 
 def write_port_use(stored: StoredRun, port: str, bin_s: float) -> PortUse:
-    """Charts a captured port into the run's folder, the first port if `port` is "". Raises InputFault if it was not captured."""
+    """Charts a captured port into the run's folder, the first port if `port` is "". Raises InputFault if it was not
+    captured."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     captures = stored.captures(fabric, record)
     names = [capture.port for capture in record.captures]

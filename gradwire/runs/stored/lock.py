@@ -20,7 +20,7 @@ from gradwire.runs.stored.links import refuse_links
 
 LOCK_FILE = ".lock"
 HOLDER_FILE = ".lock.json"
-"""Who holds the lock. A file of its own, because whoever tries for the lock may empty the lock's."""
+"""Who holds the lock. It is not written to the lock's own file, because whoever tries for the lock may empty that."""
 
 
 class Holder(msgspec.Struct, frozen=True):

@@ -131,7 +131,7 @@ def _start(clock: Clock, command: str) -> Start:
 
 
 def _commit(root: Path) -> str:
-    """The commit that is checked out in `root`; "" if it is not a checkout of its own, or git is not there to ask."""
+    """The commit that is checked out in `root`; "" if it is not the root of a checkout, or git is not there to ask."""
     if not (root / ".git").exists():
         return ""
     try:

@@ -98,7 +98,7 @@ def stored_plans(folder: Path) -> Scenario:
 
 @contextmanager
 def _copy_in(folder: Path) -> Iterator[Path]:
-    """The scenario of a run folder. What is wrong with it is told with how to mend it."""
+    """The scenario of a run folder. What is wrong with it is reported with how to fix it."""
     try:
         yield folder / SCENARIO_FILE
     except InputFault as fault:

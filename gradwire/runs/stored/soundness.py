@@ -101,7 +101,7 @@ def _values(value: Any, place: str) -> Iterable[tuple[str, Any]]:
 PLAN_FILE = re.compile(r"plan-[0-9]{1,6}\.npz")
 CLOCKS = ("virtual", "wall")
 MOST_HOSTS = 2 * MOST_WORKERS
-"""Workers, and servers beside them."""
+"""Workers, and as many servers."""
 MOST_PLANS = 1000
 """Of one point: candidates among which a search chooses."""
 LARGEST_SCALE = 2**40
@@ -142,7 +142,7 @@ def sound_fabric(text: str) -> Fabric:
 
 
 def refuse_unsound_task(task: PointTask) -> None:
-    """Raises ValueError for a task that no point has. Its network is told by `sound_fabric`."""
+    """Raises ValueError for a task that no point has. Its network is checked by `sound_fabric`."""
     refuse_outside("plans", len(task.plans), 1, MOST_PLANS)
     for plan in task.plans:
         # A file is read by this name, so it must be one that a run has written.

@@ -77,7 +77,8 @@ class Completion(msgspec.Struct, frozen=True):
     #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
     speed: Speed = Speed(0.0, 0.0, 0, 0.0)
-    #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a share of it.
+    #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a
+    #: share of it.
     divided_by: int = 1
     division_error: float = 0.0
     #: Which worker of a cluster ran it; "" for the machine that the command was given on.
@@ -98,8 +99,9 @@ _large_parts = threading.local()
 class StoredRun(Generic[P_co]):
     """What a point's run left in its folder, which may not exist. All that reads raises InputFault.
 
-    Each part is read, and its file hashed, when it is first asked for. Small parts are kept as long as this object, and plans, logs and
-    captures until another run is read in the same thread, so that a report of many points holds those of one.
+    Each part is read, and its file hashed, when it is first asked for. Small parts are kept as long as this object,
+    and plans, logs and captures until another run is read in the same thread, so that a report of many points holds
+    those of one.
     """
 
     folder: Path
@@ -107,7 +109,8 @@ class StoredRun(Generic[P_co]):
     point: P_co | None = None
     #: Another version of gradwire named the folder, which was found by the parameters in its name.
     found_by_words: bool = False
-    #: Names of folders that other versions made and that read like the point, where it cannot be told which is the point's.
+    #: Names of folders that other versions made and that read like the point, where it cannot be told which is the
+    #: point's.
     look_alikes: tuple[str, ...] = ()
     #: The small parts that were read.
     _small: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -150,7 +153,7 @@ class StoredRun(Generic[P_co]):
         if not self.look_alikes:
             return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
         return (
-            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and it cannot be told which is of the "
+            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and nothing says which is of the "
             f"point '{self.label}' with the settings of scenario.toml: run it again with `gradwire run`"
         )
 
@@ -287,7 +290,8 @@ class StoredRun(Generic[P_co]):
 
     @contextmanager
     def _unchanged(self, path: Path) -> Iterator[None]:
-        """Wraps what examines a file. Raises InputFault for one that is not as the run left it, and for what does not belong."""
+        """Wraps what examines a file. Raises InputFault for one that is not as the run left it, and for what does not
+        belong."""
         refuse_changed(path)
         with reading(path):
             yield
@@ -315,7 +319,8 @@ def _refuse_unsound(completion: Completion) -> None:
 def write_completion(
     folder: Path, completion: Completion, left: Sequence[str] = (TASK_FILE, RECORD_FILE, LOG_FILE)
 ) -> None:
-    """Writes completed.json, at once and whole, since a run that is killed in between must be able to go on; before, what the run left.
+    """Writes completed.json, at once and whole, since a run that is killed in between must be able to continue; before
+    that, writes what the run left.
 
     left: names of the files, besides plans, whose hashes are kept.
     """

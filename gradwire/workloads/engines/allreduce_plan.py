@@ -227,7 +227,7 @@ class _AllreducePlan:
     def _barrier(self, arrived: Sequence[int]) -> list[int]:
         """Every worker tells the first one, which tells them all: two tokens per worker.
 
-        Returns the op after which each goes on.
+        Returns the op after which each continues.
         """
         builder = self.builder
         queues = [builder.queue(rank) for rank in self.ranks]
@@ -281,7 +281,7 @@ class AllreduceOptions(Options):
     """Bytes of fp32 that a GPU converts to fp16 per second, before an allreduce and back after it. None: the model's
     compute time includes it, or gradients are fp16 from the start."""
     overlap: bool = True
-    """Whether an allreduce starts while the backward pass goes on; otherwise all wait for its end."""
+    """Whether an allreduce starts during the backward pass; otherwise all wait for its end."""
     concurrent: bool = False
     """Whether allreduces of several buckets are under way at once; otherwise one after the other, as on one NCCL
     stream."""

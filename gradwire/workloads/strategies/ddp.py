@@ -1,4 +1,4 @@
-"""PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass goes on.
+"""PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass continues.
 
 Sources: Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020;
 https://docs.pytorch.org/docs/stable/notes/ddp.html; `Reducer` in torch/csrc/distributed/c10d/reducer.cpp, version 2.5.

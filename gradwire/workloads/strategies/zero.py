@@ -46,8 +46,7 @@ class Zero1Options(Options):
     sum_by: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
     """How gradients are summed. With "all-reduce", workers get the sums of all gradients and use their own part."""
     overlap: bool = False
-    """Whether a bucket is summed while the backward pass goes on; otherwise all are summed behind it
-    (`overlap_comm`)."""
+    """Whether a bucket is summed during the backward pass; otherwise all are summed behind it (`overlap_comm`)."""
     overlap_gather: bool = False
     """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for
     all of them."""
@@ -57,7 +56,7 @@ class Zero2Options(Zero1Options):
     """The same, but that gradients are summed as they come."""
 
     overlap: bool = True
-    """Whether a bucket is summed while the backward pass goes on; otherwise all are summed behind it."""
+    """Whether a bucket is summed during the backward pass; otherwise all are summed behind it."""
 
 
 def _compile(name: str, job: Job, options: Zero1Options) -> Mapping[str, Plan]:

@@ -50,8 +50,8 @@ class ReplayOptions(Options):
     broadcast: rule_type(Collective.BROADCAST, Collective.REDUCE) = "tree"  # type: ignore[valid-type]
     """Of broadcasts and of reductions to one rank."""
     channels: int = Field(1, ge=1, le=64)
-    """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over connections of
-    its own."""
+    """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over separate
+    connections."""
     piece: SizeBytes = Field(PIECE_BYTES, ge=1)
     """What a double tree, or the ring of a broadcast or reduction, passes on at a time."""
     fuse: SizeBytes | None = Field(None, ge=1)

@@ -55,7 +55,7 @@ def test_a_tenant_on_one_link_halves_what_a_ring_has_of_it(tmp_path: Path) -> No
     bytes_on_the_link = 2 * (WORKERS - 1) / WORKERS * SIZE_BYTES
     ideal_s = COMPUTE_S + bytes_on_the_link * 8 / (10e9 * 1448 / 1538 / 2)
     assert float(row["iteration_time_s"]) == pytest.approx(ideal_s, rel=0.005)
-    assert "programs ran beside 1 of 1 points" in done.stdout
+    assert "programs ran during 1 of 1 points" in done.stdout
     assert "programs share the network" in done.stdout
 
 

@@ -174,7 +174,7 @@ def test_of_two_points_that_read_alike_none_takes_another_versions_folder(ran: l
     assert [run.found_by_words for run in found] == [False, False, True]
     assert [run.folder for run in found] == [ran[0].folder, longer.folder, older[1]]
     assert [run.look_alikes for run in found] == [(older[0].name,), (older[0].name,), ()]
-    assert "it cannot be told which" in found[1].absence
+    assert "nothing says which" in found[1].absence
 
 
 READING: dict[str, Callable[[StoredRun], object]] = {

@@ -16,7 +16,7 @@ POLL_S = 0.2
 LOOK_S = 5.0
 """How often to look whether the workers that may do something are still there."""
 PATIENCE_S = 15.0
-"""After which it is told that no worker is there."""
+"""After which a message says that no worker is there."""
 
 
 class Gone(Exception):
@@ -105,7 +105,7 @@ class Asking:
     def _submitted(
         self, function: Callable[..., Any], argument: Any, workers: Sequence[str] | None, *, others: bool
     ) -> Future:
-        """The question under way. others: whether workers beside these may answer it."""
+        """The question under way. others: whether workers other than these may answer it."""
         return self._client.submit(
             function,
             argument,
@@ -134,7 +134,7 @@ class Asking:
     def _lost(self) -> MachineFault:
         where = self._client.scheduler.address if self._client.scheduler else "its address"
         return MachineFault(
-            f"the Dask scheduler at {where} is gone, or has withdrawn this point; the same command goes on from what is complete"
+            f"the Dask scheduler at {where} is gone, or has withdrawn this point; the same command continues from what is complete"
         )
 
 

@@ -1,7 +1,7 @@
 """What travels: an order to a worker, in which plans are digests and the kernel is a name, and the worker's answer.
 
-What a worker runs points with has to be the same on all of them, or results of one run folder would be mixed. It keeps the kernel in its
-machine's cache, and plans by their digests in a folder of its own.
+What a worker runs points with has to be the same on all of them, or results of one run folder would be mixed. It keeps
+the kernel in its machine's cache, and plans by their digests in its own folder.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from gradwire.vm.code_digest import run_digest, sources_digest
 from gradwire.vm.kernel import keep_kernel
 from gradwire.vm.machines import Clock
 
-TELL = "__import__('gradwire.runs.executing.cluster.orders', fromlist=['told']).told()"
-"""An expression that any Python evaluates, with gradwire of whatever version or with none: what `told` gives, or why it gives nothing."""
+TELL = "__import__('gradwire.runs.executing.cluster.orders', fromlist=['software']).software()"
+"""An expression that any Python evaluates, with gradwire of whatever version or with none: what `software` returns, or
+why it cannot be called."""
 WORKER_MODULES = ("gradwire.runs.executing.cluster.worker",)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The software that decides a result, beside the kernel."""
+    """The software that decides a result, in addition to the kernel."""
 
     #: Version of gradwire.
     version: str
@@ -57,7 +58,7 @@ class Identity:
         return f"it has {self}, and this command {wanted}: install the same there and start the worker again"
 
 
-def told() -> dict[str, str]:
+def software() -> dict[str, str]:
     """This process's identity, as text that every version can read."""
     return asdict(Identity.here())
 
@@ -82,7 +83,8 @@ def plan_file(local: Path, digest: str) -> Path:
 
 
 def take_kernel(name: str, content: bytes) -> None:
-    """Keeps a kernel that the worker's machine lacks, in the cache that all of its workers share. Raises MachineFault."""
+    """Keeps a kernel that the worker's machine lacks, in the cache that all of its workers share. Raises
+    MachineFault."""
     keep_kernel(name, content)
 
 
@@ -146,7 +148,7 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Unfit:
-    """The worker may run no point of this command, for a reason that says what would mend it."""
+    """The worker may run no point of this command, for a reason that says what would change that."""
 
     worker: str
     reason: str

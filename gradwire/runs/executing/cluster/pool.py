@@ -114,7 +114,7 @@ class DaskPool:
         try:
             self._asking.directly(at_worker.withdraw, name, workers=self._asking.present())
         except Exception as error:  # noqa: BLE001 (the cluster may be ending, and its machines with it)
-            LOG.info("workers were not told that %s is not wanted: %s", name, error)
+            LOG.info("%s is not wanted, and workers do not know that: %s", name, error)
 
     def _order(self, planned: PlannedRun) -> tuple[Order, dict[str, Path]]:
         """The order for a point, and the files of its plans by their digests."""
@@ -164,7 +164,7 @@ class DaskPool:
                     return answer
 
     def _mixed(self, done: Done) -> str:
-        """Why a result must not stand beside the others; "" if it may."""
+        """Why a result must not be stored with the others; "" if it may."""
         if done.kernel != self._terms.kernel:
             return f"its result is of kernel {done.kernel}, and the others of {self._terms.kernel}: it is not used"
         return done.identity.unlike(self._terms.identity)

@@ -1,4 +1,4 @@
-"""What a worker does with an order: checks that it may, boots the point's machine in a folder of its own, and sends back what that left."""
+"""What a worker does with an order: checks that it may, boots the point's machine in a separate folder, and sends back what that left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CAUSES_OF_THE_MACHINE = ("memory: folder full", "memory: limit", "killed")
 ROOM_BYTES = 1 << 20
 """A disk with less room is full."""
 UNDER_WAY = ("executing", "long-running")
-"""States of a task whose thread goes on while somebody waits for it; in others it was cancelled, or its result is of another worker."""
+"""States of a task whose thread is running and waited for; in others it was cancelled, or its result is of another worker."""
 POLL_S = 0.3
 """How often a worker looks whether a point is still wanted, or a CPU has become free."""
 

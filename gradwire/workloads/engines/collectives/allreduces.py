@@ -204,8 +204,8 @@ def double_tree(machines: Sequence[Sequence[int]]) -> Schedule:
     """Half of the data goes up and down each of two binary trees of machines, inside which members form a chain.
 
     machines: members of each, numbered from 0 on over all of them. In the second tree a machine's chain runs the other
-    way, so that another member is the one that talks to other machines. Each pair of ranks has a connection of its
-    own. `segmented` pipelines.
+    way, so that another member is the one that talks to other machines. Each pair of ranks has a separate
+    connection. `segmented` pipelines.
     """
     members = sum(len(machine) for machine in machines)
     if members == 1:

@@ -103,7 +103,7 @@ class Replicas:
     def _update(
         self, sums: Series, held: Sequence[tuple[int, int]], buckets: Sequence[list[Segment]], shares: int
     ) -> None:
-        """Each member updates its part of all buckets, and then gathers the others'."""
+        """Each member updates its part of all buckets, and then gathers those of the others."""
         members, builder = sums.members, self.builder
         updates = {rank: builder.compute(rank, lane=GATE_LANE) for rank in members}
         for index, rank in enumerate(members):

@@ -247,7 +247,7 @@ def reduce_scatters(groups: Groups, way: Way) -> Schedule:
     """A reduce-scatter in each group, of the same parts in all.
 
     Where there are several groups, each part comes in as many pieces, one behind the other, so that
-    `allreduces_of_shares` may go on with it.
+    `allreduces_of_shares` may continue with it.
     """
     whole = _side_by_side([(group, 0) for group in groups], way, Combine.ADD, range(len(groups)))
     pieces = len(groups)

@@ -6,7 +6,7 @@ times `tensor` times `context` workers and processes a batch in `microbatches`. 
 
 1. a stage runs passes in the order of its schedule (workloads/engines/parallel/division.py). A forward pass waits for
    the activations of the stage before, a backward pass for the gradients of the stage behind; they are sent on when
-   the pass ends, while computation goes on.
+   the pass ends, while computation continues.
 2. Each product is divided among the workers of a tensor group. They sum activations by a ring allreduce behind each
    half of a block, forward and backward, and wait for it: four in a block and microbatch. With sequence parallelism,
    what is between the products is divided by tokens: in place of each allreduce, a reduce-scatter leaves each worker
@@ -27,7 +27,7 @@ group sends activations to its counterpart in the next stage whole, unless they 
 have them cut and gathered), and to experts its share of the tokens. Experts get as many tokens each, unless
 `token_skew` says otherwise (workloads/engines/parallel/segments.py), and a worker computes for as long as its experts'
 tokens take. With sequence parallelism, a worker keeps the whole input of each half for the backward pass: Korthikanti
-et al. keep a share of it and gather it once more, while computation goes on. The output does not share the embedding's
+et al. keep a share of it and gather it once more, during computation. The output does not share the embedding's
 gradients. What the loss needs to be summed is too small to count.
 """
 
@@ -297,8 +297,8 @@ class _ModelParallelPlan:
         return sum(times_s[layer] for layer in segment.layers)
 
     def _collect(self, series: list[Series], segment: Segment, what: str) -> None:
-        """A collective of activations, or of their gradients, in each tensor group; its workers go on when they have
-        what they need."""
+        """A collective of activations, or of their gradients, in each tensor group; its workers continue when they
+        have what they need."""
         values = -(-self._activation_values() // self.division.tensor)
         for one_series in series:
             started = [self.programs[rank].last for rank in one_series.members]

@@ -4,7 +4,7 @@ those that they have.
 Sources: Liu, Zaharia and Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite Context, 2023;
 Megatron-LM's `--context-parallel-size`. Of N workers, each has an N-th of the tokens, and attends to its own keys and
 values first, then to those of the worker before it, and so on: N slices of equal time. A block of keys and values goes
-from each worker to the next, and on from there as soon as it has arrived, while computation goes on. In the backward
+from each worker to the next, and on from there as soon as it has arrived, during computation. In the backward
 pass they go around once more, and behind them the gradients of each block, to which every worker adds its own when its
 slice is over, until they are at the block's owner.
 

@@ -34,7 +34,7 @@ keeps one of N shards, parameters, gradients and optimizer's state alike. An ite
    the own shard is forgotten. The root, which has the layers outside all other units, stays whole until the backward
    pass is over.
 2. Before a unit's backward pass, its parameters are gathered once more.
-3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of its own shard's gradients.
+3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of the gradients of its shard.
 4. The optimizer updates the shards; the next iteration gathers what comes of that.
 
 With groups smaller than all (hybrid sharding), neighbours share: steps 1 to 3 happen in each group, and behind

@@ -371,7 +371,7 @@ def test_programs_beside_a_strategy_leave_out_what_counts_all_bytes() -> None:
     beside = judge(pushes(), FABRIC, sound_log(), busier, beside=Beside(2, early=["backup/h1 ended after 0.100 s"]))
     assert failed(beside) == []
     (check,) = (check for check in beside.checks if check.name == "programs")
-    assert check.value.startswith("2 ran beside the plan; backup/h1 ended after 0.100 s (port counters, ")
+    assert check.value.startswith("2 ran during the plan; backup/h1 ended after 0.100 s (port counters, ")
     assert "no plan" in check.value
     wrong = judge(pushes(), FABRIC, sound_log(), busier, beside=Beside(2, ["backup/h1 ended with status 3"]))
     assert wrong.summary == "invalid: programs backup/h1 ended with status 3 (limit none fails)"

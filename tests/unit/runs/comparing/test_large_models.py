@@ -57,10 +57,13 @@ def test_what_is_said_goes_before() -> None:
             ["--rate", "10gbit", "--model", "alexnet", "--workers", "2", "--gpus-per-host", "2"],
             "--gpus-per-host: cannot be",
         ),
-        ([*BERT[1:], "--workers", "4"], "--workers: cannot be given beside --parallel"),
-        ([*BERT[1:], "--servers", "4"], "--servers: cannot be given beside --parallel"),
+        ([*BERT[1:], "--workers", "4"], "--workers: cannot be given together with --parallel"),
+        ([*BERT[1:], "--servers", "4"], "--servers: cannot be given together with --parallel"),
         (["--rate", "10gbit", "--trace", "none"], "none/workload.npz"),
-        (["--rate", "10gbit", "--trace", "none", "--device", "h100"], "--device: cannot be given beside --trace"),
+        (
+            ["--rate", "10gbit", "--trace", "none", "--device", "h100"],
+            "--device: cannot be given together with --trace",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(call: Any, tmp_path: Path, words: list[str], message: str) -> None:
