@@ -161,7 +161,7 @@ class FabricSection(Section):
 
     @property
     def delay_of_all_s(self) -> float:
-        """`delay` for a fabric; 0 for a network of the user's own, each of whose links has what its file says, or else `delay`."""
+        """`delay` for a fabric; 0 for a network that a file describes, each of whose links has what its file says, or else `delay`."""
         return 0.0 if self.topology is Topology.CUSTOM else self.delay
 
     @property
