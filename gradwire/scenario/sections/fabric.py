@@ -25,6 +25,8 @@ LARGEST_LOSS = 0.1
 loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
 LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 """Finite buffers and thresholds, from a frame upwards: 2^30 is more than any switch has for all of its ports."""
+LARGEST_MTU_BYTES = 9216
+"""What data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for headers of tunnels."""
 LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
@@ -127,7 +129,7 @@ class FabricSection(Section):
     a host are at the same leaf."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
-    mtu_bytes: int = Field(1500, ge=576, le=9000)
+    mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
     """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `buffer` or `ecn` one frame, for
