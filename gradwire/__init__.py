@@ -1,7 +1,8 @@
 """Replays the network traffic of distributed training on an emulated network, and measures how each strategy performs.
 
-`run`, `compare`, `plan`, `estimate` and `open` are what Python and notebooks begin with (docs/python.md). Each is imported when it is first
-asked for, since every process of a run imports this package, and the command line answers at once.
+`run`, `compare`, `plan`, `estimate` and `open` are what Python and notebooks begin with (docs/python.md). Each is
+imported when it is first asked for, since every process of a run imports this package, and the command line answers at
+once.
 """
 
 import importlib

@@ -1,7 +1,9 @@
-"""Reads archives of arrays (.npz) that may come from anybody: nothing is unpacked before all that the archive claims is within limits.
+"""Reads archives of arrays (.npz) that may come from anybody: nothing is unpacked before all that the archive claims
+is within limits.
 
-A file of a few MiB may unpack to as many GiB, so what counts is what comes out. The archive's directory and the arrays' headers say it, and
-while data comes out it is counted, because both may lie. What is refused raises OSError or `DamagedArchiveError`, with the reason in words.
+A file of a few MiB may unpack to as many GiB, so what counts is what comes out. The archive's directory and the
+arrays' headers say it, and while data comes out it is counted, because both may lie. What is refused raises OSError or
+`DamagedArchiveError`, with the reason in words.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from gradwire.regular_files import CHUNK_BYTES, opened
 from gradwire.syntax_trees import parsed
 
 SHARE_OF_MEMORY = 0.5
-"""Of this machine's, for one archive: the runner leaves as much for what is not logs, which are the largest (runs/planned.py)."""
+"""Of this machine's, for one archive: the runner leaves as much for what is not logs, which are the largest
+(runs/planned.py)."""
 DIRECTORY_BYTES = 128 << 10
 """Of an archive's directory: 100 bytes for each member, and the 64 KiB in which zipfile looks for its end."""
 HEADER_BYTES = 4096
@@ -45,7 +48,8 @@ NOT_SUCH_AN_ARCHIVE = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, MemoryError),
 )
-"""What is raised for a file that is not such an archive, by this module, zipfile and NumPy, whatever a damaged one makes of it."""
+"""What is raised for a file that is not such an archive, by this module, zipfile and NumPy, whatever a damaged one
+makes of it."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,12 @@ def read_arrays(
 ) -> dict[str, npt.NDArray[Any]]:
     """The arrays of an archive that has `columns` and nothing else.
 
-    compressed: whether its writer compresses. Otherwise a member is as large as it claims, and so no larger than the file.
-    follow: whether `path` may be a link.
-    most: bytes that the arrays may take; by default and at most `most_bytes`.
+    compressed: whether its writer compresses. Otherwise a member is as large as it claims, and so no larger than the
+    file. follow: whether `path` may be a link. most: bytes that the arrays may take; by default and at most
+    `most_bytes`.
 
-    Raises OSError for what is not a regular file; DamagedArchiveError, or what zipfile and zlib raise, for what is not such an archive, or
-    would take more.
+    Raises OSError for what is not a regular file; DamagedArchiveError, or what zipfile and zlib raise, for what is not
+    such an archive, or would take more.
     """
     with _examined(path, columns, compressed, follow) as members:
         _refuse_large(members, min(most_bytes(), most or most_bytes()))
@@ -128,7 +132,8 @@ def _examined(
 
 
 class _Limited:
-    """A file of which zipfile reads no more at once than a directory may have; it would take memory for whatever the file's end claims."""
+    """A file of which zipfile reads no more at once than a directory may have; it would take memory for whatever the
+    file's end claims."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -200,7 +205,8 @@ def _refuse_large(members: Mapping[str, _Member], most: int) -> None:
     total_bytes = sum(member.size_bytes for member in members.values())
     if total_bytes > most:
         raise DamagedArchiveError(
-            f"its arrays take {total_bytes:,} bytes, and may take {most:,}, which is half of this machine's memory or less"
+            f"its arrays take {total_bytes:,} bytes, and may take {most:,}, which is half of this machine's memory or "
+            "less"
         )
 
 

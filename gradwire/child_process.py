@@ -1,7 +1,9 @@
-"""Processes that a job starts with its own Python: as separate programs, or as forks that have what the job has imported.
+"""Processes that a job starts with its own Python: as separate programs, or as forks that have what the job has
+imported.
 
-In the virtual-time kernel, where all processes share a CPU, the imports of a point's job, its agents and its controller are most of what a
-point costs before its first byte, and they import nearly the same. So there the others are forks.
+In the virtual-time kernel, where all processes share a CPU, the imports of a point's job, its agents and its
+controller are most of what a point costs before its first byte, and they import nearly the same. So there the others
+are forks.
 """
 
 from __future__ import annotations
@@ -54,10 +56,12 @@ class Child(Protocol):
 
 
 def start(module: str, arguments: Sequence[str], errors: IO[bytes], *, by_fork: bool, talks: bool = False) -> Child:
-    """Starts `python -m module arguments` where the package lies, or a fork of this process that calls that module's `main`.
+    """Starts `python -m module arguments` where the package lies, or a fork of this process that calls that module's
+    `main`.
 
-    errors: where standard error goes. talks: whether standard input and output are pipes of the caller's; otherwise there is no input, and
-    output goes to `errors`. Raises InternalFault for a fork in a process with several threads, of which it would have only one.
+    errors: where standard error goes. talks: whether standard input and output are pipes of the caller's; otherwise
+    there is no input, and output goes to `errors`. Raises InternalFault for a fork in a process with several threads,
+    of which it would have only one.
     """
     if by_fork:
         return _Forked(module, arguments, errors, talks=talks)
@@ -142,7 +146,8 @@ class _Forked:
 
 
 def _become(module: str, arguments: Sequence[str], descriptors: Sequence[int]) -> NoReturn:
-    """In the fork: has nothing open but these as standard streams, calls the module's `main`, and ends with what it returns."""
+    """In the fork: has nothing open but these as standard streams, calls the module's `main`, and ends with what it
+    returns."""
     status = 1
     try:
         for number in (signal.SIGTERM, signal.SIGINT):

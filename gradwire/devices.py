@@ -1,16 +1,19 @@
 """Makes a PyTorch module take the time of a named device, in programs that `gradwire exec` runs.
 
-Computation takes no time on the virtual clock, so a training script sends its gradients all at once. Two lines give every layer its time:
+Computation takes no time on the virtual clock, so a training script sends its gradients all at once. Two lines give
+every layer its time:
 
     from gradwire.devices import takes_time_of
     takes_time_of(model, "v100", batch=32)
 
-The module then sleeps where a device would compute. A layer sleeps for its forward time when its forward pass has ended, and for its
-backward time before the gradients of its parameters are there: what the layers above it have yielded is on its way meanwhile, as
-on a real device. The times are those of gradwire's plans (workloads/models/compute_times.py): of the device's facts or rate, divided among
-the layers in proportion to their FLOPs, which torch counts during the first pass.
+The module then sleeps where a device would compute. A layer sleeps for its forward time when its forward pass has
+ended, and for its backward time before the gradients of its parameters are there: what the layers above it have
+yielded is on its way meanwhile, as on a real device. The times are those of gradwire's plans
+(workloads/models/compute_times.py): of the device's facts or rate, divided among the layers in proportion to their
+FLOPs, which torch counts during the first pass.
 
-A script's own Python needs torch and at least version 3.11; `gradwire exec` puts this package, and nothing else, on its path.
+A script's own Python needs torch and at least version 3.11; `gradwire exec` puts this package, and nothing else, on
+its path.
 """
 
 from __future__ import annotations
@@ -32,11 +35,12 @@ from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.compute_times import TRAINING_PER_FORWARD, compute_time
 
 LATENESS_NS = 2000
-"""A computation that begins this long after the end of the one before, or less, begins at that end: the process woke up late. Of 2,000
-sleeps of 1 ms on each of eight hosts, half ended 32 ns late and the latest 1,040 ns. A program that waits for the network waits longer: a
-burst of 64 KiB takes 5 us at 100 Gbit/s."""
+"""A computation that begins this long after the end of the one before, or less, begins at that end: the process woke
+up late. Of 2,000 sleeps of 1 ms on each of eight hosts, half ended 32 ns late and the latest 1,040 ns. A program that
+waits for the network waits longer: a burst of 64 KiB takes 5 us at 100 Gbit/s."""
 PARAMETERS_TOLERANCE = 0.1
-"""Implementations of one model differ by a few per cent of their parameters, such as in the last layer's classes; other models by more."""
+"""Implementations of one model differ by a few per cent of their parameters, such as in the last layer's classes;
+other models by more."""
 
 
 @dataclass
@@ -75,7 +79,8 @@ class Speed:
     passes_s: Callable[[int], tuple[float, float]] | None = None
 
     def times(self, flops: float, samples: int) -> tuple[float, float]:
-        """Seconds of the forward and the backward pass over `samples` samples, whose forward passes take `flops` together."""
+        """Seconds of the forward and the backward pass over `samples` samples, whose forward passes take `flops`
+        together."""
         if self.flops_per_s is not None:
             forward_s = flops / self.flops_per_s
             return forward_s, forward_s * (TRAINING_PER_FORWARD - 1)
@@ -84,10 +89,12 @@ class Speed:
 
 
 class LayerTimes:
-    """The times that a module's layers take from its second pass on; its first pass takes the same in sum. Made by `takes_time_of`.
+    """The times that a module's layers take from its second pass on; its first pass takes the same in sum. Made by
+    `takes_time_of`.
 
-    forward_s and backward_s have the seconds of one call by the name of the layer, as `named_modules` has them. They are empty before the
-    first pass, and have no layer without a FLOP that torch counts: normalisations, activations and poolings take no time.
+    forward_s and backward_s have the seconds of one call by the name of the layer, as `named_modules` has them. They
+    are empty before the first pass, and have no layer without a FLOP that torch counts: normalisations, activations
+    and poolings take no time.
     """
 
     def __init__(self, model: torch.nn.Module, speed: Speed, batch: int | None, pace: Pace) -> None:
@@ -152,8 +159,8 @@ class LayerTimes:
         total = sum(count.flops.values())
         if not total:
             raise InputFault(
-                "takes_time_of: torch counts no FLOP in this module: it has no matrix product and no convolution, so no layer's share "
-                "of the time is known"
+                "takes_time_of: torch counts no FLOP in this module: it has no matrix product and no convolution, so "
+                "no layer's share of the time is known"
             )
         samples = count.samples if self._batch is None else self._batch
         forward_s, backward_s = self._speed.times(total / count.samples * samples, samples)
@@ -172,24 +179,29 @@ def takes_time_of(
     iteration_s: float | None = None,
     pace: Pace = ONE_DEVICE,
 ) -> LayerTimes:
-    """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is wrapped (DDP).
+    """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is
+    wrapped (DDP).
 
-    device: one of `gradwire devices`. Of `v100`, `a100` and `h100`, the rate at which they train is known. All others have times of
-        some models: name the one that this is with `profile`.
-    batch: samples that the device works on in one pass; by default as many as the module is given, by the first axis of its first tensor.
-        Their real number changes no time, so that a script may be given one sample and take the time of 32.
-    profile: the model as gradwire knows it, such as "resnet50" (`gradwire models`), whose time is divided among the layers.
+    device: one of `gradwire devices`. Of `v100`, `a100` and `h100`, the rate at which they train is known. All others
+        have times of some models: name the one that this is with `profile`.
+    batch: samples that the device works on in one pass; by default as many as the module is given, by the first axis
+        of its first tensor. Their real number changes no time, so that a script may be given one sample and take the
+        time of 32.
+    profile: the model as gradwire knows it, such as "resnet50" (`gradwire models`), whose time is divided among the
+        layers.
     iteration_s: seconds of a forward and a backward pass together, a third of them forward, in place of a device.
 
-    A module that is called several times in a pass takes as much each time. A backward pass takes twice the FLOPs of the forward pass,
-    as in gradwire's plans, also where a first or a frozen layer spares a part. The optimiser takes none. Raises InputFault for an unknown
-    name, a device without a time for the model, or a profile of another model; and during the first pass, if nothing in it can be counted.
+    A module that is called several times in a pass takes as much each time. A backward pass takes twice the FLOPs of
+    the forward pass, as in gradwire's plans, also where a first or a frozen layer spares a part. The optimiser takes
+    none. Raises InputFault for an unknown name, a device without a time for the model, or a profile of another model;
+    and during the first pass, if nothing in it can be counted.
     """
     if not isinstance(model, torch.nn.Module):
         raise InputFault(f"takes_time_of: wants a torch.nn.Module, and got {type(model).__name__}")
     if hasattr(model, "_orig_mod"):
         raise InputFault(
-            "takes_time_of: this is a compiled module, whose layers are gone; call it before torch.compile, or do not compile"
+            "takes_time_of: this is a compiled module, whose layers are gone; call it before torch.compile, or do not "
+            "compile"
         )
     if batch is not None and batch < 1:
         raise InputFault(f"takes_time_of: batch={batch}: must be at least 1")
@@ -210,7 +222,8 @@ def _speed(model: torch.nn.Module, device: str | None, profile: str | None, iter
         if listed.flops_per_s is None:
             models = sorted({fact.model for fact in listed.facts} | set(listed.alike))
             raise InputFault(
-                f"takes_time_of: of '{device}' no rate is known, only the times of {', '.join(models)}; say which of them this model is, "
+                f"takes_time_of: of '{device}' no rate is known, only the times of {', '.join(models)}; say which of "
+                "them this model is, "
                 f'such as profile="{models[0]}"'
             )
         return Speed(listed.flops_per_s * listed.efficiency)
@@ -277,8 +290,8 @@ class _Count(TorchDispatchMode):
 def _before_backward(output: object, compute: Callable[[], None]) -> None:
     """Has `compute` called when the backward pass comes to what a layer put out, once for one call of the layer.
 
-    That is before the layer's own gradients are there. Those of the layers above are, and have been handed on: the autograd engine
-    accumulates gradients before it continues with any other operation whose turn it could be.
+    That is before the layer's own gradients are there. Those of the layers above are, and have been handed on: the
+    autograd engine accumulates gradients before it continues with any other operation whose turn it could be.
     """
     operations = {tensor.grad_fn for tensor in _tensors(output) if tensor.grad_fn is not None}
     if len(operations) == 1:

@@ -1,7 +1,8 @@
 """The three kinds of errors that a user can meet, by who is at fault, so that each message can say what to do.
 
-Every error that is raised on purpose is one of these. Anything else that escapes is a bug in gradwire. A command that ends with a fault has
-the fault's exit status. Status 1 is left for commands that ran as they should and found something wrong, such as an invalid point.
+Every error that is raised on purpose is one of these. Anything else that escapes is a bug in gradwire. A command that
+ends with a fault has the fault's exit status. Status 1 is left for commands that ran as they should and found
+something wrong, such as an invalid point.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class MachineFault(Fault):
 
 
 class UnfitMachine(MachineFault):
-    """What would hit every point alike, such as a full disk or a cache that is gone. No further point begins, and the command ends."""
+    """What would hit every point alike, such as a full disk or a cache that is gone. No further point begins, and the
+    command ends."""
 
 
 class InternalFault(Fault):
@@ -68,5 +70,6 @@ def key_of(defect: Mapping[str, Any]) -> str:
 
 
 def reason_of(defect: Mapping[str, Any]) -> str:
-    """Describes what is wrong with the value, without the prefix that pydantic gives to messages of custom validators."""
+    """Describes what is wrong with the value, without the prefix that pydantic gives to messages of custom
+    validators."""
     return str(defect["msg"]).removeprefix("Value error, ")

@@ -30,12 +30,13 @@ ROOM_BYTES = 1 << 20
 def replacing(path: Path, *, on_disk: bool = True) -> Iterator[Path]:
     """Yields the path of an empty file next to `path` to write to. At the end of the block, that file replaces `path`.
 
-    Readers see the old file or the new one and nothing in between, even if the writer is killed. The file's name cannot be foreseen, and
-    a link at `path` is itself replaced, so that nothing is written through a link that somebody left in the folder. If the block raises,
-    `path` stays as it was and the partial file is removed. Raises OSError, which names `path`.
+    Readers see the old file or the new one and nothing in between, even if the writer is killed. The file's name
+    cannot be foreseen, and a link at `path` is itself replaced, so that nothing is written through a link that
+    somebody left in the folder. If the block raises, `path` stays as it was and the partial file is removed. Raises
+    OSError, which names `path`.
 
-    on_disk: this holds also if the machine loses power, which takes some milliseconds (fsync); not worth it for what is made again where
-    it cannot be read.
+    on_disk: this holds also if the machine loses power, which takes some milliseconds (fsync); not worth it for what
+    is made again where it cannot be read.
     """
     name = f"{path.name[:NAME_KEPT]}.{os.urandom(TOKEN_BYTES).hex()}{PARTIAL_SUFFIX}"
     partial = path.with_name(name)
@@ -84,7 +85,8 @@ def _naming(path: Path, partial: set[str]) -> Iterator[None]:
 
 
 def lack_of_room(folder: Path, said: str = "") -> str:
-    """What the disk of `folder` lacks; "" if it has room. said: by a program that wrote there, which may have met a quota."""
+    """What the disk of `folder` lacks; "" if it has room. said: by a program that wrote there, which may have met a
+    quota."""
     status = os.statvfs(folder)
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < ROOM_BYTES:

@@ -23,8 +23,8 @@ def namespace_of(pid: int) -> str:
 def network_namespace(path: str) -> Iterator[None]:
     """Moves the calling thread into the network namespace at a /proc path until the block ends.
 
-    Sockets created inside belong to that namespace for good, and processes started inside live in it. Raises MachineFault if the
-    namespace is gone or may not be entered.
+    Sockets created inside belong to that namespace for good, and processes started inside live in it. Raises
+    MachineFault if the namespace is gone or may not be entered.
     """
     try:
         target = os.open(path, os.O_RDONLY)
@@ -50,7 +50,8 @@ def fresh_network_namespace() -> Iterator[None]:
 
 @contextmanager
 def _entered(enter: Callable[[], int], action: str) -> Iterator[None]:
-    """Enters a namespace, and returns to the current one when the block ends. To return takes the same rights as to enter."""
+    """Enters a namespace, and returns to the current one when the block ends. To return takes the same rights as to
+    enter."""
     home = os.open(OWN_NAMESPACE, os.O_RDONLY)
     try:
         _check(enter(), action)

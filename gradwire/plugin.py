@@ -1,23 +1,27 @@
 """Everything that your own strategies, models and devices import from gradwire, in one place.
 
-docs/adding-a-strategy.md builds a strategy and has a table of these names; docs/adding-a-model.md builds a model. Names in this module
-are stable; the modules that they are imported from are not.
+docs/adding-a-strategy.md builds a strategy and has a table of these names; docs/adding-a-model.md builds a model.
+Names in this module are stable; the modules that they are imported from are not.
 
-- A strategy is a `Strategy` with its `Options`. Its function takes a `Job`, on a `Cluster` and with named `Costs`, and returns plans.
-- A `Plan` is made with a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline` and ops an `OpKind`. The `Combine` of a message
-  says what happens to the contributions in it. `check` raises `PlanError` for a wrong plan.
-- `Workers` are the workers of a plan with their `Passes`, forward and backward, as a chain of ops or, with `add_graph_passes` instead of
-  `add_passes`, as the model's graph.
-- A `ParameterServer` adds servers to the workers, and the steps between them; `compile_parameter_server` is TensorFlow's, complete.
-- A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further by `in_messages`.
-- A `Bucket` is reduced by one allreduce: `Gradient`s in `backward_order`, joined by `fused`. `compile_buckets` reduces buckets according
-  to `AllreduceOptions`, each by the `Schedule` that `algorithm_schedule` returns or that you write.
-- `Senders` say when a message is sent, so that its queue continues: when it has left, which is the default, or when a socket has taken it.
+- A strategy is a `Strategy` with its `Options`. Its function takes a `Job`, on a `Cluster` and with named `Costs`, and
+  returns plans.
+- A `Plan` is made with a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline` and ops an `OpKind`. The
+  `Combine` of a message says what happens to the contributions in it. `check` raises `PlanError` for a wrong plan.
+- `Workers` are the workers of a plan with their `Passes`, forward and backward, as a chain of ops or, with
+  `add_graph_passes` instead of `add_passes`, as the model's graph.
+- A `ParameterServer` adds servers to the workers, and the steps between them; `compile_parameter_server` is
+  TensorFlow's, complete.
+- A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further
+  by `in_messages`.
+- A `Bucket` is reduced by one allreduce: `Gradient`s in `backward_order`, joined by `fused`. `compile_buckets` reduces
+  buckets according to `AllreduceOptions`, each by the `Schedule` that `algorithm_schedule` returns or that you write.
+- `Senders` say when a message is sent, so that its queue continues: when it has left, which is the default, or when a
+  socket has taken it.
 - `register` makes a `Strategy` known in a notebook or a program; packages name theirs in the entry points instead.
-- `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002. `SizeBytes` is that of a size:
-  "4MiB" is read as 4194304.
-- A model is a `Profile` of `Layer`s, each of a `LayerKind` with its `Tensor`s. A `Network` makes one from the shapes of its activations,
-  each a `Node`. A `Device` has `Fact`s, which are times of models, or a peak rate.
+- `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002. `SizeBytes`
+  is that of a size: "4MiB" is read as 4194304.
+- A model is a `Profile` of `Layer`s, each of a `LayerKind` with its `Tensor`s. A `Network` makes one from the shapes
+  of its activations, each a `Node`. A `Device` has `Fact`s, which are times of models, or a peak rate.
 - `InputFault` says that an option or a cluster does not fit. Name the key, and say what would be right.
 """
 

@@ -1,7 +1,7 @@
 """Opens regular files only, of a size that is known before anything is read.
 
-Files come from others: in the place of one may be a pipe, which never says anything, a device, which never ends, or a link to either. None
-of these is opened. What is refused raises OSError, with what the file is in words.
+Files come from others: in the place of one may be a pipe, which never says anything, a device, which never ends, or a
+link to either. None of these is opened. What is refused raises OSError, with what the file is in words.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 MESSAGE_BYTES = 16 << 20
-"""Of a JSON or TOML file: a hundred times the largest scenario that comes with gradwire, and of the verdicts and notes of runs."""
+"""Of a JSON or TOML file: a hundred times the largest scenario that comes with gradwire, and of the verdicts and notes
+of runs."""
 RECORD_BYTES = 256 << 20
-"""Of a run's record: a network of 1,024 hosts has 65,536 counters of some 100 bytes, and a connection's state takes 300 bytes."""
+"""Of a run's record: a network of 1,024 hosts has 65,536 counters of some 100 bytes, and a connection's state takes
+300 bytes."""
 TABLE_BYTES = 256 << 20
 """Of a CSV file, and of what a program reported: a million rows of 256 bytes."""
 CAPTURE_BYTES = 1 << 40
@@ -43,11 +45,13 @@ class IrregularFileError(OSError):
 def opened(path: Path, most_bytes: int | None, *, follow: bool = False) -> BinaryIO:
     """Opens a regular file of at most so many bytes for reading, without a buffer.
 
-    follow: whether `path` may be a link, as one that the user gave on the command line may. Files of run folders may not.
+    follow: whether `path` may be a link, as one that the user gave on the command line may. Files of run folders may
+    not.
 
     Raises OSError; IrregularFileError for what is not a regular file, or too large.
     """
-    # Opening some devices does something already, so what is there is looked at before; and again after, for it may have changed.
+    # Opening some devices does something already, so what is there is looked at before; and again after, for it may
+    # have changed.
     _refuse(path, path.stat(follow_symlinks=follow), most_bytes)
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW))
     try:
@@ -59,7 +63,8 @@ def opened(path: Path, most_bytes: int | None, *, follow: bool = False) -> Binar
 
 
 def read_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes:
-    """The content of a regular file. Raises OSError as `opened` does, also for a file that grew beyond the limit since it was opened."""
+    """The content of a regular file. Raises OSError as `opened` does, also for a file that grew beyond the limit since
+    it was opened."""
     with opened(path, most_bytes, follow=follow) as file:
         content = bytearray()
         while chunk := file.read(min(CHUNK_BYTES, most_bytes + 1 - len(content))):

@@ -1,7 +1,8 @@
 """Syntax trees in processes with several threads.
 
-CPython before 3.11.8 and 3.12.2 counts the depth of syntax trees for all threads together, and raises SystemError if two make one at once
-(github.com/python/cpython/issues/106905). `ast.parse` makes one, and so does NumPy for the header of each array (`ast.literal_eval`).
+CPython before 3.11.8 and 3.12.2 counts the depth of syntax trees for all threads together, and raises SystemError if
+two make one at once (github.com/python/cpython/issues/106905). `ast.parse` makes one, and so does NumPy for the header
+of each array (`ast.literal_eval`).
 """
 
 import threading
@@ -13,7 +14,8 @@ _TURN = threading.RLock()
 
 
 def parsed(parse: Callable[[], T]) -> T:
-    """What `parse` returns, which makes a syntax tree: one thread at a time, and once more where another library's thread came between."""
+    """What `parse` returns, which makes a syntax tree: one thread at a time, and once more where another library's
+    thread came between."""
     with _TURN:
         try:
             return parse()

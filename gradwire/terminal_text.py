@@ -1,4 +1,5 @@
-"""Text made fit for a terminal: characters that would act on it are shown, and those that its encoding lacks are spelled in ASCII.
+"""Text made fit for a terminal: characters that would act on it are shown, and those that its encoding lacks are
+spelled in ASCII.
 
 The first are in the output of programs and in files from others; the second would end a table halfway.
 """
@@ -12,8 +13,8 @@ import sys
 import unicodedata
 
 ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Control characters (of C0 all but the tab and the line end, and of C1 all), Unicode's other line ends, and those that turn the direction
-of writing round, so that a line reads as another."""
+"""Control characters (of C0 all but the tab and the line end, and of C1 all), Unicode's other line ends, and those
+that turn the direction of writing round, so that a line reads as another."""
 
 
 def visible(text: str) -> str:

@@ -59,8 +59,7 @@ these: of 99,416 ops of a ring, 77,661 moved by up to half a microsecond when ag
 544 do with this."""
 OUT_OF_MAPPINGS = (
     " (on the virtual clock this is most likely a lack of memory mappings: a plan of millions of ops needs more than "
-    "the machine's "
-    "vm.max_map_count; run `sysctl -w vm.max_map_count=1048576` as root, or fuse small tensors with "
+    "the machine's vm.max_map_count; run `sysctl -w vm.max_map_count=1048576` as root, or fuse small tensors with "
     "model.fused_parameters)"
 )
 

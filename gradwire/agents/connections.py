@@ -49,8 +49,7 @@ def choose_congestion(sock: socket.socket, name: str) -> None:
     except OSError as refused:
         raise MachineFault(
             f"transport.congestion = '{name}': this kernel does not have it ({refused.strerror}): load it with "
-            f"`modprobe tcp_{name}`, or "
-            "use the virtual clock, whose kernel has it"
+            f"`modprobe tcp_{name}`, or use the virtual clock, whose kernel has it"
         ) from refused
 
 

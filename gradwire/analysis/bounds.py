@@ -1,7 +1,7 @@
 """Closed-form lower bounds of the iteration time, which show how far a strategy is from the best possible.
 
-Each bound drops all limits but one, so the greatest of them is also a lower bound. They bound the mean over steady iterations: a
-single iteration may be shorter if the one before it did a part of its work.
+Each bound drops all limits but one, so the greatest of them is also a lower bound. They bound the mean over steady
+iterations: a single iteration may be shorter if the one before it did a part of its work.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class Bounds:
 def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
     """All bounds of one steady iteration of `plan` on `fabric`. Raises InternalFault if the plan has a cycle.
 
-    `early_s` is how early an emulated message may arrive (Fabric.grain_s); 0 gives the bounds of a real network. A busy port makes up
-    for it with its next packet, so it shortens the bandwidth bound once, but the critical path at every message.
+    `early_s` is how early an emulated message may arrive (Fabric.grain_s); 0 gives the bounds of a real network. A
+    busy port makes up for it with its next packet, so it shortens the bandwidth bound once, but the critical path at
+    every message.
     """
     compute_s, aggregation_s = _stream_bounds_s(plan)
     bandwidth_s = max(0.0, _bandwidth_bound_s(plan, fabric) - early_s)
@@ -71,7 +72,8 @@ def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
 
 
 def slowest_bps(fabric: Fabric) -> float:
-    """Rate of the slowest ports that a message may pass, which may be those between switches; or of a flow that is limited to less."""
+    """Rate of the slowest ports that a message may pass, which may be those between switches; or of a flow that is
+    limited to less."""
     return min([link.rate_bps for link in fabric.shape_links] + [fabric.flow_rate_bps] * (fabric.flow_rate_bps > 0))
 
 
@@ -105,7 +107,8 @@ class Transfers:
 
 
 def transfers(plan: Plan) -> Transfers:
-    """Every remote message of one iteration; multicast messages have a row per receiving host other than the sender's."""
+    """Every remote message of one iteration; multicast messages have a row per receiving host other than the
+    sender's."""
     ops, host = plan.ops, plan.rank_host.astype(np.int64)
     remote = plan.is_remote()
     unicast = np.flatnonzero(remote & (ops.group == 0))
@@ -199,7 +202,8 @@ def parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
 
 
 def _uplink_bound_s(fabric: Fabric, moved: Transfers, line: Float64) -> float:
-    """Bytes between leaves over the summed rate of a leaf's uplinks, for any distribution over spines; and between pods likewise."""
+    """Bytes between leaves over the summed rate of a leaf's uplinks, for any distribution over spines; and between
+    pods likewise."""
     return max((_tier_bound_s(fabric, tier, moved, line) for tier in fabric.tree.tiers), default=0.0)
 
 
@@ -214,11 +218,13 @@ def _tier_bound_s(fabric: Fabric, tier: Tier, moved: Transfers, line: Float64) -
 
 
 def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
-    """Time from one end boundary to the next in the steady state if nothing ever waited for a shared link, queue or stream.
+    """Time from one end boundary to the next in the steady state if nothing ever waited for a shared link, queue or
+    stream.
 
-    Iterations are chained from a cold start until one leaves what an earlier one left for the next, and those in between are averaged: that
-    two in a row take the same time shows nothing, since of three iterations the third may be shorter, again and again. If none does, the
-    last AVERAGED_ITERATIONS are averaged. Raises InternalFault if the plan has a cycle.
+    Iterations are chained from a cold start until one leaves what an earlier one left for the next, and those in
+    between are averaged: that two in a row take the same time shows nothing, since of three iterations the third may
+    be shorter, again and again. If none does, the last AVERAGED_ITERATIONS are averaged. Raises InternalFault if the
+    plan has a cycle.
     """
     levels = _levels(plan, np.maximum(message_ns(plan, fabric) - early_s * 1e9, 0.0))
     ends: Float64 | None = None
@@ -238,8 +244,8 @@ def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
 def message_ns(plan: Plan, fabric: Fabric) -> Float64:
     """Time in ns that the message of each SEND takes on an empty network; 0 within a host and for other ops.
 
-    A message between leaves passes one spine, so its rate is at most that of one uplink; and between pods one core. The delays of links
-    come on top.
+    A message between leaves passes one spine, so its rate is at most that of one uplink; and between pods one core.
+    The delays of links come on top.
     """
     moved = transfers(plan)
     rate, delay_s = _alone(plan, fabric, moved)
@@ -359,7 +365,8 @@ def _level_of(count: int, source: Int64, target: Int64) -> Int64:
 
 
 def _chain(plan: Plan, levels: _Levels, ends_before: Float64 | None) -> Float64:
-    """End of each op in ns if it starts as soon as its dependencies end; the previous iteration's ops ended at `ends_before`."""
+    """End of each op in ns if it starts as soon as its dependencies end; the previous iteration's ops ended at
+    `ends_before`."""
     duration_ns = np.where(plan.ops.kind == OpKind.RECV, 0, plan.ops.duration_ns)
     start = np.zeros(len(plan.ops))
     if ends_before is not None and len(levels.lagged.target):

@@ -69,7 +69,8 @@ def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths |
         yield (
             f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_list_ports(marked)}"
             if marked
-            else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no effect"
+            else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no "
+            "effect"
         )
     yield from _windows(record)
     if queues is not None:

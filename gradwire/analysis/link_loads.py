@@ -1,8 +1,9 @@
 """The load of each link over time: bytes of messages from the op log, in bins.
 
-The log tells when a message's first and last byte arrived (a short message that was read in one go is taken to have begun as long
-before its end as it takes at line rate). In between, its bytes are assumed to pass evenly, but no link carries more than its line rate:
-if messages need more, the one that arrived first goes first and the others catch up later. So bins are estimates, and sums are exact.
+The log tells when a message's first and last byte arrived (a short message that was read in one go is taken to have
+begun as long before its end as it takes at line rate). In between, its bytes are assumed to pass evenly, but no link
+carries more than its line rate: if messages need more, the one that arrived first goes first and the others catch up
+later. So bins are estimates, and sums are exact.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from gradwire.datatypes.records import Int64
 from gradwire.datatypes.routes import SummitOf, routes_of
 
 SpineOf = SummitOf
-"""Chooses the spine or core between two endpoints where switches are in tiers (datatypes/routes.py); None if it is unknown."""
+"""Chooses the spine or core between two endpoints where switches are in tiers (datatypes/routes.py); None if it is
+unknown."""
 
 
 def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None:
@@ -41,9 +43,11 @@ class LinkLoad:
 
 
 def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = unknown_spine) -> list[LinkLoad]:
-    """Load of every host port and every link between switches in both directions, between increasing bin edges of the run's clock.
+    """Load of every host port and every link between switches in both directions, between increasing bin edges of the
+    run's clock.
 
-    Messages whose spine `spine_of` does not know count on no such link. Ports of aggregators have no line rate and no load.
+    Messages whose spine `spine_of` does not know count on no such link. Ports of aggregators have no line rate and no
+    load.
     """
     messages = wire_messages(logged)
     alone_ns = message_ns(logged.plan, fabric)[messages.send]

@@ -31,7 +31,8 @@ BEST = "fastest"
 """Outcome of the fastest itself, with which the others are compared."""
 OUTCOMES = (BEST, *map(str, Outcome))
 NUMBERS = (
-    "iteration_time_s", "ci95_s", "ratio", "ratio_low", "ratio_high", "speedup", "speedup_low", "speedup_high", "bound_ratio",
+    "iteration_time_s", "ci95_s", "ratio", "ratio_low", "ratio_high", "speedup", "speedup_low", "speedup_high",
+    "bound_ratio",
     "scaling_efficiency",
 )  # fmt: skip
 """Columns that may lack a value in every row, and are numbers all the same."""

@@ -1,4 +1,5 @@
-"""Axes for the figures of runs: those that are given, or new ones, which a notebook shows. Nothing here uses pyplot or its state."""
+"""Axes for the figures of runs: those that are given, or new ones, which a notebook shows. Nothing here uses pyplot or
+its state."""
 
 from __future__ import annotations
 

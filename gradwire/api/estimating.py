@@ -26,15 +26,16 @@ def estimate(
     jobs: int = 1,
     send_ends: str | None = None,
 ) -> pd.DataFrame:
-    """Iteration times of a scenario's points on an ideal fluid network, in milliseconds to seconds per point: a model, and no run.
+    """Iteration times of a scenario's points on an ideal fluid network, in milliseconds to seconds per point: a model,
+    and no run.
 
-    One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s, lower_bound_s, lower_bound_kind,
-    iterations and period (after how many the schedule repeated, and how often; 0: never), took_s, by_queues (by how much the time
-    depends on what queues hold; above 2 % do not compare it with others), and bound_ratio (estimate over bound).
-    jobs: processes side by side; they are forked, which is why a notebook, which has threads, begins with one. send_ends: "departure" or
-    "buffered" for all points on a network that holds nothing, instead of what each does in its run (docs/estimate.md).
-    `attrs["warnings"]` says what the scenario asks for that estimates do not have, such as faults. Otherwise as `gradwire.run`. Raises
-    InputFault.
+    One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s,
+    lower_bound_s, lower_bound_kind, iterations and period (after how many the schedule repeated, and how often; 0:
+    never), took_s, by_queues (by how much the time depends on what queues hold; above 2 % do not compare it with
+    others), and bound_ratio (estimate over bound). jobs: processes side by side; they are forked, which is why a
+    notebook, which has threads, begins with one. send_ends: "departure" or "buffered" for all points on a network that
+    holds nothing, instead of what each does in its run (docs/estimate.md). `attrs["warnings"]` says what the scenario
+    asks for that estimates do not have, such as faults. Otherwise as `gradwire.run`. Raises InputFault.
     """
     found = loaded(source_of(scenario), settings_of(set))
     check_send_ends(send_ends)

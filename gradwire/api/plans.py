@@ -26,10 +26,12 @@ class Plans:
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """One row per point and candidate plan, of which a run keeps the fastest: its parameters, `plan` and `digest`, and what it takes.
+        """One row per point and candidate plan, of which a run keeps the fastest: its parameters, `plan` and `digest`,
+        and what it takes.
 
-        messages, message_bytes: of one iteration; the bytes are those that cross the network. compute_s: of a worker alone. lower_bound_s:
-        no iteration is shorter. expected_wall_s: roughly what the point's run would take on one core.
+        messages, message_bytes: of one iteration; the bytes are those that cross the network. compute_s: of a worker
+        alone. lower_bound_s: no iteration is shorter. expected_wall_s: roughly what the point's run would take on one
+        core.
         """
         keys = list(dict.fromkeys(key for run in self._runs for key in run.point.parameters))
         pairs = [(run, label, plan) for run in self._runs for label, plan in run.plans.items()]
@@ -43,7 +45,8 @@ class Plans:
     def ops(self, point: str = "", *, plan: str | None = None, **where: Value) -> pd.DataFrame:
         """Every op of a point's plan, as `Run.ops` has them without times.
 
-        plan: the label of one of several candidates. Raises InputFault for a choice that no point or plan fits, or several.
+        plan: the label of one of several candidates. Raises InputFault for a choice that no point or plan fits, or
+        several.
         """
         run = self._chosen(point, where)
         if plan is None and len(run.plans) == 1:

@@ -91,7 +91,8 @@ class Run:
         """The points, which have plans. Raises InputFault for points of programs."""
         of_plans(
             self._scenario,
-            f"{self.folder}: its runs are of programs, which have no plan: they have points, figures, verdicts and a report",
+            f"{self.folder}: its runs are of programs, which have no plan: they have points, figures, verdicts and a "
+            "report",
         )
         return self._all
 

@@ -50,16 +50,18 @@ def run(
 ) -> Run:
     """Runs a scenario's points in virtual time, and returns the run; points that are there already do not run again.
 
-    scenario: a file's path, the name of a scenario that gradwire brings, or a mapping with what such a file says. set: settings as with
-    `--set`, as a mapping of dotted keys, of which a list is swept, or as "key=value" texts. out: the run folder; by default one in runs/,
-    named after what is run. jobs: points that run side by side; by default one per core. executor: "local" for this machine, "dask" for the
-    workers of a Dask cluster. scheduler: that cluster's scheduler, as an address, as the file that it wrote, or as a distributed.Client;
-    by default a cluster of this machine for this call. progress: whether to print each point as it ends.
+    scenario: a file's path, the name of a scenario that gradwire brings, or a mapping with what such a file says. set:
+    settings as with `--set`, as a mapping of dotted keys, of which a list is swept, or as "key=value" texts. out: the
+    run folder; by default one in runs/, named after what is run. jobs: points that run side by side; by default one
+    per core. executor: "local" for this machine, "dask" for the workers of a Dask cluster. scheduler: that cluster's
+    scheduler, as an address, as the file that it wrote, or as a distributed.Client; by default a cluster of this
+    machine for this call. progress: whether to print each point as it ends.
 
     A scenario of programs gives a `ProgramRun`, which has `figures`: what programs reported.
 
-    An invalid point raises nothing: see `Run.valid`. Raises InputFault for whatever is wrong in the scenario or the settings,
-    before anything boots, and MachineFault for what would hit every point. After an interruption, the same call continues from there.
+    An invalid point raises nothing: see `Run.valid`. Raises InputFault for whatever is wrong in the scenario or the
+    settings, before anything boots, and MachineFault for what would hit every point. After an interruption, the same
+    call continues from there.
     """
     settings = settings_of(set)
     screen = _screen(progress)
@@ -95,12 +97,14 @@ def compare(
     scheduler: str | Client | None = None,
     progress: bool = True,
 ) -> Run:
-    """Ranks every strategy, or those named, on one model and network, or algorithms for a trace; `Run.compare` has the ranking.
+    """Ranks every strategy, or those named, on one model and network, or algorithms for a trace; `Run.compare` has the
+    ranking.
 
-    The arguments are those of the command: a model with `workers`, or with `parallel` as in "data=8,tensor=8", or a trace.
+    The arguments are those of the command: a model with `workers`, or with `parallel` as in "data=8,tensor=8", or a
+    trace.
 
-    seeds: runs of strategies with random orders, at least 2. estimate_first: whether to run only those that may win by their estimates.
-    Otherwise as `run`.
+    seeds: runs of strategies with random orders, at least 2. estimate_first: whether to run only those that may win by
+    their estimates. Otherwise as `run`.
     """
     if seeds < 2:
         raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
@@ -149,8 +153,8 @@ def _screen(progress: bool) -> Screen:
 def _console(stream: TextIO, **options: Any) -> Console:
     """A console with bars on a terminal, and with lines elsewhere.
 
-    In a notebook, lines stay readable in the saved file, where bars are thousands of control characters; rich would draw these there, since
-    Jupyter's kernel sets FORCE_COLOR.
+    In a notebook, lines stay readable in the saved file, where bars are thousands of control characters; rich would
+    draw these there, since Jupyter's kernel sets FORCE_COLOR.
     """
     terminal = stream.isatty()
     width = None if terminal else COLUMNS

@@ -13,7 +13,8 @@ Settings = Mapping[str, Any] | Sequence[str]
 
 
 def settings_of(given: Settings) -> tuple[str, ...]:
-    """Settings as `key=value` texts, from such texts or from a mapping of dotted keys to values. Raises InputFault for anything else."""
+    """Settings as `key=value` texts, from such texts or from a mapping of dotted keys to values. Raises InputFault for
+    anything else."""
     if isinstance(given, Mapping):
         return tuple(f"{key}={_setting_text(value)}" for key, value in given.items())
     if isinstance(given, str):
@@ -22,7 +23,8 @@ def settings_of(given: Settings) -> tuple[str, ...]:
 
 
 def _setting_text(value: Any) -> str:
-    """A value as `--set` takes it. A text that is not TOML by itself stays as it is, since titles and folders say what was set."""
+    """A value as `--set` takes it. A text that is not TOML by itself stays as it is, since titles and folders say what
+    was set."""
     if isinstance(value, str) and value == value.strip() and value.isprintable() and not _is_toml(value):
         return value
     return _toml(value)

@@ -180,8 +180,8 @@ def estimate(
     send_ends: Annotated[
         str | None,
         typer.Option(
-            help="on a network that holds nothing, a send queue continues when a message's last byte has left (departure), or earlier "
-            "(buffered); by default as in the point's run, whose ports and switches hold data"
+            help="on a network that holds nothing, a send queue continues when a message's last byte has left "
+            "(departure), or earlier (buffered); by default as in the point's run, whose ports and switches hold data"
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the rows to this file, as CSV")] = None,
@@ -200,7 +200,8 @@ def report(
     run_path: RunPath,
     out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
 ) -> None:
-    """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran it."""
+    """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran
+    it."""
 
     from gradwire.cli import stored_runs
 
@@ -218,7 +219,8 @@ def diff(
     every: Annotated[bool, typer.Option("--all", help="show points that did not change, too")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as well."""
+    """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as
+    well."""
 
     from gradwire.cli import run_diff
 
@@ -232,7 +234,8 @@ def why(
     iteration: IterationNumber = None,
     every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
 ) -> None:
-    """Shows where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
+    """Shows where an iteration's time went: its critical path, divided into compute, network, stragglers and
+    aggregation."""
 
     from gradwire.cli import stored_runs
 
@@ -260,7 +263,8 @@ def trace(
         ),
     ] = None,
 ) -> None:
-    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
+    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of
+    links."""
 
     from gradwire.cli import stored_runs
 
@@ -310,7 +314,8 @@ def reproduce(
         typer.Option(help="with --pages: folder of pages to say what moved since; default: the replaced ones"),
     ] = None,
 ) -> None:
-    """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses nothing."""
+    """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses
+    nothing."""
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
@@ -347,7 +352,8 @@ def devices(
     as_toml: Annotated[bool, typer.Option("--toml", help="print it as a device file")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Lists the devices that a scenario can name, including those of installed packages, and the models that have a time on each."""
+    """Lists the devices that a scenario can name, including those of installed packages, and the models that have a
+    time on each."""
     from gradwire.cli import listing
 
     listing.devices(name, as_toml=as_toml, as_json=as_json)
@@ -355,7 +361,8 @@ def devices(
 
 @app.command()
 def strategies(as_json: AsJson = False) -> None:
-    """Lists the strategies that a scenario can name, including those of installed packages, with their options and defaults."""
+    """Lists the strategies that a scenario can name, including those of installed packages, with their options and
+    defaults."""
     from gradwire.cli import listing
 
     listing.strategies(as_json=as_json)
@@ -393,7 +400,8 @@ def calibrate(
 
 @app.command()
 def doctor() -> None:
-    """Lists what is there and what is missing, with the command that fixes it, then boots the kernel and sends a flow as proof."""
+    """Lists what is there and what is missing, with the command that fixes it, then boots the kernel and sends a flow
+    as proof."""
 
     from gradwire.cli import upkeep
 
@@ -411,7 +419,8 @@ def clean(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
 ) -> None:
-    """Removes what killed commands left behind, on both clocks; nothing of a running command, and nothing that gradwire has not made."""
+    """Removes what killed commands left behind, on both clocks; nothing of a running command, and nothing that
+    gradwire has not made."""
 
     from gradwire.cli import upkeep
 
@@ -423,7 +432,8 @@ def kernel(
     force: Annotated[bool, typer.Option(help="build it even if it exists")] = False,
     check: Annotated[bool, typer.Option("--check", help="build nothing, and fail if there is none")] = False,
 ) -> None:
-    """Builds the virtual-time kernel, once, and prints its path. `make setup` does this as well, and wheels contain the kernel."""
+    """Builds the virtual-time kernel, once, and prints its path. `make setup` does this as well, and wheels contain
+    the kernel."""
 
     from gradwire.cli import upkeep
 

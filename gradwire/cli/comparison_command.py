@@ -20,7 +20,8 @@ Workers = Annotated[
 Parallel = Annotated[
     str | None,
     typer.Option(
-        help="how a large model's workers are divided, instead of --workers: data=8,tensor=8; also pipeline=, context=, expert="
+        help="how a large model's workers are divided, instead of --workers: data=8,tensor=8; also pipeline=, "
+        "context=, expert="
     ),
 ]
 OnHost = Annotated[
@@ -47,7 +48,8 @@ Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="with --executor dask: the scheduler, e.g. tcp://10.0.0.1:8786, or the file that it wrote; default: a cluster of this machine",
+        help="with --executor dask: the scheduler, e.g. tcp://10.0.0.1:8786, or the file that it wrote; default: a "
+        "cluster of this machine",
     ),
 ]
 RunFolder = Annotated[Path | None, typer.Option(readable=False, help="run folder; default: one in runs/")]
@@ -78,7 +80,8 @@ def add_to(app: typer.Typer) -> None:
         scheduler: Scheduler = None,
         out: RunFolder = None,
     ) -> None:
-        """Ranks every strategy on a model and network, ways to train a large model, or algorithms for a recorded job."""
+        """Ranks every strategy on a model and network, ways to train a large model, or algorithms for a recorded
+        job."""
         from gradwire.cli import running
         from gradwire.runs.comparing.questions import Given, Network, question_of
         from gradwire.runs.executing.choice import Where

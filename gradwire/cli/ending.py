@@ -1,7 +1,8 @@
 """How a command ends: with an exit status that says who is at fault, and one message, whatever happened.
 
-What a command raises on purpose is a Fault. Everything else that escapes is reported as a bug, with its traceback, and ends with status 4.
-Python would end with 1 there, which means that a point is invalid, and typer and rich turn some errors into exits with other statuses.
+What a command raises on purpose is a Fault. Everything else that escapes is reported as a bug, with its traceback, and
+ends with status 4. Python would end with 1 there, which means that a point is invalid, and typer and rich turn some
+errors into exits with other statuses.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Escaped(Exception):
 
 @contextmanager
 def unaltered() -> Iterator[None]:
-    """Wraps what typer runs: it takes an EOFError for the user's wish to end, and rich ends the program where output finds no reader."""
+    """Wraps what typer runs: it takes an EOFError for the user's wish to end, and rich ends the program where output
+    finds no reader."""
     try:
         yield
     except (BrokenPipeError, EOFError) as error:

@@ -1,4 +1,5 @@
-"""Commands that run nothing: `plan` compiles points and draws their networks, `estimate` times them on an ideal network."""
+"""Commands that run nothing: `plan` compiles points and draws their networks, `estimate` times them on an ideal
+network."""
 
 from __future__ import annotations
 

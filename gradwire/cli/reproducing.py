@@ -1,7 +1,8 @@
 """`gradwire reproduce`: finds the study of the papers and hands it the command.
 
-The study is the package `reproduction` at the top of gradwire's repository. It is a client of gradwire and not in the wheel, so gradwire
-never imports it by name. Here, and nowhere else, it is looked for next to the package, where a clone has it, and loaded from there.
+The study is the package `reproduction` at the top of gradwire's repository. It is a client of gradwire and not in the
+wheel, so gradwire never imports it by name. Here, and nowhere else, it is looked for next to the package, where a
+clone has it, and loaded from there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ STUDY = "reproduction"
 COMMAND = "command.py"
 """The module of the study with the functions of `Study`."""
 CLONE_FILES = ("pyproject.toml", f"{STUDY}/{COMMAND}")
-"""What lies next to the package in a clone. Next to an installed one lie other packages, and one of these may have the study's name."""
+"""What lies next to the package in a clone. Next to an installed one lie other packages, and one of these may have the
+study's name."""
 
 
 class Study(Protocol):
@@ -50,8 +52,10 @@ def study() -> Study:
     clone = PACKAGE.parent
     if not all((clone / name).is_file() for name in CLONE_FILES):
         raise InputFault(
-            f"gradwire reproduce: the study of the papers is not in the installed package. It is the folder `{STUDY}` of gradwire's "
-            "repository: clone that, run `make setup` in it, and give the command there as `.venv/bin/gradwire reproduce`"
+            f"gradwire reproduce: the study of the papers is not in the installed package. It is the folder `{STUDY}` "
+            "of gradwire's "
+            "repository: clone that, run `make setup` in it, and give the command there as `.venv/bin/gradwire "
+            "reproduce`"
         )
     loaded = sys.modules.get(STUDY)
     if loaded is None or loaded.__file__ != str(clone / STUDY / "__init__.py"):

@@ -60,7 +60,8 @@ def _run(prepared: Prepared, where: Where) -> None:
 
 
 def chosen_clock(name: str, scale: int | None) -> Clock:
-    """The clock of `--clock` and `--scale`; without a scale, the wall clock's is to be measured. Raises InputFault if they name none."""
+    """The clock of `--clock` and `--scale`; without a scale, the wall clock's is to be measured. Raises InputFault if
+    they name none."""
     if name not in ("virtual", "wall"):
         raise InputFault(f"--clock {name}: must be virtual or wall")
     if name == "virtual":

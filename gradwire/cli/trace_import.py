@@ -61,7 +61,8 @@ class Said:
 
 
 def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Ranks of process groups by name, of which one may have several. Raises InputFault for a file that says something else."""
+    """Ranks of process groups by name, of which one may have several. Raises InputFault for a file that says something
+    else."""
     if path is None:
         return {}
     try:
@@ -80,7 +81,8 @@ def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
         mixed = bool(ranks) and lists != [ranks]
         if mixed or not all(lists) or len(set(everyone)) != len(everyone) or min(everyone) < 0:
             raise InputFault(
-                f"--groups {path}: group '{name}' has the ranks {listed}: give each rank from 0 on once, {EXAMPLE_OF_GROUPS}"
+                f"--groups {path}: group '{name}' has the ranks {listed}: give each rank from 0 on once, "
+                f"{EXAMPLE_OF_GROUPS}"
             )
         found[name] = tuple(map(tuple, lists))
     return found

@@ -113,8 +113,8 @@ def execute_program(
 
 def _tell_output_full(request: Request, place: str) -> None:
     terminal.screen().warn(
-        f"programs have written {request.output_limit_bytes:,} bytes, {place} the last of them: nothing that they write from now on is "
-        "kept or shown; --output-limit keeps more"
+        f"programs have written {request.output_limit_bytes:,} bytes, {place} the last of them: nothing that they "
+        "write from now on is kept or shown; --output-limit keeps more"
     )
 
 
@@ -167,8 +167,8 @@ def _show(summary: Summary, request: Request) -> bool:
     """Prints what the run came to; returns whether the network carried what it should."""
     report, folder = summary.report, request.folder
     terminal.console.print(
-        f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: {summary.memory_bytes / 2**30:.2f} GiB of "
-        f"{request.memory_mb / 1024:.2f}",
+        f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: "
+        f"{summary.memory_bytes / 2**30:.2f} GiB of {request.memory_mb / 1024:.2f}",
         highlight=False,
     )
     terminal.console.print(_ports(summary))

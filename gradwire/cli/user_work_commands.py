@@ -1,4 +1,5 @@
-"""The commands of the command line for work that users bring: programs, and traces of jobs. Their arguments and their help."""
+"""The commands of the command line for work that users bring: programs, and traces of jobs. Their arguments and their
+help."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ def execute(
     launch: Annotated[
         str,
         typer.Option(
-            help="each: one process per host; torch: the same, with the environment that torchrun gives; mpi: one mpirun on the "
-            "first host, which reaches the others without ssh"
+            help="each: one process per host; torch: the same, with the environment that torchrun gives; mpi: one "
+            "mpirun on the first host, which reaches the others without ssh"
         ),
     ] = "each",
     memory: Memory = None,
@@ -90,7 +91,8 @@ def execute(
         typer.Option(help="for root: the user who runs everything from then on, so that programs have no other rights"),
     ] = None,
 ) -> None:
-    """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network carried."""
+    """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network
+    carried."""
     from gradwire.cli import user_programs
     from gradwire.runs.launch.network_size import Size
 
@@ -122,8 +124,8 @@ def import_traces(
             metavar="TRACE...",
             show_default=False,
             readable=False,
-            help="one file per rank, or folders of them: Kineto profiles and PyTorch execution traces (.json, .json.gz), Chakra "
-            "traces (.et)",
+            help="one file per rank, or folders of them: Kineto profiles and PyTorch execution traces (.json, "
+            ".json.gz), Chakra traces (.et)",
         ),
     ],
     out: Annotated[
@@ -137,7 +139,8 @@ def import_traces(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help='JSON with the ranks of process groups by name: {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} for one name of several groups',
+            help='JSON with the ranks of process groups by name: {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} '
+            "for one name of several groups",
         ),
     ] = None,
     element_bytes: Annotated[
@@ -148,7 +151,8 @@ def import_traces(
         str | None, typer.Option(help="of a device, e.g. 150TFLOP/s, where traces have operations and no durations")
     ] = None,
 ) -> None:
-    """Reads traces of a training job, says what the reading rests on, and makes a workload that scenarios can name (model.trace)."""
+    """Reads traces of a training job, says what the reading rests on, and makes a workload that scenarios can name
+    (model.trace)."""
 
     from gradwire.cli import trace_import
 

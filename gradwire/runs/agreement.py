@@ -30,7 +30,8 @@ from gradwire.vm.kernel import cache_folder
 def compared(runs: Sequence[JudgedRun], errors: Console | None = None) -> list[JudgedRun]:
     """The runs with their agreements, which fill `fluid_cause` of their rows.
 
-    A run that is not valid has none. errors: where a status is shown while causes are looked for. Raises what `examine` does.
+    A run that is not valid has none. errors: where a status is shown while causes are looked for. Raises what
+    `examine` does.
     """
     known = [_known(run) for run in runs]
     missing = [index for index, agreement in enumerate(known) if agreement is None and runs[index].result.valid]
@@ -67,7 +68,8 @@ CODE = ("gradwire.runs.agreement_examination",)
 
 
 def kept_agreement(stored: StoredRun, point: Point) -> Agreement | None:
-    """The agreement of a run as this code examined it before; None if it did not. Raises InputFault for a file that cannot be read."""
+    """The agreement of a run as this code examined it before; None if it did not. Raises InputFault for a file that
+    cannot be read."""
     try:
         return read_json(_path(stored, point), Agreement)
     except (OSError, msgspec.DecodeError):
@@ -75,7 +77,8 @@ def kept_agreement(stored: StoredRun, point: Point) -> Agreement | None:
 
 
 def examine_and_keep(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
-    """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises what `examine` does."""
+    """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises
+    what `examine` does."""
     agreement = examine(stored, point, ideal_s)
     path = _path(stored, point)
     with suppress(OSError):  # without it, the next report examines the run again

@@ -34,10 +34,11 @@ FAULTY = "faults happened in the network, which the ideal network does not have"
 
 
 def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
-    """Why a run takes another time than on an ideal network, where its measured iterations take `ideal_s`; no cause if it does not.
+    """Why a run takes another time than on an ideal network, where its measured iterations take `ideal_s`; no cause if
+    it does not.
 
-    Raises InputFault if the run did not come to its end, InternalFault for a plan that gets stuck. On one core 10 ms to a second;
-    some minutes for a plan of LARGEST_PLAN_OPS, which may be estimated 36 times.
+    Raises InputFault if the run did not come to its end, InternalFault for a plan that gets stuck. On one core 10 ms
+    to a second; some minutes for a plan of LARGEST_PLAN_OPS, which may be estimated 36 times.
     """
     with fitting(stored.folder):
         return _examine(stored, point, ideal_s)

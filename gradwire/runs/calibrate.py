@@ -1,4 +1,5 @@
-"""Measures the fabric itself: traffic patterns against their ideal times, and strict priority at host and switch ports."""
+"""Measures the fabric itself: traffic patterns against their ideal times, and strict priority at host and switch
+ports."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from gradwire.workloads.patterns import (
 )
 
 FLOW_S = 0.0512
-"""Length of one flow at line rate: 64 MB at 10 Gbit/s. It is the same at every rate, so that fixed costs (the way through two ports,
-agents that start one flow after the other) weigh the same."""
+"""Length of one flow at line rate: 64 MB at 10 Gbit/s. It is the same at every rate, so that fixed costs (the way
+through two ports, agents that start one flow after the other) weigh the same."""
 FLOW_BYTES_MAX = 256_000_000
 """Limit of a flow, so that 100 Gbit/s takes one minute and not two. With 640 MB, the ratios are the same to 0.1 %."""
 WARMUP = 1
@@ -90,7 +91,8 @@ def duplex(size_bytes: int) -> list[Transfer]:
 
 
 def request_response(hosts: int) -> Plan:
-    """The first host asks the second, which answers, and asks again when the answer is there: ROUND_TRIPS times per iteration."""
+    """The first host asks the second, which answers, and asks again when the answer is there: ROUND_TRIPS times per
+    iteration."""
     builder = PlanBuilder(REQUEST_RESPONSE)
     ranks = [builder.rank(Role.WORKER, host) for host in range(hosts)]
     queues = [builder.queue(rank) for rank in ranks]
@@ -108,7 +110,8 @@ def request_response(hosts: int) -> Plan:
 
 
 def round_trips_s(fabric: Fabric) -> float:
-    """Ideal time of an iteration of `request_response`: every message takes its line time twice, at its host's port and at the switch's."""
+    """Ideal time of an iteration of `request_response`: every message takes its line time twice, at its host's port
+    and at the switch's."""
     overhead_bytes = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
     frame_bytes = Framing(fabric.hosts).header_bytes + REQUEST_BYTES + overhead_bytes
     return ROUND_TRIPS * 2 * 2 * frame_bytes * 8 / fabric.rate_bps
@@ -119,7 +122,8 @@ def _result(done: Replayed) -> PatternResult:
 
 
 def calibrate_fabric(hosts: int, rate_bps: float, clock: Clock, on_pattern: Callable[[str], None]) -> Calibration:
-    """Calibrates one switch with `hosts` hosts; `on_pattern` hears the name of each pattern that is done. Raises a Fault of the machine."""
+    """Calibrates one switch with `hosts` hosts; `on_pattern` hears the name of each pattern that is done. Raises a
+    Fault of the machine."""
     fabric = Fabric(hosts, rate_bps)
     size_bytes = flow_bytes(rate_bps)
     wanted = {

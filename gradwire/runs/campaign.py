@@ -1,7 +1,9 @@
-"""The outer half of the run loop: runs side by side what is not there yet, one machine for each point, and keeps what is.
+"""The outer half of the run loop: runs side by side what is not there yet, one machine for each point, and keeps what
+is.
 
-A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its task, what its machine left, and its
-verdict. A valid run that is there already with the same key is not repeated. What points do is their work's to know (runs/work.py).
+A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its task, what its
+machine left, and its verdict. A valid run that is there already with the same key is not repeated. What points do is
+their work's to know (runs/work.py).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from gradwire.runs.works import judge_kept, work_of
 N = TypeVar("N", bound=Planned, default=PlannedRun)
 N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
 NOTE_PERIODS = 20
-"""So many times as long as writing points.csv took, it is not written again: 5 % of a core, however many points there are."""
+"""So many times as long as writing points.csv took, it is not written again: 5 % of a core, however many points there
+are."""
 Judged = JudgedRun[Any, Any]
 Judge = Callable[[N], JudgedRun[Any, Any] | None]
 """What the run in the folder of a planned point is worth; None if none with its key came to its end."""
@@ -73,8 +76,8 @@ class Campaign(Generic[N]):
     def run(self) -> list[Judged]:
         """Runs what is not there yet, in `running_order`; returns all runs in the scenario's order.
 
-        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of machines
-        raises comes before any point has started.
+        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of
+        machines raises comes before any point has started.
         """
         self._out.mkdir(parents=True, exist_ok=True)
         try:
@@ -117,7 +120,8 @@ class Campaign(Generic[N]):
         self._watcher.ended(judged)
 
     def _note(self) -> None:
-        """Writes down how the points are that are done so far, all anew, and so the less often the longer that takes."""
+        """Writes down how the points are that are done so far, all anew, and so the less often the longer that
+        takes."""
         begin_s = time.monotonic()
         work_of(self._planned[0].point).write_points(self._out, self._ended)
         end_s = time.monotonic()
@@ -125,7 +129,8 @@ class Campaign(Generic[N]):
 
 
 def running_order(runs: Sequence[N]) -> list[N]:
-    """The shortest run first, whose result soon shows that all is well, and then the longest, so that all cores are busy to the end.
+    """The shortest run first, whose result soon shows that all is well, and then the longest, so that all cores are
+    busy to the end.
 
     Runs of which that is not known keep their order.
     """

@@ -4,13 +4,14 @@ Nothing of a command that still runs is touched, and nothing of other users.
 
 | left | how one knows that nobody needs it |
 |---|---|
-| processes of a kernel, or of a run on the wall clock | their environment names the command that started them, which is dead |
+| processes of a kernel, or of a run on the wall clock | their environment names a command, which is dead |
 | temporary folders | their name does |
-| in run folders: notes on locks, exchange folders of kernels, files that were being written | the lock is free, and is held meanwhile |
+| in run folders: locks' notes, exchange folders, half-written files | the lock is free, and is held meanwhile |
 | in the cache: half-built kernels | the lock of builds is free, and is held meanwhile |
 | in the cache: files that were being written | nobody has written to them for an hour, where it takes milliseconds |
 
-Namespaces, interfaces, bridges and qdiscs of a run on the wall clock end with its processes, and so does the memory of a kernel.
+Namespaces, interfaces, bridges and qdiscs of a run on the wall clock end with its processes, and so does the memory of
+a kernel.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Leaving:
 def clean(run_folders: Sequence[Path], cache: Path, *, dry_run: bool) -> Iterator[Leaving]:
     """Removes, or with `dry_run` only finds, what was left behind; gives each thing when it is gone.
 
-    run_folders: where to look for runs: run folders, and folders of them. Raises MachineFault if a process does not end.
+    run_folders: where to look for runs: run folders, and folders of them. Raises MachineFault if a process does not
+    end.
     """
     for leaving in [*_processes(), *_temporary_folders(Path(tempfile.gettempdir()))]:
         yield _done(leaving, dry_run)
@@ -119,7 +121,8 @@ def _is_mine(path: Path) -> bool:
 
 
 def _runs_in(folders: Sequence[Path]) -> Iterator[Path]:
-    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Those behind links are not looked at."""
+    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Those behind links are not looked
+    at."""
     for folder in folders:
         yield from (each for each in (folder, *_folders_in(folder)) if _is_file(each / LOCK_FILE, each / SCENARIO_FILE))
 
@@ -138,7 +141,8 @@ def _is_file(*paths: Path) -> bool:
 
 @contextmanager
 def _free(folder: Path) -> Iterator[bool]:
-    """Holds the lock of a run folder, and says whether it could be had. A folder that never had a lock is left without one."""
+    """Holds the lock of a run folder, and says whether it could be had. A folder that never had a lock is left without
+    one."""
     if not _is_file(folder / LOCK_FILE):
         yield True
         return
@@ -164,7 +168,8 @@ def _left_in_run(folder: Path) -> Iterator[Leaving]:
 
 
 def _partial_files(folder: Path) -> Iterator[Path]:
-    """Files of `gradwire.files.replacing` that are not complete, wherever they are below a folder, but not behind links."""
+    """Files of `gradwire.files.replacing` that are not complete, wherever they are below a folder, but not behind
+    links."""
     for place, _, names in os.walk(folder, followlinks=False):
         yield from filter(_is_file, (Path(place) / name for name in names if name.endswith(PARTIAL_SUFFIX)))
 

@@ -31,7 +31,8 @@ MODEL_NOT_RUN = (
     "x bound: estimate over the greatest closed-form lower bound."
 )
 RANKED_WITHIN = 0.02
-"""As far as estimates are trusted (docs/estimate.md). Where more depends on how much queues hold, an estimate does not rank a point."""
+"""As far as estimates are trusted (docs/estimate.md). Where more depends on how much queues hold, an estimate does not
+rank a point."""
 
 
 def without_effect(points: Sequence[Point]) -> list[str]:
@@ -43,7 +44,8 @@ def without_effect(points: Sequence[Point]) -> list[str]:
         of = sum(bool(point.section.fault) for point in points)
         which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"
         found.append(
-            f"an ideal network has no faults: estimates of {which} are as if {', '.join(f'[fault.{name}]' for name in faults)} "
+            f"an ideal network has no faults: estimates of {which} are as if "
+            f"{', '.join(f'[fault.{name}]' for name in faults)} "
             "never happened"
         )
     return found
@@ -67,7 +69,8 @@ class PointEstimate:
     period: int
     #: Wall time that compiling and estimating took, on one core.
     took_s: float
-    #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends were given.
+    #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends
+    #: were given.
     by_queues: float = 0.0
 
     @property
@@ -85,10 +88,11 @@ RESULT_COLUMNS = tuple(field.name for field in fields(PointEstimate) if field.na
 
 
 def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> FluidTimes:
-    """Estimates the plan that a stored run has replayed, on its fabric, scaled as it was. Raises InputFault if it did not come to its end.
+    """Estimates the plan that a stored run has replayed, on its fabric, scaled as it was. Raises InputFault if it did
+    not come to its end.
 
-    On one core, once the engine's machine code is loaded, 1 ms to 0.2 s for the points of Table II, TicTac and GradientFlow, and up to
-    1.1 s for those of P3, whose iterations take long to repeat.
+    On one core, once the engine's machine code is loaded, 1 ms to 0.2 s for the points of Table II, TicTac and
+    GradientFlow, and up to 1.1 s for those of P3, whose iterations take long to repeat.
     """
     return fluid_times(stored.plan(), stored.fabric(), send_ends or Departure())
 
@@ -104,12 +108,13 @@ def estimate_points(
 ) -> list[PointEstimate]:
     """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
 
-    send_ends: one of RULES for all points, on a network that holds nothing; None takes each point's own, on one that holds what a run's
-    does. Raises the Fault of the first point that is wrong.
+    send_ends: one of RULES for all points, on a network that holds nothing; None takes each point's own, on one that
+    holds what a run's does. Raises the Fault of the first point that is wrong.
     """
     if not points:
         return []
-    # What may be too large comes first, and points that may share a plan one after another, so that a process compiles it once.
+    # What may be too large comes first, and points that may share a plan one after another, so that a process compiles
+    # it once.
     order = sorted(range(len(points)), key=lambda index: _sooner(points[index]))
     # The first one is done here: processes that are forked afterwards have the engine's machine code.
     done = {order[0]: _estimate_point(points[order[0]], send_ends)}
@@ -201,7 +206,10 @@ def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:
     ]
     if not told:
         return ""
-    return f" An estimate does not rank {'; '.join(told)}: so much depends on how much queues hold. Run what is to be compared with it."
+    return (
+        f" An estimate does not rank {'; '.join(told)}: so much depends on how much queues hold. Run what is to be "
+        "compared with it."
+    )
 
 
 def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
@@ -221,7 +229,8 @@ def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: 
 
 
 def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
-    """Writes one row per point: the swept parameters, then RESULT_COLUMNS. Raises InputFault if a parameter has the name of a result."""
+    """Writes one row per point: the swept parameters, then RESULT_COLUMNS. Raises InputFault if a parameter has the
+    name of a result."""
     keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
     if clash := sorted(set(keys) & set(RESULT_COLUMNS)):
         raise InputFault(

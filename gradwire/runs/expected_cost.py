@@ -104,8 +104,8 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
         limit_s = run.point.section.run.time_limit
         if expected_s(run) > limit_s:
             yield (
-                f"{run.label}: is expected to take {in_words(expected_s(run))}, but run.time_limit is {in_words(limit_s)}: it would be "
-                "ended then; set a longer one, or fewer run.iterations"
+                f"{run.label}: is expected to take {in_words(expected_s(run))}, but run.time_limit is "
+                f"{in_words(limit_s)}: it would be ended then; set a longer one, or fewer run.iterations"
             )
     yield from _of_windows(runs)
     yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))

@@ -1,4 +1,5 @@
-"""When faults begin and end: given the time and the iterations that are done, it says what is to be done. Pure, without a clock."""
+"""When faults begin and end: given the time and the iterations that are done, it says what is to be done. Pure,
+without a clock."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ class Agenda:
         self._records[index] = changed
 
     def end_all(self) -> list[PlannedFault]:
-        """The faults that are still in the network when the replay has ended, which count as taken out; `noted` must follow."""
+        """The faults that are still in the network when the replay has ended, which count as taken out; `noted` must
+        follow."""
         still = self.active
         self._active.clear()
         self._due.clear()

@@ -1,4 +1,5 @@
-"""Carries out a network's faults inside the machine: a thread that sleeps until they are due, while another waits for the agents."""
+"""Carries out a network's faults inside the machine: a thread that sleeps until they are due, while another waits for
+the agents."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ class Patient:
         return self._tenants[fault.name].sent_bytes if fault.name in self._tenants else 0
 
     def apply(self, fault: PlannedFault, act: Act, active: Collection[PlannedFault]) -> None:
-        """Begins or ends a fault; `active` are those that are in the network afterwards. Raises MachineFault if a command fails."""
+        """Begins or ends a fault; `active` are those that are in the network afterwards. Raises MachineFault if a
+        command fails."""
         naming = self._network.naming
         if fault.kind == "controller-restart":
             (self._controller.stop if act is Act.BEGIN else self._controller.restart)()
@@ -192,7 +194,8 @@ class Injection:
 
 @contextmanager
 def ended_by_name(faults: Sequence[PlannedFault], injection: Injection) -> Iterator[None]:
-    """Raises EndedByFault, with the scenario's faults, if an agent ends early within the block; and ends the network's faults."""
+    """Raises EndedByFault, with the scenario's faults, if an agent ends early within the block; and ends the network's
+    faults."""
     try:
         yield
     except AgentDied as died:

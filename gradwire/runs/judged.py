@@ -101,7 +101,8 @@ class JudgedRun(Generic[P_co, R_co]):
     figures: tuple[FigureRow, ...] = ()
     #: It ran before and was not run now.
     reused: bool = False
-    #: Why it is as far from an ideal network as it is; None until it has been compared (runs/agreement), and if it is not valid.
+    #: Why it is as far from an ideal network as it is; None until it has been compared (runs/agreement), and if it is
+    #: not valid.
     agreement: Agreement | None = None
 
     @property
@@ -221,7 +222,8 @@ def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
 
 
 def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:
-    """What became of programs that ran together with the strategy, None if there were none; and their figures. Raises InputFault."""
+    """What became of programs that ran together with the strategy, None if there were none; and their figures. Raises
+    InputFault."""
     sections = stored.point.section.program if stored.point else {}
     if not sections:
         return None, ()
@@ -266,7 +268,8 @@ def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> J
 def failed_plan_run(
     stored: StoredRun, point: Point, verdict: Verdict, wall_s: float, first: tuple[Plan, Fabric] | None = None
 ) -> JudgedRun:
-    """A run of a plan that did not come to its end. first: of its candidates, and its network; by default read from its folder."""
+    """A run of a plan that did not come to its end. first: of its candidates, and its network; by default read from
+    its folder."""
     plan, fabric = first or (stored.plan_labelled(stored.task().plans[0].label), stored.fabric())
     result = failed_point(point.parameters, plan, fabric, verdict, wall_s)
     return JudgedRun(point, stored, fabric, result, verdict, None, plan.compute_s)

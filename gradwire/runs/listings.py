@@ -51,7 +51,8 @@ def invalid_notice(stored: StoredRun) -> Iterator[Text]:
 
 
 def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[RenderableType]:
-    """An iteration's critical path, its parts and its largest contributions; `every` segment of the path, or the longest.
+    """An iteration's critical path, its parts and its largest contributions; `every` segment of the path, or the
+    longest.
 
     The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
     """

@@ -17,7 +17,8 @@ from gradwire.workloads.units import SIZE
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:
-    """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy does not take."""
+    """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy
+    does not take."""
     return common_settings([_used_by(point) for point in points])
 
 
@@ -66,7 +67,10 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     yield f"  {escape(_senders(planned.unsent_bytes))}"
     yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
     if planned.division.number > 1:
-        yield f"  bytes and rates are divided by {planned.division.number}: off by up to {planned.division.error:.2%} of the iteration time"
+        yield (
+            f"  bytes and rates are divided by {planned.division.number}: off by up to {planned.division.error:.2%} of "
+            "the iteration time"
+        )
     for label, plan in planned.plans.items():
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):

@@ -56,8 +56,9 @@ from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
 
 SMALLEST_BUFFER_BYTES = 32_768
-"""Of a socket's buffer on the wall clock, some twenty frames. Buffers that were not divided held whole messages, so that parameter servers
-of VGG-19 at a scale of 1,100 took 1.31 to 1.34 of their time; with 32 KB 1.15, and with 8 KB links did not reach their rate."""
+"""Of a socket's buffer on the wall clock, some twenty frames. Buffers that were not divided held whole messages, so
+that parameter servers of VGG-19 at a scale of 1,100 took 1.31 to 1.34 of their time; with 32 KB 1.15, and with 8 KB
+links did not reach their rate."""
 
 
 class PlanWork(Work[Point, PlannedRun, PointResult]):
@@ -67,7 +68,8 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
     left = (TASK_FILE, RECORD_FILE, LOG_FILE)
 
     def clock_for(self, scenario: Scenario, clock: Clock, screen: Screen) -> Clock:
-        """The virtual clock at the scale that the networks need, with a warning if that is not 1; the wall clock as it is."""
+        """The virtual clock at the scale that the networks need, with a warning if that is not 1; the wall clock as it
+        is."""
         if clock.name != "virtual":
             return clock
         scaled = virtual_clock(scenario.points)

@@ -55,7 +55,7 @@ FAULT_MODULES = ("gradwire.runs.fault_injection",)
 LONGER_MODULES = ("gradwire.runs.longer_window",)
 """What decides how much longer a run is that was not steady."""
 ALONE_S = 0.5
-"""Compiling that takes longer is continued in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
+"""Compiling that takes longer continues in processes, which take 0.1 s to start and end; mostly it is done before."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PlannedRun:
     window: Window
     #: Hash of everything that decides the result.
     key: str
-    #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because the clock does not carry more.
+    #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because it does not carry more.
     division: Division = UNDIVIDED
     #: How much of a connection may wait unsent when a SEND ends; None: it ends when it has left the host.
     unsent_bytes: int | None = None
@@ -153,9 +153,10 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     """What a user should know of a scale above 1."""
     largest = max((point.resolved.fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
     return (
-        f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
-        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, which last longer; by "
-        "half as much where these would matter. The report says what that may do"
+        f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries "
+        "exactly: bytes and "
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, "
+        "which last longer; by half as much where these would matter. The report says what that may do"
     )
 
 
@@ -271,9 +272,9 @@ def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendE
 
 
 def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
-    """Checks a plan, unless the same code has found the same plan in order before: points at other rates often have the same one.
+    """Checks a plan, unless the same code found the same plan in order before: points often differ only in rates.
 
-    To check a plan takes longer than to compile it: 20 s for the 43,000 ops of eight workers that reduce GPT-2 XL's tensors.
+    To check a plan takes longer than to compile it: 20 s for the 43,000 ops of GPT-2 XL's tensors on eight workers.
     """
     note = cache_folder() / "checked" / _hash(f"{plan_digest()} {plan.digest()} {list(relative_times)}")
     if note.exists():
@@ -287,8 +288,8 @@ def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
 def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> Window:
     """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
 
-    A plan that does not become steady on the ideal network either is measured after one iteration, and again after more if they were not
-    steady (runs/plan_work.py).
+    A plan that does not become steady on the ideal network either is measured after one iteration, and again after
+    more if they were not steady (runs/plan_work.py).
     """
     run = section.run
     if isinstance(run.warmup, int):
@@ -314,17 +315,18 @@ def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, wi
 
 
 def too_coarse(planned: PlannedRun) -> str:
-    """Why a point's verdict is known before it runs: what it has to be divided by moves it by too much. "" if it does not."""
+    """Why a point is known to be invalid before it runs: its division moves it by too much. "" if it does not."""
     division = planned.division
     divided = Divided(division.number, division.error, planned.point.section.run.fidelity)
     if not divided.is_too_coarse:
         return ""
     fabric = planned.fabric
     return (
-        f"{fabric.hosts} hosts at {fabric.rate_bps * division.number / 1e9:g} Gbit/s send more together than the virtual clock carries. "
+        f"{fabric.hosts} hosts at {fabric.rate_bps * division.number / 1e9:g} Gbit/s send more together than the "
+        "virtual clock carries. "
         f"Bytes and rates would be divided by {division.number}, and bursts, which are not, could move an iteration by "
-        f"{division.error:.1%}, where {divided.limit:.1%} are allowed: use fewer hosts, a lower rate or larger messages. run.fidelity "
-        "allows up to 10%, and `gradwire estimate` divides nothing"
+        f"{division.error:.1%}, where {divided.limit:.1%} are allowed: use fewer hosts, a lower rate or larger "
+        "messages. run.fidelity allows up to 10%, and `gradwire estimate` divides nothing"
     )
 
 
@@ -367,8 +369,8 @@ def _refuse_programs(point: Point, clock: Clock) -> None:
             raise InputFault("program: programs run on the virtual clock only; leave out --clock wall, or the programs")
         if clock.scale != 1:
             raise InputFault(
-                "program: the network is larger than the virtual clock carries exactly, so the strategy's bytes would be divided. "
-                "Those of programs cannot be: use fewer workers or a lower rate"
+                "program: the network is larger than the virtual clock carries exactly, so the strategy's bytes would "
+                "be divided. Those of programs cannot be: use fewer workers or a lower rate"
             )
         refuse_wrong_commands(point.section.program)
 
@@ -380,8 +382,8 @@ def _refuse_faults(point: Point, clock: Clock) -> None:
             raise InputFault("fault: faults happen on the virtual clock only; leave out --clock wall, or the faults")
         if clock.scale != 1:
             raise InputFault(
-                "fault: the network is larger than the virtual clock carries exactly, so bytes and rates would be divided, and TCP would "
-                "recover in other steps: use fewer workers or a lower rate"
+                "fault: the network is larger than the virtual clock carries exactly, so bytes and rates would be "
+                "divided, and TCP would recover in other steps: use fewer workers or a lower rate"
             )
 
 
@@ -422,7 +424,7 @@ def _key(
 
 
 def source_key(point: Point, clock: Clock) -> str:
-    """Hash of the point and of all code that decides its plans and its result: it stands for the key, and needs no compiling."""
+    """Hash of the point and of all code that decides its plans and result: stands for the key, without compiling."""
     decisive = {
         "section": point.section.model_dump_json(),
         "clock": asdict(clock),

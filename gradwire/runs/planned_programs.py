@@ -20,7 +20,8 @@ from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cached_kernel
 
 INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
-"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries programs out."""
+"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries
+programs out."""
 LIMITS = {"time_limit", "memory_mb", "stall_limit"}
 """Keys of a run that decide whether it comes to its end, and not its result."""
 

@@ -1,7 +1,8 @@
-"""The inner half of the run loop: one point on one machine. `python -m gradwire.runs.point FOLDER`, inside the virtual kernel or as root.
+"""The inner half of the run loop: one point on one machine. `python -m gradwire.runs.point FOLDER`, inside the virtual
+kernel or as root.
 
-Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and writes
-FOLDER/ops.npz and FOLDER/record.json. Its events (runs/point_protocol.py) go to standard output.
+Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and
+writes FOLDER/ops.npz and FOLDER/record.json. Its events (runs/point_protocol.py) go to standard output.
 """
 
 from __future__ import annotations
@@ -69,11 +70,13 @@ if TYPE_CHECKING:
     from gradwire.runs.fault_injection import Injection
 
 PROBE_BYTES = 20_000_000
-"""Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags the first."""
+"""Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags
+the first."""
 PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
 """Shortest and longest probe at line rate, for fast links and slow ones."""
 PROBE_MESSAGES = 5
-"""Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes have to pass."""
+"""Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes
+have to pass."""
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 
@@ -141,8 +144,8 @@ def bench(
 ) -> Iterator[Bench]:
     """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
 
-    compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network has to be made
-        ready for.
+    compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network
+        has to be made ready for.
     """
     say(NetworkStarted())
     # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
@@ -176,10 +179,11 @@ def bench(
 def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequence[PlannedFault]) -> int:
     """TCP's first congestion window, for `Network`; 0 for the kernel's own.
 
-    TCP stands in for RDMA, which begins at the line's rate. Where a round trip takes microseconds, so does TCP's slow start. Where links
-    have a delay, and nothing is lost that would decide windows, connections therefore begin with all that their buffer holds. Otherwise the
-    first iteration of two hosts at 25 Gbit/s with a round trip of 50 ms took 7.0 s, and not 0.53 s as all others did: cubic leaves its slow
-    start early, and then adds a twentieth in each round trip.
+    TCP stands in for RDMA, which begins at the line's rate. Where a round trip takes microseconds, so does TCP's slow
+    start. Where links have a delay, and nothing is lost that would decide windows, connections therefore begin with
+    all that their buffer holds. Otherwise the first iteration of two hosts at 25 Gbit/s with a round trip of 50 ms
+    took 7.0 s, and not 0.53 s as all others did: cubic leaves its slow start early, and then adds a twentieth in each
+    round trip.
     """
     loses = bool(fabric.losses) or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
     return (
@@ -289,7 +293,8 @@ def _replay(
     *,
     waits: bool = True,
 ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
-    """Replays a plan; `progress` is the event that tells how many iterations are done. waits: as for AgentGroup.replay."""
+    """Replays a plan; `progress` is the event that tells how many iterations are done. waits: as for
+    AgentGroup.replay."""
 
     def iterated(done: int) -> None:
         say(progress(done))
@@ -318,7 +323,8 @@ def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:
 
 
 def _choose_plan(task: PointTask, folder: Path, agents: AgentGroup) -> tuple[PlanFile, list[str]]:
-    """The plan to measure, and notes on the choice: the only plan, or the fastest candidate in its first iterations (Geryon, III-C)."""
+    """The plan to measure, and notes on the choice: the only plan, or the fastest candidate in its first iterations
+    (Geryon, III-C)."""
     if len(task.plans) == 1:
         return task.plans[0], []
     times_s: dict[PlanFile, float] = {}

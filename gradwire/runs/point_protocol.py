@@ -1,9 +1,10 @@
-"""What the two halves of the run loop tell each other: tasks as JSON files on the way in, events as JSON lines on the way out.
+"""What the two halves of the run loop tell each other: tasks as JSON files on the way in, events as JSON lines on the
+way out.
 
-The outer half (runs/campaign.py, runs/replay.py) writes a task into a folder and boots a machine that starts there. The inner half
-(runs/point.py, or runs/replay.py again) reads the task and prints events on standard output, where other programs' lines may stand
-between them. Both halves are one version of gradwire, but files stay: what this module adds to a stored message has a default,
-and fields that it no longer knows are ignored.
+The outer half (runs/campaign.py, runs/replay.py) writes a task into a folder and boots a machine that starts there.
+The inner half (runs/point.py, or runs/replay.py again) reads the task and prints events on standard output, where
+other programs' lines may stand between them. Both halves are one version of gradwire, but files stay: what this module
+adds to a stored message has a default, and fields that it no longer knows are ignored.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
 def decoded(text: bytes, kind: type[Message]) -> Message:
     """A typed message out of JSON. Raises msgspec.DecodeError for what is not a message of that type.
 
-    One thread at a time: msgspec 0.22 ends the process with a segmentation fault where two threads are the first to meet a type, which
-    points that end at the same moment are.
+    One thread at a time: msgspec 0.22 ends the process with a segmentation fault where two threads are the first to
+    meet a type, which points that end at the same moment are.
     """
     with _DECODING:
         return msgspec.json.decode(text, type=kind)

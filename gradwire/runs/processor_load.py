@@ -1,4 +1,5 @@
-"""How busy this machine's processor was with a run, and how long the run had to wait for it. Used on the wall clock only."""
+"""How busy this machine's processor was with a run, and how long the run had to wait for it. Used on the wall clock
+only."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ INTERRUPT_FIELDS = (5, 6, 7)
 class Load:
     """What a run did to the processor between two readings."""
 
-    #: Share of the time that the busiest of its threads computed, or that one core served interrupts or was taken away, if that is more.
+    #: Share of the time that the busiest of its threads computed, or that one core served interrupts or was taken
+    #: away, if that is more.
     busiest: float
     #: Time that its threads could have computed and waited for a core, all of them together, as a share of the time.
     waited: float
@@ -28,7 +30,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the kernel has counted so far, for all processes that /proc shows: in a run's own process namespace, those of the run."""
+    """What the kernel has counted so far, for all processes that /proc shows: in a run's own process namespace, those
+    of the run."""
 
     at_s: float
     #: Nanoseconds that each thread has computed and has waited for a core, by its number.

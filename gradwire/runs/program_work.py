@@ -106,7 +106,8 @@ def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:
 
 
 def _failed(verdict: Verdict) -> str:
-    """What is said of a point one of whose programs failed: that it failed, and separately whether the network did what it should."""
+    """What is said of a point one of whose programs failed: that it failed, and separately whether the network did
+    what it should."""
     ended, *network, readable = verdict.checks
     wrong = [_in_words(check) for check in network if not check.ok]
     said = [ended.value, f"the network did not carry all: {', '.join(wrong)}" if wrong else CARRIED]

@@ -1,4 +1,5 @@
-"""Live progress in the terminal: points that are done, the stage and iterations of each running point, and the kernel that is built."""
+"""Live progress in the terminal: points that are done, the stage and iterations of each running point, and the kernel
+that is built."""
 
 from __future__ import annotations
 
@@ -163,7 +164,8 @@ def _how(judged: JudgedRun[Any, Any]) -> str:
 
 @contextmanager
 def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is being done."""
+    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is
+    being done."""
     columns = (
         TextColumn("building the virtual-time kernel, once"),
         BarColumn(),

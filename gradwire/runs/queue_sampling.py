@@ -1,6 +1,7 @@
 """Reads the queues of all switches' ports at equal intervals while a plan is replayed, in a separate thread.
 
-On the virtual clock time stands still while the thread works, so what it costs is wall time alone: a fifth of a millisecond a reading.
+On the virtual clock time stands still while the thread works, so what it costs is wall time alone: a fifth of a
+millisecond a reading.
 """
 
 from __future__ import annotations

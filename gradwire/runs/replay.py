@@ -67,7 +67,8 @@ def replay_plans(
     count: bool = False,
     on_plan: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Replayed]:
-    """Replays each plan for `iterations`; `on_plan` hears the name of each plan that is done. Raises a Fault of the machine.
+    """Replays each plan for `iterations`; `on_plan` hears the name of each plan that is done. Raises a Fault of the
+    machine.
 
     count: read all counters before and after each plan, which costs one process per host.
     """

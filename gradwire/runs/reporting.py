@@ -1,4 +1,5 @@
-"""What a finished run is reported with: its printed cells, its constants, its own speed, and the ranking if it has one."""
+"""What a finished run is reported with: its printed cells, its constants, its own speed, and the ranking if it has
+one."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
-    """The values of a paper that a scenario shows with its points: its own, and the claims that it names. Raises InputFault."""
+    """The values of a paper that a scenario shows with its points: its own, and the claims that it names. Raises
+    InputFault."""
     with origin_named(scenario.points[0]):
         own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
         return [*own, *cells_of_claims(scenario.printed_claims)]
@@ -54,9 +56,11 @@ def with_own_values(scenario: Scenario) -> Scenario:
 
 
 def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
-    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what `original` has.
+    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what
+    `original` has.
 
-    A value stays if the points that it is compared with are points of `original` too, whatever the length of their runs.
+    A value stays if the points that it is compared with are points of `original` too, whatever the length of their
+    runs.
     """
     printed = printed_cells(scenario)
     known = {_measured_section(point) for point in original.points}
@@ -219,7 +223,8 @@ def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
     notes = []
     if asked and all(completion.divided_by == 1 for completion in asked):
         notes.append(
-            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked for"
+            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked "
+            "for"
         )
     elif asked:
         notes.append(f"fidelity: {_divided(asked)}")
@@ -234,8 +239,8 @@ def _divided(completions: Sequence[Completion]) -> str:
     by = f"{least}" if least == most else f"{least} to {most}"
     worst = max(completion.division_error for completion in completions)
     return (
-        f"bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration by up to "
-        f"{worst:.2%} on the ideal network"
+        f"bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration "
+        f"by up to {worst:.2%} on the ideal network"
     )
 
 
@@ -246,8 +251,8 @@ def _points(count: int) -> str:
 def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
     """Which points were measured after a longer warm-up, for their iterations were not steady."""
     return [
-        f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is that of "
-        f"{len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
+        f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is "
+        f"that of {len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
         for run in runs
         if run.unsteady and run.result.valid
     ]
@@ -265,7 +270,8 @@ def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
     rows = sum(len(run.figures) for run in runs)
     told = f", and reported {rows} rows of figures ({FIGURES_FILE})" if rows else ""
     return [
-        f"programs ran during {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of the strategy alone"
+        f"programs ran during {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of "
+        "the strategy alone"
     ]
 
 
@@ -298,8 +304,8 @@ def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:
     if not older:
         return []
     return [
-        f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the parameters in their "
-        "names; all other settings are taken to be those of scenario.toml"
+        f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the "
+        "parameters in their names; all other settings are taken to be those of scenario.toml"
     ]
 
 
@@ -331,6 +337,7 @@ def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
     mean_s = sum(speed.first_byte_s for speed in speeds) / len(speeds)
     rate = payload_bytes / replay_s if replay_s else 0.0
     return [
-        f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of emulated payload at "
+        f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of "
+        "emulated payload at "
         f"{rate / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
     ]

@@ -12,7 +12,8 @@ from gradwire.terminal_text import visible
 
 
 class PlainConsole(Console):
-    """A console that shows control characters of what is printed instead of sending them: others may have chosen names and titles.
+    """A console that shows control characters of what is printed instead of sending them: others may have chosen names
+    and titles.
 
     rich strips some, and lets the escape character through.
     """

@@ -1,7 +1,9 @@
-"""The store of runs: each under the key of its content, so that nothing runs twice, whichever scenario, user or reproduction asks.
+"""The store of runs: each under the key of its content, so that nothing runs twice, whichever scenario, user or
+reproduction asks.
 
-A key names the plan, the fabric, the code that carries plans out, and the kernel (runs/planned.py). To compile hundreds of plans only
-to learn their keys takes minutes, so the store also remembers which key a point had, by all code that decides it.
+A key names the plan, the fabric, the code that carries plans out, and the kernel (runs/planned.py). To compile
+hundreds of plans only to learn their keys takes minutes, so the store also remembers which key a point had, by all
+code that decides it.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class PointStore:
 
     @contextmanager
     def locked(self, key: str, stop: threading.Event) -> Iterator[None]:
-        """Keeps every other thread and process from running this key. Raises MachineFault where `stop` is set while it waits."""
+        """Keeps every other thread and process from running this key. Raises MachineFault where `stop` is set while it
+        waits."""
         self._root.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self._root / f"{key}.lock", fallback_to_soft=False)
         try:

@@ -31,7 +31,8 @@ class Timeline:
 
 
 def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:
-    """The timeline of an iteration, by default the slowest measured one. Raises InputFault for a number that the run does not have."""
+    """The timeline of an iteration, by default the slowest measured one. Raises InputFault for a number that the run
+    does not have."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     with fitting(stored.folder):
         verdict = verdict_of(stored)

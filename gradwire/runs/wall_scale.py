@@ -1,6 +1,8 @@
-"""Chooses what the wall clock divides bytes and rates by: the least with which this machine carries a network whose hosts all send at once.
+"""Chooses what the wall clock divides bytes and rates by: the least with which this machine carries a network whose
+hosts all send at once.
 
-Nothing of it is computed from the machine's description. The network itself is built, smaller and smaller, until it keeps its time.
+Nothing of it is computed from the machine's description. The network itself is built, smaller and smaller, until it
+keeps its time.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ GLANCE_S, HOLD_S = 0.05, 1.0
 RATIO_MOST = 1.0075
 """Half of what the verdict's rate probe allows."""
 BUSIEST_MOST = 0.75
-"""Five sixths of what the verdict's CPU saturation allows: a strategy's messages cost more than those of a plain pattern."""
+"""Five sixths of what the verdict's CPU saturation allows: a strategy's messages cost more than those of a plain
+pattern."""
 LOWEST_HOST_BPS = 1e6
 """At which a frame takes 12 ms: a network in name only."""
 LEAST_STEP = 1.25
@@ -76,7 +79,8 @@ def demand_bps(fabric: Fabric) -> float:
 def choose_scale(fabrics: Sequence[Fabric], measure: Measure | None = None) -> ChosenScale:
     """The scale for a campaign on these networks: the one that the most demanding of them needs.
 
-    measure: by default on this machine, which takes some 3 s per trial. Raises MachineFault where no scale holds, and without root.
+    measure: by default on this machine, which takes some 3 s per trial. Raises MachineFault where no scale holds, and
+    without root.
     """
     measure = measure or carry
     fabric = max(fabrics, key=demand_bps)
@@ -94,9 +98,10 @@ def choose_scale(fabrics: Sequence[Fabric], measure: Measure | None = None) -> C
             scale = trial.next_scale()
     last = trials[-1].carried
     raise MachineFault(
-        f"--clock wall: this machine does not carry {fabric.hosts} hosts at any rate: at {fabric.rate_bps / trials[-1].scale / 1e6:.3g} "
-        f"Mbit/s each they took {last.ratio:.3f} of the ideal time, and waited {last.waited:.0%} of it for a core: keep other work off it, "
-        "choose a --scale yourself, or use --clock virtual"
+        f"--clock wall: this machine does not carry {fabric.hosts} hosts at any rate: at "
+        f"{fabric.rate_bps / trials[-1].scale / 1e6:.3g} "
+        f"Mbit/s each they took {last.ratio:.3f} of the ideal time, and waited {last.waited:.0%} of it for a core: "
+        "keep other work off it, choose a --scale yourself, or use --clock virtual"
     )
 
 
@@ -105,8 +110,10 @@ def _told(fabric: Fabric, trials: Sequence[Trial]) -> str:
     before = list(dict.fromkeys(trial.scale for trial in trials if trial.scale != last.scale))
     tried = f"; {', '.join(map(str, before))} did not hold" if before else ""
     return (
-        f"{fabric.hosts} hosts sent {demand_bps(fabric) / last.scale / 1e6:.3g} Mbit/s together in {last.carried.ratio:.4f} of the ideal "
-        f"time, the busiest thread computed {last.carried.busiest:.0%} of it, and all took {last.carried.computed:.2f} cores{tried}"
+        f"{fabric.hosts} hosts sent {demand_bps(fabric) / last.scale / 1e6:.3g} Mbit/s together in "
+        f"{last.carried.ratio:.4f} of the ideal "
+        f"time, the busiest thread computed {last.carried.busiest:.0%} of it, and all took {last.carried.computed:.2f} "
+        f"cores{tried}"
     )
 
 

@@ -1,4 +1,5 @@
-"""The job that measures: sends between all hosts of a network at once. `python -m gradwire.runs.wall_scale_job FOLDER`, as root."""
+"""The job that measures: sends between all hosts of a network at once. `python -m gradwire.runs.wall_scale_job
+FOLDER`, as root."""
 
 from __future__ import annotations
 

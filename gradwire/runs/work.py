@@ -1,7 +1,7 @@
 """What points do, as everything that runs, judges and reports them sees it.
 
-A point's work is a strategy's plan (runs/plan_work.py) or programs that users bring (runs/program_work.py). `work_of` (runs/works.py) says
-which it is, and nothing else asks.
+A point's work is a strategy's plan (runs/plan_work.py) or programs that users bring (runs/program_work.py). `work_of`
+(runs/works.py) says which it is, and nothing else asks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def clock_for(self, scenario: Scenario[Any], clock: Clock, screen: Screen) -> Clock:
-        """The clock that a scenario's points run on where the user chose this one. Raises InputFault for one that they cannot run on."""
+        """The clock that a scenario's points run on where the user chose this one. Raises InputFault for one that they
+        cannot run on."""
 
     def with_own_values(self, scenario: Scenario[Any]) -> Scenario[Any]:
         """The scenario without printed values that belong to other settings than its own. Raises InputFault."""
@@ -80,7 +81,8 @@ class Work(ABC, Generic[P, N, R]):
     def judge_failure(
         self, stored: StoredRun[Any], point: P, verdict: Verdict, wall_s: float, planned: N | None = None
     ) -> JudgedRun[Any, Any]:
-        """What is said of a run that did not come to its end. planned: what was to run; by default it is read from the folder."""
+        """What is said of a run that did not come to its end. planned: what was to run; by default it is read from the
+        folder."""
 
     def write_points(self, out: Path, runs: Sequence[JudgedRun[Any, Any]]) -> None:
         """Writes points.csv of the points that are done so far."""

@@ -55,8 +55,8 @@ def judge_stored(stored: StoredRun[P], point: P) -> JudgedRun[P, Any]:
     verdict = stored.last_verdict()
     if verdict.valid:
         raise InputFault(
-            f"{stored.folder}: has a valid verdict, but {COMPLETION_FILE} is missing; remove the folder, and the next `gradwire run` runs "
-            "the point anew"
+            f"{stored.folder}: has a valid verdict, but {COMPLETION_FILE} is missing; remove the folder, and the next "
+            "`gradwire run` runs the point anew"
         )
     return work_of(point).judge_failure(stored, point, verdict, 0.0)
 

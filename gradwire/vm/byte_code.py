@@ -1,9 +1,10 @@
 """The byte code that jobs in the virtual-time kernel find: always the same, so that runs repeat.
 
-A module that Python has to compile first leaves other memory behind than one whose byte code lies there, and the kernel's tables that go
-by addresses are then gone through in another order: an iteration of AlexNet took 0.867102 s with the packages' byte code, and 0.867120 s
-without. Which byte code lies next to the sources is chance: what was imported before, by whom, and who may write there. So jobs look for
-it in a separate folder, which is filled before the first job. Each installation has one, for byte code is found by its source's path.
+A module that Python has to compile first leaves other memory behind than one whose byte code lies there, and the
+kernel's tables that go by addresses are then gone through in another order: an iteration of AlexNet took 0.867102 s
+with the packages' byte code, and 0.867120 s without. Which byte code lies next to the sources is chance: what was
+imported before, by whom, and who may write there. So jobs look for it in a separate folder, which is filled before the
+first job. Each installation has one, for byte code is found by its source's path.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Diagnoses why a virtual-time kernel died, from its console and the state of the machine, and names a remedy.
 
-The messages are those of Linux 6.12's arch/um, collected by provoking each cause (tests/end_to_end covers most of them).
+The messages are those of Linux 6.12's arch/um, collected by provoking each cause (tests/end_to_end covers most of
+them).
 
 User namespaces are never the cause: the kernel creates its namespaces inside itself and uses none of the machine's, so
-`kernel.unprivileged_userns_clone`, `user.max_user_namespaces` and AppArmor's restriction of them do not matter. This was tried
-with none allowed.
+`kernel.unprivileged_userns_clone`, `user.max_user_namespaces` and AppArmor's restriction of them do not matter. This
+was tried with none allowed.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Cause:
 
 
 class KernelFault(MachineFault):
-    """A kernel that failed at its job. `last_words` are lines of its console, for causes that do not explain everything."""
+    """A kernel that failed at its job. `last_words` are lines of its console, for causes that do not explain
+    everything."""
 
     def __init__(self, headline: str, cause: Cause, last_words: Sequence[str] = ()) -> None:
         self.cause = cause
@@ -110,14 +112,16 @@ UNKNOWN = "unknown"
 STOPPED = "stopped"
 """The cause of which a kernel dies without a fault in it: booted again, it does what it would have done."""
 STOPPED_WORDS = re.compile(
-    # SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU: by their numbers, and in what wait(2) says of a process that one of them has stopped.
+    # SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU: by their numbers, and in what wait(2) says of a process that one
+    # of them has stopped.
     r"child stopped with signal (?:1[89]|2[0-2])\b"
     r"|status(?: =)? (?:0x1[2-6]7f|4735|4991|5247|5503|5759)\b"
     # SIGCONT has taken back the SIGSTOP with which a new process waits for the kernel, and so it has ended.
     r"|start_userspace : expected SIGSTOP, got status = 0\b"
 )
-"""What a kernel says if someone stops one of its processes or resumes it. It traces them, and so hears of every signal to them first; it
-takes one that it does not send itself for the process's death, which may be that of its first process."""
+"""What a kernel says if someone stops one of its processes or resumes it. It traces them, and so hears of every signal
+to them first; it takes one that it does not send itself for the process's death, which may be that of its first
+process."""
 
 
 def kernel_died(headline: str, ending: Ending, surroundings: Surroundings) -> KernelFault:
@@ -129,7 +133,8 @@ def kernel_died(headline: str, ending: Ending, surroundings: Surroundings) -> Ke
 def unless_stopped(
     boot: Callable[[], Result], clear: Callable[[], None], wanted: Callable[[], bool] = lambda: True
 ) -> tuple[Result, int]:
-    """What `boot` returns, and how many machines before were stopped by a signal: such a one is booted again, up to MOST_BOOTS in all.
+    """What `boot` returns, and how many machines before were stopped by a signal: such a one is booted again, up to
+    MOST_BOOTS in all.
 
     clear: removes what a stopped machine has left. wanted: whether the result still is. Raises what `boot` raises.
     """
@@ -152,7 +157,8 @@ def last_words(console: Sequence[str]) -> list[str]:
 
 NESTED = Cause(
     "nested kernel",
-    "this is a user-mode kernel, gradwire's own or another, and cannot run a second one inside (it has no PTRACE_SYSEMU)",
+    "this is a user-mode kernel, gradwire's own or another, and cannot run a second one inside (it has no "
+    "PTRACE_SYSEMU)",
     "run gradwire on the machine itself, not inside one of its points",
 )
 
@@ -212,7 +218,8 @@ def stopped_by_signal(words: str) -> Cause:
     return Cause(
         STOPPED,
         f"a signal stopped or continued one of its processes, which it does not survive ({words.strip()})",
-        "give the command again; to make it wait, stop only the command itself (Ctrl-Z), not the processes that it has started",
+        "give the command again; to make it wait, stop only the command itself (Ctrl-Z), not the processes that it "
+        "has started",
     )
 
 
@@ -223,7 +230,8 @@ def _no_ptrace(match: re.Match[str], _: Ending, surroundings: Surroundings) -> C
         return Cause(
             "ptrace: Yama",
             f"{symptom}: kernel.yama.ptrace_scope is 3, which forbids it to everyone",
-            "remove `kernel.yama.ptrace_scope = 3` from /etc/sysctl.d and reboot the machine: until then it cannot be lowered",
+            "remove `kernel.yama.ptrace_scope = 3` from /etc/sysctl.d and reboot the machine: until then it cannot be "
+            "lowered",
         )
     if scope == 2:
         return Cause(
@@ -235,8 +243,8 @@ def _no_ptrace(match: re.Match[str], _: Ending, surroundings: Surroundings) -> C
         return Cause(
             "ptrace: seccomp filter",
             f"{symptom}: a seccomp filter is in force here, as in containers and sandboxes",
-            "start the container with `--cap-add SYS_PTRACE` (Docker, Podman) or the capability SYS_PTRACE (Kubernetes); "
-            "if that is not enough, with `--security-opt seccomp=unconfined`",
+            "start the container with `--cap-add SYS_PTRACE` (Docker, Podman) or the capability SYS_PTRACE "
+            "(Kubernetes); if that is not enough, with `--security-opt seccomp=unconfined`",
         )
     return Cause(
         "ptrace: security module",
@@ -257,7 +265,8 @@ def _no_filters(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "seccomp",
         f"it may not install seccomp filters, which this kernel needs for system calls ({match[0]})",
-        "start the container with `--security-opt seccomp=unconfined`, or set GRADWIRE_KERNEL_SOURCE to a linux-source of 6.12",
+        "start the container with `--security-opt seccomp=unconfined`, or set GRADWIRE_KERNEL_SOURCE to a "
+        "linux-source of 6.12",
     )
 
 
@@ -265,7 +274,8 @@ def _register_state(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "register state",
         f"this processor's register state is larger than the kernel has room for ({match[0]})",
-        "boot the machine with `clearcpuid=amx_tile`, or give a virtual machine a processor model without AMX; please report this too",
+        "boot the machine with `clearcpuid=amx_tile`, or give a virtual machine a processor model without AMX; please "
+        "report this too",
     )
 
 

@@ -1,6 +1,8 @@
-"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing anew.
+"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing
+anew.
 
-To parse all this code takes a second or more, which each command would take, so what a source means is kept in the cache, by its text.
+To parse all this code takes a second or more, which each command would take, so what a source means is kept in the
+cache, by its text.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ RUN_MODULES = (
     "gradwire.agents.capture.recorder",
     "gradwire.controller.__main__",
 )
-"""What the machine boots with, and what it starts there. With all that they import, they are the code that carries plans out."""
+"""What the machine boots with, and what it starts there. With all that they import, they are the code that carries
+plans out."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
 FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
@@ -96,7 +99,8 @@ def _meaning(path: Path) -> str:
 
 @functools.cache
 def _source(text: str) -> Source:
-    """What a module's text comes down to: from the cache, or parsed, which other versions of Python and of this module do differently."""
+    """What a module's text comes down to: from the cache, or parsed, which other versions of Python and of this module
+    do differently."""
     path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
     with suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=Source)

@@ -1,4 +1,5 @@
-"""Checks what this machine has and lacks for gradwire, with a command that fixes each problem. Changes nothing, boots nothing."""
+"""Checks what this machine has and lacks for gradwire, with a command that fixes each problem. Changes nothing, boots
+nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
         "without it, runs use HTB's class priorities",
     ),
 }
-"""Features of the machine's own kernel: a command that works only with the feature, and the consequence of lacking it."""
+"""Features of the machine's own kernel: a command that works only with the feature, and the consequence of lacking
+it."""
 
 
 PRIVILEGES = "give root all its capabilities: a container needs --privileged"
@@ -102,7 +104,8 @@ def diagnose() -> list[Finding]:
 
 
 def find_program(name: str) -> str | None:
-    """Path of a program. Searches sbin too: it is on the PATH of root in the virtual-time kernel, but not of ordinary users."""
+    """Path of a program. Searches sbin too: it is on the PATH of root in the virtual-time kernel, but not of ordinary
+    users."""
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
@@ -144,7 +147,8 @@ def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Fin
 
 
 def kernel_findings() -> list[Finding]:
-    """The cached virtual-time kernel, and the source, tools and room to build it, which are required only if there is none."""
+    """The cached virtual-time kernel, and the source, tools and room to build it, which are required only if there is
+    none."""
     try:
         found = find_source()
         damage = source_damage(found, cache_folder())

@@ -1,7 +1,8 @@
 """Runs one job as root on the machine's own kernel, in wall-clock time, with the same interface as in virtual time.
 
-The job has separate network, mount and process namespaces, with separate Open vSwitch daemons in them. It sees no other network of the
-machine and cannot touch one, and the kernel takes down whatever it made when its first process ends, even after `kill -9`.
+The job has separate network, mount and process namespaces, with separate Open vSwitch daemons in them. It sees no
+other network of the machine and cannot touch one, and the kernel takes down whatever it made when its first process
+ends, even after `kill -9`.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ def run_on_host(
 ) -> int:
     """Runs `argv` as root on the machine's own kernel; returns its exit status (128 + n after signal n).
 
-    `env` is the job's whole environment except for PATH (the caller's by default), TMPDIR and the location of Open vSwitch. `cpu` is the
-    one CPU to use, None for all. `memory_mb` has no effect: the job shares the machine's memory. The other parameters and the exceptions
-    are those of `run_virtual`; MachineFault is raised also for users other than root, and where namespaces cannot be made.
+    `env` is the job's whole environment except for PATH (the caller's by default), TMPDIR and the location of Open
+    vSwitch. `cpu` is the one CPU to use, None for all. `memory_mb` has no effect: the job shares the machine's memory.
+    The other parameters and the exceptions are those of `run_virtual`; MachineFault is raised also for users other
+    than root, and where namespaces cannot be made.
 
-    On return no process, interface or mount of the job is left, whatever happened; if the calling process is killed, the job dies with it.
+    On return no process, interface or mount of the job is left, whatever happened; if the calling process is killed,
+    the job dies with it.
     """
     require_root()
     workdir.mkdir(parents=True, exist_ok=True)

@@ -69,11 +69,13 @@ def cache_folder() -> Path:
 
 
 def cached_kernel() -> Path | None:
-    """The kernel that this installation ships with, or else one in the cache that was built with the current config; None if there is none.
+    """The kernel that this installation ships with, or else one in the cache that was built with the current config;
+    None if there is none.
 
-    Of several kernels in the cache, the one built from the installed source is preferred, then the newest: a kernel need not be built
-    again because its source was removed or updated. If GRADWIRE_KERNEL_SOURCE is set, only the kernel of that source counts.
-    Raises InputFault if that variable is wrong, InternalFault if the installation's kernel does not belong to its config.
+    Of several kernels in the cache, the one built from the installed source is preferred, then the newest: a kernel
+    need not be built again because its source was removed or updated. If GRADWIRE_KERNEL_SOURCE is set, only the
+    kernel of that source counts. Raises InputFault if that variable is wrong, InternalFault if the installation's
+    kernel does not belong to its config.
     """
     config = CONFIG.read_text()
     if os.environ.get(SOURCE_VARIABLE) is not None:
@@ -130,7 +132,8 @@ def keep_kernel(name: str, content: bytes) -> Path:
                 part.replace(target)
     except OSError as error:
         raise MachineFault(
-            f"{cache}: cannot keep kernel {name}: {error.strerror}; make room, or set {CACHE_VARIABLE} to a folder that can be written"
+            f"{cache}: cannot keep kernel {name}: {error.strerror}; make room, or set {CACHE_VARIABLE} to a folder "
+            "that can be written"
         ) from error
     return target
 
@@ -172,9 +175,10 @@ def share_kernel(kernel: Path) -> None:
 def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
     """Builds the kernel and returns its path in the cache. `anew` rebuilds one that exists, which may be damaged.
 
-    Takes some minutes on all CPUs, or a second where the cache has the same kernel with another agent. Of two concurrent builds, the
-    second waits for the first and uses its kernel. Whatever the outcome, only the kernel or the log of a failed build stays behind.
-    Raises MachineFault (source or tools missing, no room, compiler failed), or InternalFault if the config does not fit the source.
+    Takes some minutes on all CPUs, or a second where the cache has the same kernel with another agent. Of two
+    concurrent builds, the second waits for the first and uses its kernel. Whatever the outcome, only the kernel or the
+    log of a failed build stays behind. Raises MachineFault (source or tools missing, no room, compiler failed), or
+    InternalFault if the config does not fit the source.
     """
     source = find_source()
     check_tools()
@@ -294,7 +298,8 @@ class _Build:
 
 
 def unpack_command(tarball: Path, tree: Path) -> list[str]:
-    """The command that unpacks what a user-mode kernel is built from. Documentation keeps only its top level, for the Kconfig file."""
+    """The command that unpacks what a user-mode kernel is built from. Documentation keeps only its top level, for the
+    Kconfig file."""
     top = tarball.name.split(".tar")[0]
     unused = [f"--exclude={top}/{folder}/*.[chS]" for folder in UNUSED_CODE]
     unused += [f"--exclude={top}/Documentation/*/*", "--exclude=*.dts", "--exclude=*.dtsi"]
@@ -302,7 +307,8 @@ def unpack_command(tarball: Path, tree: Path) -> list[str]:
 
 
 def build_environment(folder: Path) -> dict[str, str]:
-    """The whole environment of make: if gradwire is called from a Makefile, its MAKEFLAGS and the like must not get in."""
+    """The whole environment of make: if gradwire is called from a Makefile, its MAKEFLAGS and the like must not get
+    in."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -316,7 +322,8 @@ def build_environment(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _locked(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Holds the cache folder's lock, calling `on_wait` first if it is taken; removes what a killed build left behind."""
+    """Holds the cache folder's lock, calling `on_wait` first if it is taken; removes what a killed build left
+    behind."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         try:

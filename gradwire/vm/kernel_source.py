@@ -1,8 +1,9 @@
-"""The ingredients of the virtual-time kernel: the distribution's source, the config, the patches, the tools. Builds nothing itself.
+"""The ingredients of the virtual-time kernel: the distribution's source, the config, the patches, the tools. Builds
+nothing itself.
 
-The compiled agent (agents/compiled) is one of them: it makes a system call that only this kernel has, and lies at the end of the kernel's
-file. So the two are cached, shipped and handed to other machines as one, and neither is found without the other. Where only the agent
-has changed, the kernel is taken from such a file, and not built again.
+The compiled agent (agents/compiled) is one of them: it makes a system call that only this kernel has, and lies at the
+end of the kernel's file. So the two are cached, shipped and handed to other machines as one, and neither is found
+without the other. Where only the agent has changed, the kernel is taken from such a file, and not built again.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ COMPILER_FLAGS = "-mcmodel=small"
 """User-mode kernels default to -mcmodel=large for the sake of modules, which makes every call indirect."""
 
 PATCHES = Path(__file__).with_name("patches")
-"""Patches to the kernel's source, each with its reason. Those in a folder named after a version apply to that version only, the others to
-all versions."""
+"""Patches to the kernel's source, each with its reason. Those in a folder named after a version apply to that version
+only, the others to all versions."""
 
 AGENT = Path(__file__).parent.parent / "agents" / "compiled"
 """The compiled agent's source, next to this folder both in the package and in the repository."""
@@ -51,10 +52,12 @@ AGENT_FLAGS = (
 )
 AGENT_MAGIC = b"gradwire agent 2"
 _AGENT_TRAILER = struct.Struct("<Q8s16s")
-"""The last bytes of a kernel's file: how many bytes of agent come before them, `bare_digest` of the kernel before it, and AGENT_MAGIC."""
+"""The last bytes of a kernel's file: how many bytes of agent come before them, `bare_digest` of the kernel before it,
+and AGENT_MAGIC."""
 
 NOTE_SUFFIX = ".sha256"
-"""Of the file next to a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes it."""
+"""Of the file next to a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes
+it."""
 PACKAGES_KNOWN = Path("/var/lib/dpkg/info")
 """Where dpkg keeps the MD5 of each installed file, on Debian and its kin."""
 
@@ -144,13 +147,15 @@ def patches_for(version: tuple[int, ...]) -> list[Path]:
 
 
 def config_digest(config_text: str) -> str:
-    """Eight hex digits over all that a kernel's file is made from but its source: that of `bare_digest`, and the compiled agent."""
+    """Eight hex digits over all that a kernel's file is made from but its source: that of `bare_digest`, and the
+    compiled agent."""
     agent = [*AGENT_FLAGS, *(f"{path.name}\n{path.read_text()}" for path in agent_sources())]
     return _digest("\n".join([_bare_text(config_text), AGENT_MAGIC.decode(), *agent]))
 
 
 def bare_digest(config_text: str) -> str:
-    """Eight hex digits over what the kernel itself is made from but its source: options, compiler flags and patches, without comments.
+    """Eight hex digits over what the kernel itself is made from but its source: options, compiler flags and patches,
+    without comments.
 
     A kernel with the same digits, of the same source, needs another agent at most.
     """
@@ -177,7 +182,8 @@ def agent_command(target: Path) -> list[str]:
 
 
 def attach_agent(kernel: Path, agent: Path, bare: str) -> None:
-    """Puts the compiled agent at the end of a kernel's file, which is a program as before. bare: the kernel's `bare_digest`."""
+    """Puts the compiled agent at the end of a kernel's file, which is a program as before. bare: the kernel's
+    `bare_digest`."""
     content = agent.read_bytes()
     with kernel.open("ab") as file:
         file.write(content + _AGENT_TRAILER.pack(len(content), bare.encode(), AGENT_MAGIC))
@@ -195,7 +201,8 @@ def note_content(file: Path, note: Path | None = None) -> None:
 
 
 def has_noted_content(file: Path, note: Path | None = None) -> bool | None:
-    """Whether a file has the content that was noted; None if none was, or if the note cannot be read. Raises OSError for the file."""
+    """Whether a file has the content that was noted; None if none was, or if the note cannot be read. Raises OSError
+    for the file."""
     try:
         noted = (note or note_of(file)).read_text().split()[0]
     except (OSError, UnicodeDecodeError, IndexError):
@@ -211,8 +218,8 @@ def _hash_of(file: Path, algorithm: str) -> str:
 def source_damage(source: Source, cache: Path) -> str:
     """What is wrong with the content of a source package; "" if nothing is, or if nobody knows what it should be.
 
-    It should be what its package says, where dpkg installed it, and what it was when a kernel was first built from it, which the cache
-    keeps. Reads the package, a second for each 100 MB. Raises OSError.
+    It should be what its package says, where dpkg installed it, and what it was when a kernel was first built from it,
+    which the cache keeps. Reads the package, a second for each 100 MB. Raises OSError.
     """
     known = _md5_of_package(source.tarball)
     if known and _hash_of(source.tarball, "md5") != known:
@@ -254,7 +261,8 @@ def agent_in(kernel: Path) -> bytes | None:
 
 
 def kernel_in(kernel: Path, bare: str) -> bytes | None:
-    """The kernel itself, without the agent at its end; None if it has none, or another `bare_digest`. Raises OSError."""
+    """The kernel itself, without the agent at its end; None if it has none, or another `bare_digest`. Raises
+    OSError."""
     parts = _parts(kernel)
     if parts is None or parts.bare != bare:
         return None
@@ -350,8 +358,8 @@ def build_fault(step: str, last_lines: Iterable[str], log: Path) -> MachineFault
 def disk_full(folder: Path) -> MachineFault:
     """The fault for a cache folder without room."""
     return MachineFault(
-        f"no room left in {folder} while building the kernel: a build needs {BUILD_ROOM_MB} MiB, of which the kernel keeps 6; "
-        "free some, or set GRADWIRE_CACHE to a folder with room"
+        f"no room left in {folder} while building the kernel: a build needs {BUILD_ROOM_MB} MiB, of which the kernel "
+        "keeps 6; free some, or set GRADWIRE_CACHE to a folder with room"
     )
 
 

@@ -1,4 +1,5 @@
-"""Boots the virtual-time kernel, runs one job in it as root, and returns its output and exit status. Needs no root itself.
+"""Boots the virtual-time kernel, runs one job in it as root, and returns its output and exit status. Needs no root
+itself.
 
 Virtual time (`time-travel=inf-cpu`, https://docs.kernel.org/virt/uml/user_mode_linux_howto_v2.html): the kernel's clock
 stands still while a process computes and jumps to the next timer when all processes wait. The whole kernel with all its
@@ -51,10 +52,11 @@ KEY_INSIDE = f"{JOB_FOLDER}/{BOX_NAME}/{KEY_FILE}"
 STATUS_FILE = "status"
 UMID = "gradwire"
 BOOT_LIMIT_S = 30.0
-"""Wall time to a kernel's first sign of life. On two cores at a load of 5 it came after 0.15 s: 200 times as long, and it will not come."""
+"""Wall time to a kernel's first sign of life. On two cores at a load of 5 it came after 0.15 s: 200 times as long, and
+it will not come."""
 HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
-"""Must be large: a panic before the console is ready repeats all earlier messages of the kernel after the line with the reason."""
+"""Must be large: a panic before the console is ready repeats all earlier messages after the line with the reason."""
 BOOT_TIME_NS = 1_735_689_600_000_000_000
 """Calendar time at every boot, 2025-01-01: the host's time would differ in every run, and runs must repeat."""
 TIME_LIMIT = "time limit"
@@ -70,8 +72,9 @@ JOB_DEFAULTS = {
 }
 KERNEL_ENVIRONMENT = {
     "PATH": JOB_DEFAULTS["PATH"],
-    # In the kernel's statically linked program, glibc keeps the area that it registers for restartable sequences low in memory. The
-    # kernel's processes unmap that area, and the host kills a process whose registered area is gone: SIGSEGV at its first instruction.
+    # In the kernel's statically linked program, glibc keeps the area that it registers for restartable sequences low
+    # in memory. The kernel's processes unmap that area, and the host kills a process whose registered area is gone:
+    # SIGSEGV at its first instruction.
     "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
 }
 
@@ -97,18 +100,19 @@ def run_virtual(
     memory_mb: memory of the kernel, allocated on use from a tmpfs of the machine.
     time_limit_s: limit in wall seconds.
     on_line: called with each line of the job's output (stdout and stderr) as it arrives.
-    workdir: folder that the job starts in, under the name JOB_FOLDER. All of the host's files are visible with the caller's
-        rights, except for /dev, /proc, /sys and /run, which are the kernel's own.
+    workdir: folder that the job starts in, under the name JOB_FOLDER. All of the host's files are visible with the
+        caller's rights, except for /dev, /proc, /sys and /run, which are the kernel's own.
     openvswitch: whether to start Open vSwitch first, 30 virtual seconds after boot.
     kernel: kernel to boot (default: the cached one).
     stop: ends the run early when another thread sets it.
-    programs: whether the job starts programs that are not to be trusted. Then system calls are intercepted by ptrace and never by seccomp,
-        with which a program could read and write all of the kernel's memory (`seccomp=` in the help of Linux 6.16 as user-mode kernel).
+    programs: whether the job starts programs that are not to be trusted. Then system calls are intercepted by ptrace
+        and never by seccomp, with which a program could read and write all of the kernel's memory (`seccomp=` in the
+        help of Linux 6.16 as user-mode kernel).
 
-    Raises KernelFault if the kernel dies, does not come up or the time limit is reached; UnfitMachine if there is no kernel or a damaged
-    one; MachineFault if there is no room for its memory, or `stop` was set; InputFault if the command or the environment cannot be passed
-    to a program. On return no process and no file of the kernel is left, whatever happened; if the calling process is killed, the kernel
-    dies with it.
+    Raises KernelFault if the kernel dies, does not come up or the time limit is reached; UnfitMachine if there is no
+    kernel or a damaged one; MachineFault if there is no room for its memory, or `stop` was set; InputFault if the
+    command or the environment cannot be passed to a program. On return no process and no file of the kernel is left,
+    whatever happened; if the calling process is killed, the kernel dies with it.
     """
     kernel = whole_kernel(kernel)
     memory_folder = choose_memory_folder(memory_mb)
@@ -167,8 +171,8 @@ def _noted_status(file: Path) -> int:
     folder = file.parent.parent
     refuse_full_disk(folder)
     raise UnfitMachine(
-        f"{folder}: what the kernel wrote there has not arrived ({file.name} has {len(text)} bytes); see whether its disk fails "
-        "(`dmesg`), and give the command again"
+        f"{folder}: what the kernel wrote there has not arrived ({file.name} has {len(text)} bytes); see whether its "
+        "disk fails (`dmesg`), and give the command again"
     )
 
 
@@ -186,14 +190,18 @@ def whole_kernel(kernel: Path | None) -> Path:
 
 
 def content_damage(kernel: Path) -> Cause | None:
-    """What is wrong with a kernel by what was noted of its content when it was built or came here; None if nothing is, or was noted.
+    """What is wrong with a kernel by what was noted of its content when it was built or came here; None if nothing is,
+    or was noted.
 
     Reads it once for each change of the file, which takes 20 ms at most. Raises OSError.
     """
     status = kernel.stat()
     if _is_as_noted(kernel, status.st_ino, status.st_size, status.st_mtime_ns):
         return None
-    what = f"{kernel} has another content than when it was built or came here (its SHA-256 is not that in {note_of(kernel).name})"
+    what = (
+        f"{kernel} has another content than when it was built or came here (its SHA-256 is not that in "
+        f"{note_of(kernel).name})"
+    )
     return Cause("kernel file", what, renewal(kernel))
 
 
@@ -203,7 +211,7 @@ def _is_as_noted(kernel: Path, *_change: int) -> bool:
 
 
 class BootWatch:
-    """Says whether a kernel comes up: it then makes a file with its process's number in the folder that it was given."""
+    """Says whether a kernel comes up: it then makes a file with its process's number in its folder."""
 
     def __init__(self, box: Path, held: Callable[[], bool]) -> None:
         """held: whether the kernel is stopped, which does not count."""
@@ -243,7 +251,8 @@ class Console:
             self.stopped = match[0]
 
     def refuse_stopped(self) -> None:
-        """Raises KernelFault if a signal has stopped one of the kernel's processes: it has died, and maybe not the kernel with it."""
+        """Raises KernelFault if a signal has stopped one of the kernel's processes: it has died, and maybe not the
+        kernel with it."""
         if self.stopped:
             raise KernelFault("the virtual-time kernel was ended", stopped_by_signal(self.stopped))
 
@@ -257,7 +266,7 @@ class TokenWatch:
         self.seen = False
 
     def take(self, line: str) -> None:
-        """Takes one line. The line that ends in the token is the last, and may begin with an unfinished line of the job."""
+        """Takes one line. The line that ends in the token is the last; it may begin with the job's unfinished line."""
         if self.seen:
             return
         if line.endswith(self._token):
@@ -269,7 +278,8 @@ class TokenWatch:
 
 
 def job_text(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
-    """The input of init.sh: NAME=VALUE for each variable of the environment, then the command, each word ended by a NUL.
+    """The input of init.sh: NAME=VALUE for each variable of the environment, then the command, each word ended by a
+    NUL.
 
     Raises InputFault for a NUL inside a word, a `=` in the name of the command, or an empty command.
     """
@@ -282,7 +292,8 @@ def job_text(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
 
 
 def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswitch: bool, seccomp: bool) -> list[str]:
-    """The command that boots `kernel` on CPU `cpu` in the job's folder, with the console on its stdout and the job's output on its stdin.
+    """The command that boots `kernel` on CPU `cpu` in the job's folder, with the console on its stdout and the job's
+    output on its stdin.
 
     The arguments after the kernel's name are the same for all folders and always have the same length: see init.sh.
     """
@@ -293,7 +304,8 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
         "time-travel=inf-cpu",
         f"time-travel-start={BOOT_TIME_NS}",
         *(["seccomp=on"] if seccomp else []),
-        # No host speaks IPv6 unless its scenario says so: solicitations and duplicate address detection would be unplanned traffic.
+        # No host speaks IPv6 unless its scenario says so: solicitations and duplicate address detection would be
+        # unplanned traffic.
         "ipv6.disable_ipv6=1",
         # Tunnels have a device in every network namespace otherwise (tunl0, gre0 and others), which nobody asked for.
         "sysctl.net.core.fb_tunnels_only_for_init_net=2",
@@ -355,12 +367,13 @@ def memory_remedy(memory_mb: int) -> str:
     barred = [folder for folder in memory_folders() if forbids_programs(folder)]
     if barred:
         return (
-            f"allow programs in {barred[0]} with `mount -o remount,exec {barred[0]}` as root, or set TMPDIR to a folder with room "
+            f"allow programs in {barred[0]} with `mount -o remount,exec {barred[0]}` as root, or set TMPDIR to a "
+            "folder with room "
             f"that allows them; start a container with `--tmpfs /dev/shm:rw,exec,size={2 * memory_mb}M`"
         )
     return (
-        f"run fewer points at once (--jobs), enlarge /dev/shm with `mount -o remount,exec,size={2 * memory_mb}M /dev/shm` as root, "
-        "or set TMPDIR to a folder with room"
+        f"run fewer points at once (--jobs), enlarge /dev/shm with `mount -o remount,exec,size={2 * memory_mb}M "
+        "/dev/shm` as root, or set TMPDIR to a folder with room"
     )
 
 
@@ -383,10 +396,11 @@ def choose_memory_folder(memory_mb: int) -> Path:
 def _box(workdir: Path) -> Iterator[Path]:
     """Creates a fresh folder in `workdir` and removes it at the end.
 
-    It is in the run's own folder and not in /tmp: if this process is killed, nothing is left outside the run, and the next run in
-    the same folder replaces it.
+    It is in the run's own folder and not in /tmp: if this process is killed, nothing is left outside the run, and the
+    next run in the same folder replaces it.
 
-    Raises MachineFault at the end if `workdir` is another folder by then, in which the caller would read what the job did not write.
+    Raises MachineFault at the end if `workdir` is another folder by then, in which the caller would read what the job
+    did not write.
     """
     box = workdir.absolute() / BOX_NAME
     if box.is_symlink():
@@ -417,7 +431,7 @@ def _is_still(folder: Path, before: os.stat_result) -> bool:
 
 
 def exit_status_of(process: subprocess.Popen[bytes]) -> int:
-    """Of a kernel that has ended or closed its outputs, which it does while it ends. Raises MachineFault if it does not end."""
+    """Of a kernel that has ended or closed its outputs while it ends. Raises MachineFault if it does not end."""
     try:
         return process.wait(KILL_LIMIT_S)
     except subprocess.TimeoutExpired as error:

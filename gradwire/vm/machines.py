@@ -46,10 +46,11 @@ def run_job(
     kernel: Path | None = None,
     programs: bool = False,
 ) -> int:
-    """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises what the machine raises.
+    """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises what the machine
+    raises.
 
-    In virtual time the folder has another name inside, which is replaced by the real one in the lines that `on_line` gets. Lines are
-    JSON.
+    In virtual time the folder has another name inside, which is replaced by the real one in the lines that `on_line`
+    gets. Lines are JSON.
 
     imports: the modules that the job and its own processes start with.
     kernel: what to boot on the virtual clock, by default the cached one. programs: as for `run_virtual`.

@@ -1,7 +1,8 @@
-"""Whose a process or a temporary folder is: the command that made it, by which it can be said for ever whether it lives.
+"""Whose a process or a temporary folder is: the command that made it, by which it can be said for ever whether it
+lives.
 
-A process id alone would not do, for ids are used again. With the time at which the process began, counted from the machine's start, and
-the process namespace that the id belongs to, it does.
+A process id alone would not do, for ids are used again. With the time at which the process began, counted from the
+machine's start, and the process namespace that the id belongs to, it does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ OWNER_VARIABLE = "GRADWIRE_OWNER"
 """In the environment of what a command starts outside its own process group."""
 FOLDER_PREFIX = "gradwire-"
 START_FIELD = 19
-"""Of /proc/PID/stat behind the name: the time at which the process began, in clock ticks since the machine's start (proc_pid_stat(5))."""
+"""Of /proc/PID/stat behind the name: the time at which the process began, in clock ticks since the machine's start
+(proc_pid_stat(5))."""
 OWNER = re.compile(r"(\d{10})\.(\d{20})\.(\d{10})")
 
 
@@ -27,7 +29,8 @@ def this_process() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the process of an owner is known to have ended; never of one in another process namespace, such as a container's.
+    """Whether the process of an owner is known to have ended; never of one in another process namespace, such as a
+    container's.
 
     Raises ValueError for a text that is not an owner.
     """

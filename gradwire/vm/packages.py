@@ -1,4 +1,5 @@
-"""The packages that provide each program on the distributions that gradwire knows, and the commands that install them."""
+"""The packages that provide each program on the distributions that gradwire knows, and the commands that install
+them."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "tshark": {"": "wireshark-cli", "debian": "tshark"},
     "xz": {"debian": "xz-utils"},
 }
-"""Packages that provide a program (or component), by family. "" stands for all families not listed; the default is the program's name."""
+"""Packages that provide a program (or component), by family. "" stands for all families not listed; the default is the
+program's name."""
 
 SOURCE_PACKAGE = "linux-source-6.12"
 SOURCE_URL = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.tar.xz"

@@ -1,7 +1,8 @@
-"""A job in the virtual-time kernel that is talked with while it runs: it reads the caller's lines from the terminal that it writes to.
+"""A job in the virtual-time kernel that is talked with while it runs: it reads the caller's lines from the terminal
+that it writes to.
 
-`run_virtual` (vm/machine.py) runs a job from beginning to end. A session lets its caller send lines in between, stop the whole kernel
-while a person thinks, and ask for its memory.
+`run_virtual` (vm/machine.py) runs a job from beginning to end. A session lets its caller send lines in between, stop
+the whole kernel while a person thinks, and ask for its memory.
 """
 
 from __future__ import annotations
@@ -37,16 +38,19 @@ from gradwire.vm.streaming import FollowEnd, follow, is_stopped, pipe, process_g
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
 ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
-"""The kernel's argument for /dev/tty1, the job's end of the conversation, as `boot_command` gives it and as a session needs it."""
+"""The kernel's argument for /dev/tty1, the job's end of the conversation, as `boot_command` gives it and as a session
+needs it."""
 SOCKET_BYTES = 1 << 20
 KIB, MIB = 1024, 1 << 20
 STALL_LIMIT_S = 20.0
-"""Wall time after which a virtual clock that stands still is taken for one that will not move again. Eight torch hosts that start at once
-move it at least every second on one core, for looking for a file that is not there moves it."""
+"""Wall time after which a virtual clock that stands still is taken for one that will not move again. Eight torch hosts
+that start at once move it at least every second on one core, for looking for a file that is not there moves it."""
 STARTING_S = 2.0
-"""For so long a kernel's memory may be refused: between fork and exec, a process of a command that root began as another user is root's."""
+"""For so long a kernel's memory may be refused: between fork and exec, a process of a command that root began as
+another user is root's."""
 FULL_SHARE = 0.95
-"""Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it touches last."""
+"""Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it
+touches last."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,9 @@ class Session:
     ) -> FollowEnd:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
-        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. limit_names: what
-        gives more. Raises KernelFault if the kernel does not come up, or a signal has stopped one of its processes, and InternalFault if
-        the job ends before `finished()`.
+        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time.
+        limit_names: what gives more. Raises KernelFault if the kernel does not come up, or a signal has stopped one of
+        its processes, and InternalFault if the job ends before `finished()`.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.take}
         watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
@@ -165,7 +169,8 @@ class Session:
         return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
 
     def exit_status(self) -> int:
-        """The kernel's own exit status, once it has closed its console: -n after signal n. Raises MachineFault if it does not end."""
+        """The kernel's own exit status, once it has closed its console: -n after signal n. Raises MachineFault if it
+        does not end."""
         return exit_status_of(self._process)
 
 
@@ -180,11 +185,13 @@ def session(
     key: bytes = b"",
     kernel: Path | None = None,
 ) -> Iterator[Session]:
-    """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever happened.
+    """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever
+    happened.
 
-    key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. The other arguments are those
-    of `run_virtual`, with programs that are not to be trusted. In the block, a KernelDied tells that the kernel ended by itself, and
-    becomes a KernelFault with its cause. Raises MachineFault if there is no kernel, a damaged one, or no room for its memory.
+    key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. The other
+    arguments are those of `run_virtual`, with programs that are not to be trusted. In the block, a KernelDied tells
+    that the kernel ended by itself, and becomes a KernelFault with its cause. Raises MachineFault if there is no
+    kernel, a damaged one, or no room for its memory.
     """
     kernel = whole_kernel(kernel)
     memory_folder = choose_memory_folder(memory_mb)
@@ -223,16 +230,18 @@ def stalled(
 ) -> InputFault:
     """Why no virtual time passes: memory is full, if it is, and otherwise the program that has the CPU.
 
-    Where programs' memory leaves no room for their code, it drops pages of code and reads them again for ever. It kills nobody.
+    Where programs' memory leaves no room for their code, it drops pages of code and reads them again for ever. It
+    kills nobody.
     """
     stands = f"no virtual time has passed for {limit_s:g} s of wall time, while {activity} had the CPU"
     if used_bytes >= FULL_SHARE * memory_mb * MIB:
         return InputFault(
-            f"the kernel's {memory_mb} MiB of memory are full, and it reads programs' files again and again: {stands}; give it more with "
-            f"{names.memory}"
+            f"the kernel's {memory_mb} MiB of memory are full, and it reads programs' files again and again: {stands}; "
+            f"give it more with {names.memory}"
         )
     return InputFault(
-        f"{stands}. Computing takes no virtual time, so a program must not wait for a change in memory without a call that waits, such as "
+        f"{stands}. Computing takes no virtual time, so a program must not wait for a change in memory without a call "
+        "that waits, such as "
         f"poll, sched_yield or a sleep; if it only computes that long, give it more with {names.stall}"
     )
 

@@ -24,8 +24,8 @@ MOST_COUNTED_S = 4 * POLL_S
 """What counts towards a limit of the time between two such checks. If more has passed, this process did not run."""
 READ_BYTES = 65536
 LINE_BYTES = 1 << 24
-"""Kept of a line that has not ended; a longer one is passed on in parts. The longest that a job writes, its report of 512 hosts' ports, has
-a hundredth of that."""
+"""Kept of a line that has not ended; a longer one is passed on in parts. The longest that a job writes, its report of
+512 hosts' ports, has a hundredth of that."""
 KILL_LIMIT_S = 20.0
 KILL_POLL_S = 0.005
 PIPE_BYTES = 1 << 20
@@ -44,7 +44,8 @@ class FollowEnd(Enum):
 class LineSplitter:
     """Turns chunks of bytes into lines; a terminal's `\\r\\n` counts as one line end.
 
-    line_bytes: what is kept of a line that has not ended. A longer one is passed on in parts, so that time and memory stay in proportion.
+    line_bytes: what is kept of a line that has not ended. A longer one is passed on in parts, so that time and memory
+    stay in proportion.
     """
 
     def __init__(self, take: LineTaker, line_bytes: int = LINE_BYTES) -> None:
@@ -79,7 +80,8 @@ class LineSplitter:
 
 
 HELD_PERIOD_S = 0.1
-"""How often it is asked whether what is waited for is stopped, which is a file of /proc: output may come a hundred times as often."""
+"""How often it is asked whether what is waited for is stopped, which is a file of /proc: output may come a hundred
+times as often."""
 
 
 class TimeLimit:
@@ -119,7 +121,8 @@ def follow(
 
     - CLOSED: all descriptors are closed at the far end,
     - FINISHED: `finished()` is true; what was written until then is still passed on,
-    - TIMED_OUT: `time_limit_s` of wall time have passed, without those in which this process was stopped or `held()` was true,
+    - TIMED_OUT: `time_limit_s` of wall time have passed, without those in which this process was stopped or `held()`
+      was true,
     - STOPPED: `stop` is set.
 
     Exceptions of a taker propagate. The descriptors become non-blocking.
@@ -162,8 +165,8 @@ def _drain(fd: int, splitter: LineSplitter, limit: TimeLimit) -> bool:
 def dies_with_parent(argv: list[str], death_signal: str = "KILL") -> list[str]:
     """`argv` as a command that gets `death_signal` from the kernel when the thread that started it ends for any reason.
 
-    This uses setpriv and not a function between fork and exec, which would run Python code in a forked copy of a program with
-    threads.
+    This uses setpriv and not a function between fork and exec, which would run Python code in a forked copy of a
+    program with threads.
     """
     return ["setpriv", "--pdeathsig", death_signal, *argv]
 

@@ -1,4 +1,5 @@
-"""Boots the virtual-time kernel once on trial, so that a problem of all points is reported before the first, with its remedy."""
+"""Boots the virtual-time kernel once on trial, so that a problem of all points is reported before the first, with its
+remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def try_kernel(
     memory_mb: memory of the kernel; the points' own value checks that there is room for them.
     openvswitch: whether to start Open vSwitch too.
 
-    Raises KernelFault with cause and remedy if the kernel does not run, MachineFault if there is no room or the machine lacks a program.
+    Raises KernelFault with cause and remedy if the kernel does not run, MachineFault if there is no room or the
+    machine lacks a program.
     """
     damage = kernel_file_damage(kernel)
     if damage is not None:
@@ -85,7 +87,8 @@ def _not_booted(kernel: Path, limit_s: float) -> Cause:
 
 
 def kernel_file_damage(kernel: Path) -> Cause | None:
-    """What is wrong with a kernel's file, judged by its permissions, headers, size, and content if that was noted; None if nothing is."""
+    """What is wrong with a kernel's file, judged by its permissions, headers, size, and content if that was noted;
+    None if nothing is."""
     try:
         head = kernel.read_bytes()
     except OSError as error:

@@ -1,6 +1,8 @@
-"""Watches a virtual-time kernel from outside: how far its clock has come, and which process has the CPU. It notices nothing of that.
+"""Watches a virtual-time kernel from outside: how far its clock has come, and which process has the CPU. It notices
+nothing of that.
 
-The kernel's program file says where both are in its memory (vm/patches/6.12/watching.patch), which the process that started it may read.
+The kernel's program file says where both are in its memory (vm/patches/6.12/watching.patch), which the process that
+started it may read.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class Activity:
 
 
 def places_of(kernel: Path) -> Places | None:
-    """What the file of a kernel says; None if it was built without the patch, as those of versions other than 6.12 are."""
+    """What the file of a kernel says; None if it was built without the patch, as those of versions other than 6.12
+    are."""
     words = kernel.read_bytes()
     at = words.find(MARK)
     return None if at < 0 else Places(*struct.unpack_from(f"<{len(Places._fields)}Q", words, at + len(MARK)))
@@ -68,15 +71,16 @@ def unwatched(kernel: Path) -> str:
     if places_of(kernel) is not None:
         return ""
     return (
-        f"{kernel.name} was built from another source than Linux 6.12: a program that stops the virtual clock is not found before the "
-        "limit of wall time, and programs that poll may delay each other"
+        f"{kernel.name} was built from another source than Linux 6.12: a program that stops the virtual clock is not "
+        "found before the limit of wall time, and programs that poll may delay each other"
     )
 
 
 class Watched:
     """The kernel that runs as process `pid`.
 
-    Its methods raise OSError before it runs and after it has ended, PermissionError if the machine does not allow to read its memory.
+    Its methods raise OSError before it runs and after it has ended, PermissionError if the machine does not allow to
+    read its memory.
     """
 
     def __init__(self, pid: int, places: Places) -> None:

@@ -76,7 +76,8 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
 
 
 def _apart(fabric: Fabric, size_bytes: int) -> tuple[list[Transfer], float]:
-    """Flows between switches of a graph that meet on no line, the shorter ones first; and the rate of the slowest line on their ways."""
+    """Flows between switches of a graph that meet on no line, the shorter ones first; and the rate of the slowest line
+    on their ways."""
     routes, links = routes_of(fabric), lines_of(fabric)
     leaves = [hosts for hosts in fabric.hosts_of_leaves if hosts]
     ways = [routes.path(near[0], far[-1]) for near in leaves for far in leaves if near is not far]

@@ -112,7 +112,8 @@ def _rates(tier: Tier, part: int) -> str:
 def _busiest(
     plan: Plan, fabric: Fabric, send: Int64, place: Int64, rates_bps: Sequence[float]
 ) -> tuple[int, int, float]:
-    """Returns the place whose bytes take longest on the line with the overhead of full frames, its payload, and how long that is."""
+    """Returns the place whose bytes take longest on the line with the overhead of full frames, its payload, and how
+    long that is."""
     size = plan.ops.size_bytes[send]
     multicast = plan.ops.group[send] == 1
     line = np.bincount(
@@ -177,8 +178,7 @@ def _network(fabric: Fabric) -> str:
     if fabric.topology is Topology.FAT_TREE:
         return (
             f"{hosts} on a fat tree of {fabric.pods} pods of {fabric.leaves} leaves and {fabric.spines} spines, and "
-            f"{fabric.cores} cores; "
-            f"uplinks of leaves at {fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription "
+            f"{fabric.cores} cores; uplinks of leaves at {fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription "
             f"{fabric.oversubscription:g}), of spines at "
             f"{fabric.core_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.core_oversubscription:g}){rails}"
         )

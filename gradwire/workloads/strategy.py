@@ -54,15 +54,13 @@ SIMULATED = Senders(
 GRPC = Senders(
     UNSENT_BYTES,
     "TensorFlow hands tensors to gRPC, where a message is sent when outgoing flow control has accepted its bytes "
-    "(grpc_op_type, "
-    "GRPC_OP_SEND_MESSAGE), and not when they have left",
+    "(grpc_op_type, GRPC_OP_SEND_MESSAGE), and not when they have left",
 )
 """Of TensorFlow's parameter servers."""
 PS_LITE = Senders(
     UNSENT_BYTES,
     "MXNet's ps-lite sends by ZeroMQ, where a message that was sent is queued on a socket and need not have reached "
-    "the network "
-    "(zmq_msg_send(3)); up to 1,000 may wait for a peer (ZMQ_SNDHWM)",
+    "the network (zmq_msg_send(3)); up to 1,000 may wait for a peer (ZMQ_SNDHWM)",
 )
 """Of MXNet's KVStore."""
 ONE_SLICE_BYTES = 256_000
@@ -70,8 +68,7 @@ ONE_SLICE_BYTES = 256_000
 P3_CONSUMER = Senders(
     ONE_SLICE_BYTES,
     "P3, section 4.2: one thread sends with blocking calls. In the public code ps-lite's sockets hold one message "
-    "(ZMQ_SNDHWM = 1), so "
-    "that a call blocks while one slice waits",
+    "(ZMQ_SNDHWM = 1), so that a call blocks while one slice waits",
 )
 """Of P3's worker and server threads."""
 

@@ -59,7 +59,8 @@ def quantiles(values: Float64 | Int64, weights: Int64) -> list[int]:
 def _of_connection(ended: Int64, header: Int64, arrived: Int64, size: Int64) -> Float64:
     """What a connection held when each SEND ended, for its messages in
     their order. A message is taken to arrive evenly."""
-    # TCP delivers in order, so what arrives proves that all before it has; a RECV that waited may have been logged later.
+    # TCP delivers in order, so what arrives proves that all before it has; a RECV that waited may have been logged
+    # later.
     arrived = np.minimum.accumulate(arrived[::-1])[::-1]
     begun = np.minimum(np.maximum(header, np.concatenate([[0], arrived[:-1]])), arrived)
     handed = np.cumsum(size)

@@ -308,7 +308,10 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
     if not held_bytes:
         return words
     waiting = rough(held_bytes, "bytes")
-    return f"{words}, and {held.increase:.1%} longer while senders move on with up to {waiting} per connection still in flight, as they did"
+    return (
+        f"{words}, and {held.increase:.1%} longer while senders move on with up to {waiting} per connection still in "
+        "flight, as they did"
+    )
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
@@ -335,7 +338,10 @@ def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
         size_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
         for size_bytes in (seen.grain_bytes, seen.forgiven_bytes)
     )
-    effect = f"Idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
+    effect = (
+        f"Idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to "
+        f"{rough(early_s, 's')} early"
+    )
     hurried = run.with_shorter_latencies(forgiven_s)
     if hurried is not run:
         effect += f", and those that are sent after a software latency leave up to {rough(forgiven_s, 's')} early"

@@ -1,9 +1,9 @@
 """Compiles the engine's inner loops to machine code with numba, and keeps the result on disk.
 
-A plan has up to millions of ops, and an iteration touches each several times. That takes 0.6 us per op; the agents' interpreter, which is
-Python, takes 14 us. Compiling takes 23 s of one core, once, so the machine code is kept in gradwire's cache folder. numba compiles a
-function anew when its own file has changed, but not when a function that it calls has changed in another file. So the folder carries a hash
-of all files of the engine.
+A plan has up to millions of ops, and an iteration touches each several times. That takes 0.6 us per op; the agents'
+interpreter, which is Python, takes 14 us. Compiling takes 23 s of one core, once, so the machine code is kept in
+gradwire's cache folder. numba compiles a function anew when its own file has changed, but not when a function that it
+calls has changed in another file. So the folder carries a hash of all files of the engine.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ config.OPT = _OptLevel(1)  # type: ignore[attr-defined,no-untyped-call]
 
 _OPTIONS: dict[str, Any] = {"cache": _KEPT}
 if hasattr(CPUTargetOptions, "_nrt"):
-    # No counting of references to arrays, which none of these functions makes or drops: an op takes 0.5 us with this, and 4 us without.
-    # numba does not document the option.
+    # No counting of references to arrays, which none of these functions makes or drops: an op takes 0.5 us with this,
+    # and 4 us without. numba does not document the option.
     _OPTIONS["_nrt"] = False
 
 

@@ -1,4 +1,5 @@
-"""Links that are long: how much later messages arrive, and how much windows let through, which an ideal network knows nothing of."""
+"""Links that are long: how much later messages arrive, and how much windows let through, which an ideal network knows
+nothing of."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ NO_DELAYS = Delays()
 
 
 def delays_of(fabric: Fabric, link_s: Sequence[float], window_bytes: float = float("inf")) -> Delays:
-    """Delays of links in the order of `Fabric.links`, each in both directions. Links of aggregators are not ports of Paths."""
+    """Delays of links in the order of `Fabric.links`, each in both directions. Links of aggregators are not ports of
+    Paths."""
     hosts, trunks = list(link_s[: fabric.hosts]), list(link_s[fabric.hosts : len(fabric.shape_links)])
     return Delays((*hosts, *hosts, *trunks, *trunks), window_bytes)
 

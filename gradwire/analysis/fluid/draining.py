@@ -42,8 +42,8 @@ def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
 def _use_window(network: Network, flow: int, rate: float, duration_ns: float) -> None:
     """Counts what is free of a flow's window after it has sent at a rate for some time.
 
-    What leaves faster than a window per round trip takes from it, and what leaves more slowly gives back. So the first window of a message
-    leaves at the rate of its ports, and all that follows a window per round trip.
+    What leaves faster than a window per round trip takes from it, and what leaves more slowly gives back. So the first
+    window of a message leaves at the rate of its ports, and all that follows a window per round trip.
     """
     record = network.flows[flow]
     taken = rate if rate > record.window_rate else rate - record.window_rate
@@ -81,7 +81,8 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
 
 @compiled
 def next_bytes(network: Network, flow: int) -> float:
-    """At which byte of the flow something happens next: its latest SEND ends, or its oldest message arrives or has left."""
+    """At which byte of the flow something happens next: its latest SEND ends, or its oldest message arrives or has
+    left."""
     record = network.flows[flow]
     oldest = network.messages[record.first_message + record.head]
     return float(min(record.accept_bytes, oldest.end_bytes if oldest.has_arrived else oldest.arrive_bytes))
@@ -97,7 +98,8 @@ def remove_first(network: Network, flow: int) -> None:
 
 @compiled
 def share_ports(network: Network, agenda: Agenda, first_thing: int, now_ns: float) -> None:
-    """Gives all flows the rates that they have from now on, and schedules their next events. Flow i is thing first_thing + i."""
+    """Gives all flows the rates that they have from now on, and schedules their next events. Flow i is thing
+    first_thing + i."""
     for number in range(network.counts[TOUCHED]):
         flow = network.touched[number]
         record = network.flows[flow]

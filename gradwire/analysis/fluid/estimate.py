@@ -1,7 +1,7 @@
 """Iteration times of a plan on an ideal network.
 
-Flows are fluid, ports are shared max-min fair under strict priority, and nothing is lost or late. docs/estimate.md says what that leaves
-out.
+Flows are fluid, ports are shared max-min fair under strict priority, and nothing is lost or late. docs/estimate.md
+says what that leaves out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LEAST_WINDOW = 2
 MOST_ITERATIONS = 40
 LONGEST_PERIOD = 8
 SAME_SCHEDULE = 1e-7
-"""Two iterations are alike if the sum of the differences of their ops' times is less than this share of an iteration."""
+"""Two iterations are alike if the sum of the differences of their ops' times is less than this share of an
+iteration."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,11 @@ class FluidTimes:
     iterations_s: Float64
     #: Mean over the steady iterations.
     iteration_s: float
-    #: After how many iterations the schedule repeats, op by op. 0: it did not as far as it was computed, and the mean is over the second
-    #: half.
+    #: After how many iterations the schedule repeats, op by op. 0: it did not as far as it was computed, and the mean
+    #: is over the second half.
     period: int
-    #: Start and end of each op of each iteration, shape (iterations, ops), where the replay came so far, else nan; None if not asked for.
+    #: Start and end of each op of each iteration, shape (iterations, ops), where the replay came so far, else nan;
+    #: None if not asked for.
     op_start_s: Float64 | None = None
     op_end_s: Float64 | None = None
 
@@ -91,12 +93,13 @@ def estimate(
 ) -> FluidTimes:
     """Replays a plan on an ideal network until its iterations repeat.
 
-    spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
-    none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of payload
-    have not left when a message arrives. A message with less payload than whole_bytes has as much less of both latency and jitter; delays
-    are those of links, with the windows of connections; the fabric's own where they are left
-    out. With jitter no iteration repeats another. apart_s: how much later than the first each worker begins iteration 0; all begin together
-    where it is empty. Raises InternalFault for a plan that gets stuck.
+    spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops.
+    An ideal network has none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter
+    comes on top, and early_bytes of payload have not left when a message arrives. A message with less payload than
+    whole_bytes has as much less of both latency and jitter; delays are those of links, with the windows of
+    connections; the fabric's own where they are left out. With jitter no iteration repeats another. apart_s: how much
+    later than the first each worker begins iteration 0; all begin together where it is empty. Raises InternalFault for
+    a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
@@ -145,8 +148,8 @@ def _run(replay: Replay, most_iterations: int) -> FluidTimes | None:
         if how == STUCK:
             waiting = int(replay.progress.columns["unended"].max())
             raise InternalFault(
-                f"the plan stops in iteration {iteration}: {waiting} of its {len(replay.graph.ops) - 1} ops wait for something that never "
-                "happens; report this with the scenario"
+                f"the plan stops in iteration {iteration}: {waiting} of its {len(replay.graph.ops) - 1} ops wait for "
+                "something that never happens; report this with the scenario"
             )
         period = _period(replay.progress, iteration)
         if period:
@@ -157,8 +160,8 @@ def _run(replay: Replay, most_iterations: int) -> FluidTimes | None:
 def _period(progress: Progress, last: int) -> int:
     """After how many iterations the schedule repeats, as of iteration `last`; 0 if it does not.
 
-    An op depends on its own and on the previous iteration only. So if one iteration has the schedule of an earlier one, relative to its
-    end, then all that follow repeat those that followed it.
+    An op depends on its own and on the previous iteration only. So if one iteration has the schedule of an earlier
+    one, relative to its end, then all that follow repeat those that followed it.
     """
     ends_ns, begun_ns, prints_ns = (progress.results[name] for name in ("end_ns", "begun_ns", "fingerprint_ns"))
     for period in range(1, min(LONGEST_PERIOD, last) + 1):

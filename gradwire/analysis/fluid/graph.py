@@ -1,7 +1,8 @@
 """A plan's ops and dependencies, as the compiled replay reads them.
 
-The replay's data are arrays of records. numba passes an array as seven numbers, and a named tuple as those of all its arrays. With a column
-for each field, which makes ninety arrays, the functions took 55 s to compile; with thirty arrays of records they take 23 s.
+The replay's data are arrays of records. numba passes an array as seven numbers, and a named tuple as those of all its
+arrays. With a column for each field, which makes ninety arrays, the functions took 55 s to compile; with thirty arrays
+of records they take 23 s.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Graph(NamedTuple):
     recvs: Int64
     #: EDGEs by the op that is waited for.
     edges: Records
-    #: The `order` of all ops of each lane, ascending, lane by lane. A COUNTER queue serves its SENDs strictly one after another.
+    #: The `order` of all ops of each lane, ascending, lane by lane. A COUNTER queue serves its SENDs strictly one
+    #: after another.
     orders: Float64
 
 

@@ -1,4 +1,5 @@
-"""A run's iterations on a network that is ideal but for one effect: the same ones as in the run, from the same cold start."""
+"""A run's iterations on a network that is ideal but for one effect: the same ones as in the run, from the same cold
+start."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 
 LARGEST_PLAN_OPS = 2_000_000
-"""An iteration of it takes 1 to 4 s (docs/estimate.md), and a cause is looked for with up to thirty estimates of at least two iterations.
-Where plans are larger, no cause is looked for."""
+"""An iteration of it takes 1 to 4 s (docs/estimate.md), and a cause is looked for with up to thirty estimates of at
+least two iterations. Where plans are larger, no cause is looked for."""
 MOST_OPS = 2 * LARGEST_PLAN_OPS
 """Ops that one estimate replays, over all its iterations; later iterations are taken to repeat the last period."""
 
@@ -50,7 +51,8 @@ class IdealRun:
         return replace(self, delays=delays)
 
     def with_shorter_latencies(self, by_s: float) -> IdealRun:
-        """The same where each SEND to another host has so much less of its software latency; this run if none has any."""
+        """The same where each SEND to another host has so much less of its software latency; this run if none has
+        any."""
         ops = self.plan.ops
         shorter = np.minimum(ops.duration_ns, round(by_s * 1e9)) * self.plan.is_remote()
         if not shorter.any():
@@ -72,7 +74,8 @@ class IdealRun:
         early_bytes: int = 0,
         apart_s: Sequence[float] = (),
     ) -> npt.NDArray[np.float64]:
-        """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that gets stuck."""
+        """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that
+        gets stuck."""
         times = estimate(
             self.plan,
             self.fabric,

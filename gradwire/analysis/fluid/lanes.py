@@ -1,7 +1,7 @@
 """The lanes that ready ops queue for: the ranks' serial streams and their send queues. A lane serves one op at a time.
 
-Its waiting ops are a binary heap, so the two keys of an entry are its whole policy: a stream serves COMPUTEs in the order in which they
-became ready and REDUCEs by their order in the plan; a queue serves by its Discipline.
+Its waiting ops are a binary heap, so the two keys of an entry are its whole policy: a stream serves COMPUTEs in the
+order in which they became ready and REDUCEs by their order in the plan; a queue serves by its Discipline.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def next_to_serve(lanes: Lanes) -> int:
 
 @compiled
 def take_next(lanes: Lanes, orders: Float64, lane: int) -> int:
-    """The instance that a lane serves from now on; NOTHING if it is serving, nothing waits, or a COUNTER queue waits for another SEND."""
+    """The instance that a lane serves from now on; NOTHING if it is serving, nothing waits, or a COUNTER queue waits
+    for another SEND."""
     record = lanes.lanes[lane]
     if record.serving != NOTHING or record.waiting == 0:
         return NOTHING

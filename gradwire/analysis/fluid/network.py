@@ -91,7 +91,8 @@ class Network(NamedTuple):
     ports: Records
     #: A PAIR for each port and band, at port * bands + band.
     pairs: Records
-    #: Of each band, from band * ports on: the ports where its rates must be computed anew. Below that, how many there are.
+    #: Of each band, from band * ports on: the ports where its rates must be computed anew. Below that, how many there
+    #: are.
     dirty: Int64
     dirty_count: Int64
     #: Flows that may have become active or idle, or whose next event may have moved.
@@ -99,7 +100,8 @@ class Network(NamedTuple):
     #: The ports and flows that are being filled.
     filled_ports: Int64
     filled_flows: Int64
-    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows have full windows, and how many have a most rate.
+    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows have full windows, and how many
+    #: have a most rate.
     counts: Int64
 
 
@@ -112,8 +114,9 @@ def network_of(
 ) -> Network:
     """A network without active flows.
 
-    unsent_bytes: payload of a flow that may wait when a SEND ends. If it may, there is room for the messages of so many iterations.
-    early_bytes: payload of a message that has not left when it arrives. delays: of links, and the windows of connections there.
+    unsent_bytes: payload of a flow that may wait when a SEND ends. If it may, there is room for the messages of so
+    many iterations. early_bytes: payload of a message that has not left when it arrives. delays: of links, and the
+    windows of connections there.
     """
     count, ports = len(paths.flow_band), len(paths.port_bytes_per_ns)
     bands = int(paths.flow_band.max(initial=0)) + 1

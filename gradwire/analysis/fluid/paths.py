@@ -1,8 +1,8 @@
 """The flows of a plan and the ports that each of them passes, as columns.
 
-A flow is a connection: the messages of one send queue to one rank, or to one multicast group, in one traffic class, in the order in which
-they are sent. What a flow sends passes all its ports at once and at one rate. A multicast flow passes each port of its tree once, and its
-slowest port decides.
+A flow is a connection: the messages of one send queue to one rank, or to one multicast group, in one traffic class, in
+the order in which they are sent. What a flow sends passes all its ports at once and at one rate. A multicast flow
+passes each port of its tree once, and its slowest port decides.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Paths:
 
 
 def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Paths:
-    """The paths of a plan's messages. Raises InternalFault if a message could take several spines and no `spine_of` says which."""
+    """The paths of a plan's messages. Raises InternalFault if a message could take several spines and no `spine_of`
+    says which."""
     ops, remote = plan.ops, np.flatnonzero(plan.is_remote())
     keys = _packed(plan, remote)
     _, first, flow = np.unique(keys, return_index=True, return_inverse=True)

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 MARGIN = 0.03
 """How far a run may be from its estimate, as a share of the estimate.
 
-docs/estimate.md: points of large messages were within 0.3 %, so this is ten times that. Iterations of less than a millisecond, and plans
-whose SENDs the sockets end early, were farther away and need a larger one.
+docs/estimate.md: points of large messages were within 0.3 %, so this is ten times that. Iterations of less than a
+millisecond, and plans whose SENDs the sockets end early, were farther away and need a larger one.
 """
 
 
 def within_reach(estimates_s: Mapping[str, float], margin: float = MARGIN) -> list[str]:
     """The names of those that may be the fastest when they run, the fastest by its estimate first.
 
-    A run takes between (1 - margin) and (1 + margin) times its estimate. So one whose earliest time is later than the latest time of the
-    one with the least estimate cannot win. Raises ValueError for a margin that is not from 0 to below 1.
+    A run takes between (1 - margin) and (1 + margin) times its estimate. So one whose earliest time is later than the
+    latest time of the one with the least estimate cannot win. Raises ValueError for a margin that is not from 0 to
+    below 1.
     """
     if not 0 <= margin < 1:
         raise ValueError(f"margin = {margin}: must be 0 or more, and less than 1")

@@ -1,11 +1,12 @@
 """The event loop: what the agents' interpreter does with sockets and timers, done with fluid flows and exact times.
 
-An op waits for its dependencies, then for its lane. A COMPUTE or REDUCE holds its serial stream for its duration. A SEND holds its queue
-for its software latency and until its last byte has left, or until so few bytes wait that it may end earlier (`Buffered`). A RECV ends when
-its message has arrived and its other dependencies have ended.
+An op waits for its dependencies, then for its lane. A COMPUTE or REDUCE holds its serial stream for its duration. A
+SEND holds its queue for its software latency and until its last byte has left, or until so few bytes wait that it may
+end earlier (`Buffered`). A RECV ends when its message has arrived and its other dependencies have ended.
 
-Everything that falls on one moment happens before anything is served, so that ops which become ready at the same moment compete by their
-order in the plan. Times are sums and quotients of floating-point numbers; what lies within SIMULTANEOUS_NS is one moment.
+Everything that falls on one moment happens before anything is served, so that ops which become ready at the same
+moment compete by their order in the plan. Times are sums and quotients of floating-point numbers; what lies within
+SIMULTANEOUS_NS is one moment.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ GOLDEN = 0.6180339887498949
 """The golden ratio's fraction. Its multiples, modulo 1, are spread evenly and never repeat."""
 
 DONE, STUCK, OVERLAPPING = 0, 1, 2
-"""How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap than there is room for."""
+"""How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap than there is
+room for."""
 
 _COMPUTE, _SEND, _RECV = int(OpKind.COMPUTE), int(OpKind.SEND), int(OpKind.RECV)
 _FIFO = int(Discipline.FIFO)
@@ -50,8 +52,8 @@ class Replay(NamedTuple):
     lanes: Lanes
     agenda: Agenda
     network: Network
-    #: Of each op: how much later than its last byte leaves its message arrives at least, and by how much more at most. Empty where none
-    #: is late.
+    #: Of each op: how much later than its last byte leaves its message arrives at least, and by how much more at most.
+    #: Empty where none is late.
     latency_ns: Float64
     jitter_ns: Float64
     #: Of each op, which part of `jitter_ns` its message takes in iteration 0, from 0 to 1; empty if there is none.
@@ -62,7 +64,8 @@ class Replay(NamedTuple):
 
 @compiled
 def proceed(replay: Replay, iteration: int) -> int:
-    """Goes on until all ops of an iteration have ended; returns DONE, STUCK or OVERLAPPING. To be called for 0, 1, 2, ... in turn."""
+    """Goes on until all ops of an iteration have ended; returns DONE, STUCK or OVERLAPPING. To be called for 0, 1, 2,
+    ... in turn."""
     agenda, progress, now_ns = replay.agenda, replay.progress, 0.0
     if iteration == 0:
         _open(replay.graph, progress, replay.lanes, 0, now_ns)

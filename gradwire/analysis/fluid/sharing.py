@@ -1,13 +1,15 @@
 """How flows share ports: strict priority between bands, max-min fair within a band.
 
-The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves each of its flows the
-least decides their rates, and is taken out together with them, until no flow is left. What a band takes is missing to the bands below it.
+The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves
+each of its flows the least decides their rates, and is taken out together with them, until no flow is left. What a
+band takes is missing to the bands below it.
 
-A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed at that rate, as if
-it passed a port that has no more and that no other flow uses. So is a flow that the network limits (fabric.flow_rate).
+A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed
+at that rate, as if it passed a port that has no more and that no other flow uses. So is a flow that the network limits
+(fabric.flow_rate).
 
-When flows start or end, only those rates are computed anew that can change: of flows that share a port with them, directly or through other
-flows of the same band, and of lower bands at the ports where that band's sum has changed.
+When flows start or end, only those rates are computed anew that can change: of flows that share a port with them,
+directly or through other flows of the same band, and of lower bands at the ports where that band's sum has changed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from gradwire.analysis.fluid.network import (
 SAME_SHARE = 1 + 1e-12
 """Ports whose shares differ by rounding alone are filled together."""
 SLIVER = 1e-12
-"""What rounding may leave of a port that bands above have filled, as a share of its rate: nothing, for the bands below."""
+"""What rounding may leave of a port that bands above have filled, as a share of its rate: nothing, for the bands
+below."""
 
 
 @compiled
@@ -89,7 +92,8 @@ def _mark(network: Network, port: int, band: int) -> None:
 def fill(network: Network, band: int) -> None:
     """Computes the rates of a band anew where they may have changed. Bands above it must have been filled before.
 
-    Afterwards filled_flows has these flows, with their rates until then as `old_rate`. `forget` must follow before the next `fill`.
+    Afterwards filled_flows has these flows, with their rates until then as `old_rate`. `forget` must follow before the
+    next `fill`.
     """
     _gather(network, band)
     bands = len(network.dirty_count)
@@ -168,7 +172,8 @@ def _fill_tightest(network: Network, band: int) -> int:
 
 @compiled
 def _fix_limited(network: Network, share: float) -> int:
-    """Fixes the rates of flows that get less from a full window or a limit per flow than from every port; returns their number."""
+    """Fixes the rates of flows that get less from a full window or a limit per flow than from every port; returns
+    their number."""
     fixed = 0
     for number in range(network.counts[FILLED_FLOWS]):
         flow = network.filled_flows[number]

@@ -1,4 +1,5 @@
-"""The steady state of a plan's iterations, as the fluid engine sees it: how long a warm-up leads there, and how far off a shorter one is.
+"""The steady state of a plan's iterations, as the fluid engine sees it: how long a warm-up leads there, and how far
+off a shorter one is.
 
 Where nothing holds workers in step, the first iterations differ from those that follow for ever: MXNet's by up to 16 %.
 """
@@ -14,8 +15,8 @@ import numpy.typing as npt
 from gradwire.analysis.fluid.estimate import FluidTimes
 
 NEAR = 0.01
-"""How far the measured iterations' mean may be from that of the steady ones. It is the difference that `gradwire reproduce` counts as a
-tie."""
+"""How far the measured iterations' mean may be from that of the steady ones. It is the difference that `gradwire
+reproduce` counts as a tie."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def window_times_s(times: FluidTimes, window: Window) -> npt.NDArray[np.float64]
 
 
 def steady_window(times: FluidTimes, iterations: int) -> Window | None:
-    """The shortest warm-up, of one iteration or more, from which every window of at least `iterations` is NEAR the steady state.
+    """The shortest warm-up, of one iteration or more, from which every window of at least `iterations` is NEAR the
+    steady state.
 
-    Where a schedule repeats only after several iterations, windows are whole periods if shorter ones are not near. None if no window that
-    was estimated is.
+    Where a schedule repeats only after several iterations, windows are whole periods if shorter ones are not near.
+    None if no window that was estimated is.
     """
     period = times.period
     whole_periods = math.ceil(iterations / period) * period if period else iterations

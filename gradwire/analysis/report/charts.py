@@ -74,8 +74,8 @@ def chart(
     series_key: str = "strategy",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The chart that suits the points: bars of measured and printed values if there are any, lines over a swept number, or else
-    bars.
+    """The chart that suits the points: bars of measured and printed values if there are any, lines over a swept
+    number, or else bars.
 
     rows: pooled over seeds; invalid points are not drawn, and a note says how many there are. labels: what to write
     for a value or key.

@@ -1,4 +1,5 @@
-"""A drawing of a network whose switches are in no tiers: switches on a circle, and hosts around it next to their switches."""
+"""A drawing of a network whose switches are in no tiers: switches on a circle, and hosts around it next to their
+switches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A drawing of a fabric: hosts, switches by tier, and the rates of their links. Of many equal parts the first and the last are drawn."""
+"""A drawing of a fabric: hosts, switches by tier, and the rates of their links. Of many equal parts the first and the
+last are drawn."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class _Layout:
 
 
 def network_drawing(fabric: Fabric) -> Figure:
-    """The hosts in a row below, leaves above them, then spines and cores; links of rails have their rail's colour. Or a graph."""
+    """The hosts in a row below, leaves above them, then spines and cores; links of rails have their rail's colour. Or
+    a graph."""
     if fabric.graph is not None:
         return graph_drawing(fabric, rate_lines(fabric))
     layout = _Placement(fabric).layout()
@@ -129,7 +131,8 @@ def _tiers(fabric: Fabric) -> tuple[str, ...]:
 class _Placement:
     """Places the parts of a fabric: pods, blocks of leaves, machines and NICs. The parts of each are in a row.
 
-    A block is a leaf with its hosts or, on rails, as many leaves as a machine has NICs, with the machines that are at all of them.
+    A block is a leaf with its hosts or, on rails, as many leaves as a machine has NICs, with the machines that are at
+    all of them.
     """
 
     def __init__(self, fabric: Fabric) -> None:

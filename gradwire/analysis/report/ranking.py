@@ -143,7 +143,10 @@ def limit(row: PointResult, name: str) -> str:
     if share >= COMPUTE_BOUND:
         return f"the network is no longer the limit: computation takes {share:.0%} of the iteration"
     if by_windows(row):
-        return f"sockets' windows are the limit, and not the network (transport.buffer): computation takes {share:.0%} of the iteration"
+        return (
+            f"sockets' windows are the limit, and not the network (transport.buffer): computation takes {share:.0%} of "
+            "the iteration"
+        )
     over = row.iteration_time_s / row.lower_bound_s
     return (
         f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times "

@@ -22,18 +22,24 @@ ABSENT = "–"
 GAP_COLUMNS = 2
 """What a terminal's table has between two columns."""
 MEANINGS = {
-    "time (s)": "Iteration time: from the slowest worker's end of one iteration to that of the next, mean of the measured ones",
-    "± 95 %": "Half of the 95 % confidence interval of the mean, over seeds, or over iterations where there is one seed",
+    "time (s)": "Iteration time: from the slowest worker's end of one iteration to that of the next, mean of the "
+    "measured ones",
+    "± 95 %": "Half of the 95 % confidence interval of the mean, over seeds, or over iterations where there is one "
+    "seed",
     "samples/s": "Samples that all workers process per second",
-    "eff. %": "Scaling efficiency: computing time of an iteration over its time; 100 means that the network costs nothing",
+    "eff. %": "Scaling efficiency: computing time of an iteration over its time; 100 means that the network costs "
+    "nothing",
     "printed": "What the paper prints; * marks values that a constant was fitted on",
     "diff.": "Measured minus printed, in percentage points",
     "diff. %": "Measured minus printed, in per cent of the printed value",
-    "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where seeds decide it",
+    "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where "
+    "seeds decide it",
     "x bound": "Iteration time over its closed-form lower bound: 1 is the best that the plan permits",
-    "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that both agree",
+    "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that "
+    "both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
-    "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known cause explains how far "
+    "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known "
+    "cause explains how far "
     "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are not "
     "results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",

@@ -326,7 +326,10 @@ class CriticalPath:
             return ""
         window, trip = quantity(round(short.window_bytes), "bytes"), quantity(short.round_trip_s, "s")
         reached, rate = quantity(short.reached_bps, "bit/s"), quantity(short.rate_bps, "bit/s")
-        return f", but sockets' windows of {window} in each round trip of {trip} let {reached} of {rate} through (transport.buffer)"
+        return (
+            f", but sockets' windows of {window} in each round trip of {trip} let {reached} of {rate} through "
+            "(transport.buffer)"
+        )
 
     def _awaited(self, segment: PathSegment) -> str:
         """Says who waits for what from whom in a network segment."""

@@ -192,9 +192,9 @@ class _Straggler:
     Where contributions of all workers come together and the path comes from worker w, w is a straggler from the moment
     when at least half of the other workers had come as far until w had too. For a message with gradients, a worker has
     come as far when it has its own gradient of the same chunk (the op that `Plan.produces` names); for a control
-    message, when its own message to the same op is ready. What w computes on the path in that time counts as
-    time in which the others wait for a straggler. Its waiting for the network still counts as network, and its computation before
-    that moment as ordinary computation.
+    message, when its own message to the same op is ready. What w computes on the path in that time counts as time in
+    which the others wait for a straggler. Its waiting for the network still counts as network, and its computation
+    before that moment as ordinary computation.
 
     Limits: this shows that workers waited, not why the straggler was late. If messages delayed it, their time on the
     path is in the network's share. With equal computation times, all of a late worker's computation may count,

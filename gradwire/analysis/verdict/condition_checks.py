@@ -53,7 +53,8 @@ LEAST_FOR_DRIFT = 5
 STEADY_MEANING = (
     "Later iterations would take a different time than the measured ones: measure more iterations after a "
     "longer warm-up. "
-    'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, set run.warmup and run.iterations.'
+    'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, '
+    "set run.warmup and run.iterations."
 )
 
 

@@ -208,8 +208,8 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",
-        f"{marks} of the {above} packets that found more than {_thresholds(fabric)} bytes waiting; {arrived} arrived at "
-        "hosts",
+        f"{marks} of the {above} packets that found more than {_thresholds(fabric)} bytes waiting; {arrived} arrived "
+        "at hosts",
         f"some where queues passed the threshold, and {max(0, least)} to {marks * frames} at hosts",
         ok,
         MARKS_MEANING,

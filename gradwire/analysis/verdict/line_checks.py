@@ -129,7 +129,8 @@ def _send_times(
         value,
         f"bytes over the rate of the host's line, less {bursts_ns.max() / 1e3:.1f} us",
         not wrong,
-        "A send queue took its next message before the last had left the host: more was under way than the strategy allows.",
+        "A send queue took its next message before the last had left the host: more was under way than the strategy "
+        "allows.",
     )
 
 

@@ -243,7 +243,8 @@ def _durations(schedule: LoggedSchedule, late_ns: int) -> Check:
         "op durations",
         beyond,
         f"the plan's, noted at most {late_ns / 1e3:.1f} us later, the latest timer of the agents",
-        "Computation took a different time than in its profile, or the agents reported another lateness than their logs.",
+        "Computation took a different time than in its profile, or the agents reported another lateness than their "
+        "logs.",
     )
 
 
@@ -274,7 +275,8 @@ def _queue_order(schedule: LoggedSchedule) -> Check:
         "queue order",
         overtaken.reshape(schedule.logged.end.shape),
         "no op overtaken by one that should be served after it",
-        "A queue did not keep its discipline, so messages or computation came in a different order than the strategy's.",
+        "A queue did not keep its discipline, so messages or computation came in a different order than the "
+        "strategy's.",
     )
 
 

@@ -23,9 +23,11 @@ from gradwire.datatypes.routes import line_interfaces
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The data of each line between two switches is the plan's and other tenants', with the tolerances of `band_bytes_check`.
+    """The data of each line between two switches is the plan's and other tenants', with the tolerances of
+    `band_bytes_check`.
 
-    The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of` does not tell it.
+    The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of`
+    does not tell it.
     """
     if fabric.graph is None and (len(fabric.spine_names()) < 2 or spine_of is None):
         return []
@@ -67,7 +69,8 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
 
 
 def _pairs_past(fabric: Fabric, number: int) -> int:
-    """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a graph."""
+    """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a
+    graph."""
     if fabric.graph is not None:
         return fabric.hosts * (fabric.hosts - 1)
     trunks = fabric.tree.trunks

@@ -46,10 +46,12 @@ def plan_comparison(
     estimate_first: bool = False,
     on_done: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> tuple[Scenario, list[PlannedRun]]:
-    """The scenario of a question, and its points ready to run. Strategies that cannot run are in its `left_out`, with the reason.
+    """The scenario of a question, and its points ready to run. Strategies that cannot run are in its `left_out`, with
+    the reason.
 
-    They are compiled in up to `jobs` processes; `on_done` hears how many are done, of how many. With `estimate_first`, those that cannot
-    win by their estimates are left out too. Raises InputFault if no strategy can run, or for what is wrong whatever the strategy.
+    They are compiled in up to `jobs` processes; `on_done` hears how many are done, of how many. With `estimate_first`,
+    those that cannot win by their estimates are left out too. Raises InputFault if no strategy can run, or for what is
+    wrong whatever the strategy.
     """
     base = question.document()
     asked = asked_options(base)
@@ -101,7 +103,8 @@ def _beyond_reach(ready: Mapping[str, Sequence[PlannedRun]], jobs: int) -> dict[
     on = " on a network without the faults" if faults else ""
     near = within_reach(estimates_s, REACH)
     return {
-        name: f"not run: estimated at {estimate_s:.4g} s per iteration{on}, {estimate_s / least_s:.2f} times the least of all"
+        name: f"not run: estimated at {estimate_s:.4g} s per iteration{on}, {estimate_s / least_s:.2f} times the least "
+        "of all"
         for name, estimate_s in estimates_s.items()
         if name not in near
     }

@@ -34,7 +34,8 @@ from gradwire.workloads.units import byte_rate_text, rate_text
 GIVEN = "given"
 """Name of the device where the iteration time is given."""
 FIDELITY = "0.5%"
-"""Of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set run.fidelity=` sets another."""
+"""Of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set run.fidelity=` sets
+another."""
 IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
 """What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
 
@@ -51,10 +52,12 @@ class Asked(Protocol):
         """Name of the run folder: the question in a few words."""
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault for what is wrong whatever the contender."""
+        """What the scenario says for all contenders, with a title. Raises InputFault for what is wrong whatever the
+        contender."""
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
-        """Who takes part, of these strategies or of all. Raises InputFault for a name that does not exist, or has no part here."""
+        """Who takes part, of these strategies or of all. Raises InputFault for a name that does not exist, or has no
+        part here."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +107,14 @@ class Question:
         return _name([*words, rate, f"{self.servers}servers" if self.servers else None, *shape], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the strategy."""
+        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the
+        strategy."""
         cluster: dict[str, Any] = {"workers": self.workers}
         if self.servers is not None:
             cluster["servers"] = self.servers
         document = {
-            "about": "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set.",
+            "about": "Every strategy on one model and network. Adding gradients, copying and software cost nothing "
+            "unless they are set.",
             "cluster": cluster,
             "fabric": self.network.table(),
             "model": _model(self.model, self.device, self.iteration_time),
@@ -144,8 +149,8 @@ class ParallelQuestion:
         """What the scenario says for all contenders, with a title. Raises InputFault."""
         workers, on_host = self.parallel.workers, self.gpus_per_host or self.parallel.usual_on_host
         document: dict[str, Any] = {
-            "about": f"{self.model} with {self.parallel}, {on_host} GPUs on each machine. Adding gradients, copying and software cost "
-            "nothing unless they are set.",
+            "about": f"{self.model} with {self.parallel}, {on_host} GPUs on each machine. Adding gradients, copying "
+            "and software cost nothing unless they are set.",
             "cluster": {"workers": workers, "workers_per_host": on_host},
             "fabric": self.network.table(),
             "model": _model(self.model, self.device, self.iteration_time),
@@ -158,7 +163,8 @@ class ParallelQuestion:
         return divided(self.parallel, names)
 
     def _of_large_models(self, document: dict[str, Any], catalogue: Catalogue) -> None:
-        """Sets what the question leaves open: how many blocks stand for all, and the rate of the links inside a machine."""
+        """Sets what the question leaves open: how many blocks stand for all, and the rate of the links inside a
+        machine."""
         model = document["model"]
         profile = catalogue.model(model["name"])
         blocks = kept_blocks(self.parallel, block_count(profile))
@@ -197,7 +203,8 @@ class TraceQuestion:
         if workers != trace.ranks:
             model["grow"] = "all-ranks"
         document = {
-            "about": "Collective algorithms for a recorded job. Adding gradients, copying and software cost nothing unless they are set.",
+            "about": "Collective algorithms for a recorded job. Adding gradients, copying and software cost nothing "
+            "unless they are set.",
             "cluster": {"workers": workers, "workers_per_host": self.gpus_per_host},
             "fabric": self.network.table(),
             "model": model,
@@ -263,7 +270,8 @@ def _completed(
     settings: Sequence[str],
     complete: Callable[[dict[str, Any], Catalogue], None] = lambda _document, _catalogue: None,
 ) -> dict[str, Any]:
-    """The document with its files' content, a device, the settings, and a title. `complete` sets what these leave open."""
+    """The document with its files' content, a device, the settings, and a title. `complete` sets what these leave
+    open."""
     document = _with_files(document)
     model = document["model"]
     if "trace" not in model:

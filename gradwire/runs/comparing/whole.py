@@ -1,7 +1,8 @@
 """What a run with a few of a model's blocks says of the whole model.
 
-Blocks repeat, and what differs between the emulated network and the ideal one repeats with them. So the whole model takes what it takes on
-the ideal network, times the ratio of the two as the run with fewer blocks measured it. docs/large-models.md has how far that is off.
+Blocks repeat, and what differs between the emulated network and the ideal one repeats with them. So the whole model
+takes what it takes on the ideal network, times the ratio of the two as the run with fewer blocks measured it.
+docs/large-models.md has how far that is off.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from gradwire.workloads.models.shortened import block_count
 
 WHOLE_FILE = "whole.json"
 NEARLY = 0.95
-"""Of the most ops that a plan may have: so near, all blocks are compiled to be sure, since not every layer need belong to a block."""
+"""Of the most ops that a plan may have: so near, all blocks are compiled to be sure, since not every layer need belong
+to a block."""
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -62,7 +64,8 @@ def stands_for_more(section: PointSection) -> bool:
 
 
 def estimate_whole(planned: Sequence[PlannedRun], folder: Path, jobs: int) -> None:
-    """Estimates the points of a comparison with all blocks, in up to `jobs` processes, and keeps that in the run folder."""
+    """Estimates the points of a comparison with all blocks, in up to `jobs` processes, and keeps that in the run
+    folder."""
     wanted = [run for run in planned if stands_for_more(run.point.section)]
     if not wanted:
         return
@@ -84,12 +87,13 @@ def read_whole(folder: Path) -> Mapping[str, Whole]:
 
 
 def refuse_too_large(section: PointSection, ops: int) -> None:
-    """Raises InputFault if the plan of the whole model has too many ops, so that this is reported before any of its blocks runs.
+    """Raises InputFault if the plan of the whole model has too many ops, so that this is reported before any of its
+    blocks runs.
 
     ops: of the plan of the blocks that the section keeps.
 
-    Further blocks add as many ops each. So plans of few blocks tell how many ops all of them have; twice as many are compiled only if the
-    model may be too large.
+    Further blocks add as many ops each. So plans of few blocks tell how many ops all of them have; twice as many are
+    compiled only if the model may be too large.
     """
     kept = section.model.blocks
     if kept is None:
@@ -102,8 +106,8 @@ def refuse_too_large(section: PointSection, ops: int) -> None:
         ops += (_ops(_with_blocks(section, 2 * kept)) - ops) * (blocks - kept) // kept
         if ops > builder.MOST_OPS:
             raise InputFault(
-                f"the plan of all {blocks} blocks has about {ops:,} ops, and may have {builder.MOST_OPS:,}: take fewer workers, or a "
-                "smaller model"
+                f"the plan of all {blocks} blocks has about {ops:,} ops, and may have {builder.MOST_OPS:,}: take fewer "
+                "workers, or a smaller model"
             )
         if ops < NEARLY * builder.MOST_OPS:
             return
@@ -149,7 +153,8 @@ def at_full_size(row: PointResult, whole: Whole) -> PointResult:
 
 
 def ranking_of(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Ranking | None:
-    """The ranking of a comparison, by the times of whole models; None for another scenario. Raises InputFault for a damaged file."""
+    """The ranking of a comparison, by the times of whole models; None for another scenario. Raises InputFault for a
+    damaged file."""
     if scenario.chart != "ranking":
         return None
     random = [is_random(run.point.section) for run in runs]
@@ -158,7 +163,8 @@ def ranking_of(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> R
 
 
 def ranked_rows(runs: Sequence[JudgedRun], folder: Path) -> list[PointResult]:
-    """What a ranking is of: the rows of a run, at full size where that was estimated. Raises InputFault for a damaged file."""
+    """What a ranking is of: the rows of a run, at full size where that was estimated. Raises InputFault for a damaged
+    file."""
     whole = read_whole(folder)
     return [
         at_full_size(run.result, whole[run.folder.name]) if run.folder.name in whole else run.result for run in runs

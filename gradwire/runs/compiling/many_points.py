@@ -1,7 +1,7 @@
 """Plans of many points: compiled once where points share them, and side by side in processes.
 
-Most plans do not depend on the network's rate, and a sweep over rates compiles them once. Processes give results in the order of the parts,
-and leave nothing that outlives an interrupt.
+Most plans do not depend on the network's rate, and a sweep over rates compiles them once. Processes give results in
+the order of the parts, and leave nothing that outlives an interrupt.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def cores() -> int:
 def side_by_side(function: Callable[[Part], Result], parts: Sequence[Part], jobs: int) -> Iterator[Result]:
     """`function` of each part, in up to `jobs` processes: results as soon as all before them are there.
 
-    Processes are forked, so that they have what is imported, and end when the caller stops asking. Raises what `function` raises for the
-    first part that fails, and MachineFault if a process is killed.
+    Processes are forked, so that they have what is imported, and end when the caller stops asking. Raises what
+    `function` raises for the first part that fails, and MachineFault if a process is killed.
     """
     if jobs == 1 or len(parts) < 2:
         yield from map(function, parts)
@@ -51,7 +51,8 @@ def side_by_side(function: Callable[[Part], Result], parts: Sequence[Part], jobs
         finished = True
     except BrokenProcessPool as error:
         raise MachineFault(
-            f"one of {jobs} processes was killed while it worked; if memory ran out, try fewer of them with --jobs, or a smaller plan"
+            f"one of {jobs} processes was killed while it worked; if memory ran out, try fewer of them with --jobs, or "
+            "a smaller plan"
         ) from error
     finally:
         # Whoever stops asking does not wait for parts that are under way.
@@ -83,7 +84,8 @@ class SharedPlans:
         self._plans: Mapping[str, Plan] = {}
 
     def of(self, point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
-        """The plans of a point, whose job has its fabric: the latest ones, if they are of the same job and did not depend on the rate.
+        """The plans of a point, whose job has its fabric: the latest ones, if they are of the same job and did not
+        depend on the rate.
 
         Raises InputFault.
         """

@@ -34,11 +34,13 @@ class Where:
     jobs: int | None = None
     #: "local", or "dask".
     executor: str = LOCAL
-    #: A Dask scheduler's address, the file that it wrote, or a client of it; None: a cluster of this machine for this command.
+    #: A Dask scheduler's address, the file that it wrote, or a client of it; None: a cluster of this machine for this
+    #: command.
     scheduler: str | Client | None = None
 
     def refuse_what_cannot_be(self, clock: Clock, points: Sequence[ScenarioPoint] = ()) -> None:
-        """Raises InputFault for options or points that do not fit together, and MachineFault where Dask is not installed."""
+        """Raises InputFault for options or points that do not fit together, and MachineFault where Dask is not
+        installed."""
         if self.executor not in (LOCAL, DASK):
             raise InputFault(f"--executor {self.executor}: must be {LOCAL} or {DASK}")
         if self.executor == LOCAL:

@@ -1,4 +1,5 @@
-"""What carries out points, as the run loop sees it, with this machine's cores as the nearest; and work side by side in threads."""
+"""What carries out points, as the run loop sees it, with this machine's cores as the nearest; and work side by side in
+threads."""
 
 from __future__ import annotations
 
@@ -106,12 +107,14 @@ class Executor(Protocol):
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.
 
-        Called from `jobs` threads. Raises Fault or OSError for what goes wrong with this point; MachineFault too when `stop` was set.
+        Called from `jobs` threads. Raises Fault or OSError for what goes wrong with this point; MachineFault too when
+        `stop` was set.
         """
 
 
 def do_all(tasks: Sequence[Task], jobs: int) -> None:
-    """Does the tasks in order, `jobs` at a time. What one of them raises, Ctrl-C included, stops all others and is raised here."""
+    """Does the tasks in order, `jobs` at a time. What one of them raises, Ctrl-C included, stops all others and is
+    raised here."""
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(task, stop) for task in tasks]
@@ -145,7 +148,8 @@ class Cpus:
 
 
 Trial = Callable[[int], object]
-"""Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of them."""
+"""Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of
+them."""
 
 
 def no_trial(_: int) -> None:
@@ -153,7 +157,8 @@ def no_trial(_: int) -> None:
 
 
 class LocalPool:
-    """An Executor: this machine, `jobs` points at a time. For points of programs too, which take one of its CPUs each."""
+    """An Executor: this machine, `jobs` points at a time. For points of programs too, which take one of its CPUs
+    each."""
 
     def __init__(self, jobs: int, trial: Trial = no_trial) -> None:
         self.jobs = jobs

@@ -60,9 +60,11 @@ def run_machine(
 ) -> Ended:
     """Carries out the task in `folder` on a machine with the CPU `cpu`, and keeps every line that it prints in log.txt.
 
-    A machine that dies of a signal that stopped it is booted again (`unless_stopped`), and finds the folder as the first one did.
+    A machine that dies of a signal that stopped it is booted again (`unless_stopped`), and finds the folder as the
+    first one did.
 
-    hear: gets each event at once. kernel: the virtual-time kernel to boot, by default the cached one. Raises what `run_job` raises.
+    hear: gets each event at once. kernel: the virtual-time kernel to boot, by default the cached one. Raises what
+    `run_job` raises.
     """
     there = frozenset(_paths(folder))
     boot = partial(_run_once, folder, clock, limits, cpu=cpu, hear=hear, stop=stop, kernel=kernel)

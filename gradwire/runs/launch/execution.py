@@ -1,4 +1,5 @@
-"""Carries out a prepared run: locks its folder, builds the kernel if there is none, runs what is missing, and reports."""
+"""Carries out a prepared run: locks its folder, builds the kernel if there is none, runs what is missing, and
+reports."""
 
 from __future__ import annotations
 
@@ -47,8 +48,9 @@ class CarriedOut:
 def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> CarriedOut:
     """Runs the points that are not there yet, side by side and by default one per core, and writes the report.
 
-    command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
-    its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call continues from there.
+    command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes
+    wrong with one is its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
+    continues from there.
     """
     scenario, folder, clock = prepared.scenario, prepared.place.folder, prepared.clock
     work = work_of_scenario(scenario)

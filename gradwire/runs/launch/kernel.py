@@ -16,8 +16,8 @@ from gradwire.vm.kernel_source import agent_in
 def make_kernel_ready(errors: Console) -> bool:
     """Builds the virtual-time kernel unless it is there, with progress on `errors`; returns whether it was built.
 
-    Raises MachineFault for what a build lacks and for an agent that was built with another border than Python's, and InternalFault where
-    the border's header is not what Python says.
+    Raises MachineFault for what a build lacks and for an agent that was built with another border than Python's, and
+    InternalFault where the border's header is not what Python says.
     """
     _refuse_stale_header()
     if kernel := cached_kernel():
@@ -36,7 +36,8 @@ def refuse_other_border(kernel: Path) -> None:
     agent = agent_in(kernel)
     if agent is not None and not border.is_in(agent):
         raise MachineFault(
-            f"{kernel}: its compiled agent was built with another {border.HEADER.name} than this version's; {renewal(kernel)}"
+            f"{kernel}: its compiled agent was built with another {border.HEADER.name} than this version's; "
+            f"{renewal(kernel)}"
         )
 
 
@@ -44,6 +45,6 @@ def _refuse_stale_header() -> None:
     """An agent that is compiled with such a header would be refused by every point."""
     if border.HEADER.read_text() != border.header():
         raise InternalFault(
-            f"{border.HEADER}: does not have the numbers and structures that Python has; write it anew with `{border.REMEDY}`, "
-            "and build the agent with `gradwire kernel`"
+            f"{border.HEADER}: does not have the numbers and structures that Python has; write it anew with "
+            f"`{border.REMEDY}`, and build the agent with `gradwire kernel`"
         )

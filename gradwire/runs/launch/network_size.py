@@ -63,7 +63,8 @@ def bench_of(size: Size) -> Bench:
 def _of_scenario(size: Size, path: Path) -> Bench:
     if size.workers is not None or size.rate is not None or size.leaf_spine or size.oversubscription is not None:
         raise InputFault(
-            f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set fabric.rate=10gbit"
+            f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set "
+            "fabric.rate=10gbit"
         )
     scenario = read_scenario(path, size.settings)
     points: Sequence[ScenarioPoint] = scenario.points
@@ -76,8 +77,8 @@ def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
     """The network, if all points have the same. Raises InputFault if not."""
     if len(fabrics) > 1:
         raise InputFault(
-            f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one with "
-            "--set, such as --set fabric.rate=10gbit"
+            f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one "
+            "with --set, such as --set fabric.rate=10gbit"
         )
     return next(iter(fabrics))
 

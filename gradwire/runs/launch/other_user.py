@@ -123,6 +123,6 @@ def _refuse_out_of_reach(user: OtherUser, folder: Path) -> None:
     for path in (PACKAGE / "__init__.py", Path(sys.executable).resolve(), Path(os.__file__), Path(msgspec.__file__)):
         if not os.access(path, os.R_OK):
             raise MachineFault(
-                f"{path}: {user.name} may not read it, and the whole run is {user.name}'s; install gradwire and its Python where "
-                "every user can read them"
+                f"{path}: {user.name} may not read it, and the whole run is {user.name}'s; install gradwire and its "
+                "Python where every user can read them"
             )

@@ -1,7 +1,7 @@
 """Where the runs of a scenario go, and other places that a command was asked to write to.
 
-A run folder belongs to one resolved scenario on one clock, and no other overwrites it. A place that cannot be written is rejected in one
-message, before long work if possible.
+A run folder belongs to one resolved scenario on one clock, and no other overwrites it. A place that cannot be written
+is rejected in one message, before long work if possible.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def refuse_unusable(folder: Path, option: str = "--out") -> None:
 
 
 def refuse_unusable_file(file: Path) -> None:
-    """Raises InputFault if a path is anything but a file, or lies in a folder that cannot be made or written; makes nothing.
+    """Raises InputFault if a path is anything but a file, or lies in a folder that cannot be made or written; makes
+    nothing.
 
     What is written replaces the file as a whole, and so would a link, such as /dev/stdout, and a device.
     """
@@ -58,7 +59,8 @@ def refuse_unusable_file(file: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError, unless a reader of output is gone."""
+    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError, unless a reader
+    of output is gone."""
     try:
         yield
     except BrokenPipeError:
@@ -88,10 +90,11 @@ class Place:
 
 
 def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> Place:
-    """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
+    """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds
+    this scenario.
 
-    Makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock, and for a link below it
-    or below one of these folders.
+    Makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock, and
+    for a link below it or below one of these folders.
     """
     if out is not None:
         refuse_links(out)
@@ -108,7 +111,8 @@ def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> P
 
 
 def default_name(scenario: AnyScenario, clock: Clock) -> str:
-    """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
+    """The scenario's name, then what was set, and the clock if it is not the virtual one:
+    geryon-table2-vgg19-25gbit."""
     words = [scenario.name, *map(_set_word, scenario.settings)]
     name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
     if clock.name == "virtual":
@@ -154,7 +158,8 @@ def _sections(scenario: AnyScenario) -> set[str]:
 def take_over(planned: Sequence[Planned]) -> int:
     """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many.
 
-    What else lies in the folder of a point that is replaced is removed: files of another run would be read as this one's.
+    What else lies in the folder of a point that is replaced is removed: files of another run would be read as this
+    one's.
     """
     taken = 0
     without_links: dict[Path, bool] = {}

@@ -1,4 +1,5 @@
-"""A run made ready: every point compiled and checked, and a run folder chosen. Nothing has booted or been written yet."""
+"""A run made ready: every point compiled and checked, and a run folder chosen. Nothing has booted or been written
+yet."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Scre
 
 
 def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
-    """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from what it was."""
+    """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from
+    what it was."""
     from gradwire.runs.wall_scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
 
     starts = provenance(folder).starts

@@ -39,8 +39,8 @@ def scenario_path(path: Path) -> Path:
 def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> AnyScenario:
     """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
-    A command reads it first, and imports what runs it afterwards: that takes seconds, and a wrong key should be reported before.
-    Raises InputFault for everything that is wrong.
+    A command reads it first, and imports what runs it afterwards: that takes seconds, and a wrong key should be
+    reported before. Raises InputFault for everything that is wrong.
     """
     from gradwire.scenario.loading import Origin, toml_content  # noqa: PLC0415 (`--help` does not need them)
     from gradwire.scenario.program_scenarios import resolved_scenario  # noqa: PLC0415

@@ -1,10 +1,13 @@
-"""Reads files that a run left. What is wrong with one of them becomes one message that names the file and says what to do.
+"""Reads files that a run left. What is wrong with one of them becomes one message that names the file and says what to
+do.
 
-A log or a counter with a flipped bit may be as well formed as the true one. So hashes of all files are taken when a run ends, and a file
-that has changed since is never taken for a result. Runs of versions that kept no hashes are read without.
+A log or a counter with a flipped bit may be as well formed as the true one. So hashes of all files are taken when a
+run ends, and a file that has changed since is never taken for a result. Runs of versions that kept no hashes are read
+without.
 
-Hashes tell damage, and not who wrote a file: whoever changes one can compute its hash anew. So what is in a file is examined whether it has
-one or not, and only files of runs that this very process made are trusted: what is wrong with those is a bug in gradwire.
+Hashes tell damage, and not who wrote a file: whoever changes one can compute its hash anew. So what is in a file is
+examined whether it has one or not, and only files of runs that this very process made are trusted: what is wrong with
+those is a bug in gradwire.
 """
 
 from __future__ import annotations
@@ -29,13 +32,15 @@ Message = TypeVar("Message")
 
 SEALS_FILE = "seals.json"
 OTHERWISE_WRITTEN = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-"""What is raised for a whole file with other fields or values than this version writes; so is msgspec.ValidationError."""
+"""What is raised for a whole file with other fields or values than this version writes; so is
+msgspec.ValidationError."""
 DAMAGED = (
     *(msgspec.DecodeError, json.JSONDecodeError, UnicodeDecodeError),
     *(kind for kind in NOT_SUCH_AN_ARCHIVE if not issubclass(kind, OTHERWISE_WRITTEN)),
     DamagedArchiveError,
 )
-"""What is raised for a file that ends too early or was overwritten: an archive may then claim to be encrypted, and an array to be huge."""
+"""What is raised for a file that ends too early or was overwritten: an archive may then claim to be encrypted, and an
+array to be huge."""
 
 MOST_SAID = 200
 """Characters of an error that a message repeats."""
@@ -91,7 +96,8 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
 def read_message(path: Path, kind: type[Message], most_bytes: int = MESSAGE_BYTES) -> Message:
     """Reads a message of a type from a file of at most so many bytes.
 
-    Raises OSError, msgspec.DecodeError for what is not a message of that type, and ValueError for one with a number that no run has.
+    Raises OSError, msgspec.DecodeError for what is not a message of that type, and ValueError for one with a number
+    that no run has.
     """
     message = decoded(read_bytes(path, most_bytes), kind)
     refuse_absurd(message)
@@ -99,7 +105,8 @@ def read_message(path: Path, kind: type[Message], most_bytes: int = MESSAGE_BYTE
 
 
 def _brief(error: Exception) -> str:
-    """What an error says, without the rest of what may be a whole file: zipfile repeats the name that a damaged archive gives."""
+    """What an error says, without the rest of what may be a whole file: zipfile repeats the name that a damaged
+    archive gives."""
     text = " ".join(str(error).split())
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..."
 
@@ -147,9 +154,11 @@ class ChangedError(msgspec.ValidationError):
 
 @contextmanager
 def fitting(folder: Path) -> Iterator[None]:
-    """Wraps what is computed from several files of a point's folder, each of which may be sound and not belong to the others.
+    """Wraps what is computed from several files of a point's folder, each of which may be sound and not belong to the
+    others.
 
-    Raises InputFault where that fails; what it fails with is its cause. A run that this process made raises what it failed with.
+    Raises InputFault where that fails; what it fails with is its cause. A run that this process made raises what it
+    failed with.
     """
     try:
         yield
@@ -160,8 +169,8 @@ def fitting(folder: Path) -> Iterator[None]:
         if is_ours(folder):
             raise
         raise InputFault(
-            f"{folder}: its files contradict each other ({type(error).__name__}: {_brief(error)}); remove it, and the next `gradwire run` "
-            "runs the point anew"
+            f"{folder}: its files contradict each other ({type(error).__name__}: {_brief(error)}); remove it, and the "
+            "next `gradwire run` runs the point anew"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """Links in run folders, which may come from others: none is followed, whatever it points to.
 
-A link in the place of a file or of a point's folder would have a command read, overwrite or empty what lies elsewhere. The one kind that
-gradwire makes itself is that of `gradwire reproduce`: `points/NAME` in its run folders is a link to a folder of the store, whose name is a
-run's key.
+A link in the place of a file or of a point's folder would have a command read, overwrite or empty what lies elsewhere.
+The one kind that gradwire makes itself is that of `gradwire reproduce`: `points/NAME` in its run folders is a link to
+a folder of the store, whose name is a run's key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ POINTS_FOLDER = "points"
 KEY = re.compile(r"[0-9a-f]{16}")
 """A run's key, which its folder in the store is named after (runs/planned.py)."""
 MOST_DEEP = 32
-"""Folders in folders; a reproduction has five. Removing more than some 900 would end in a RecursionError (shutil.rmtree)."""
+"""Folders in folders; a reproduction has five. Removing more than some 900 would end in a RecursionError
+(shutil.rmtree)."""
 
 
 def store_folder() -> Path:
@@ -32,18 +33,22 @@ def store_folder() -> Path:
 def refuse_links(folder: Path, store: Path | None = None) -> None:
     """Raises InputFault for the first link below a folder, unless `gradwire reproduce` made it into its store.
 
-    The folder itself may be a link: whoever named it chose it. store: by default this user's. Nothing is opened but folders, and a folder
-    that does not exist has no links. Raises InputFault for folders in folders without end as well.
+    The folder itself may be a link: whoever named it chose it. store: by default this user's. Nothing is opened but
+    folders, and a folder that does not exist has no links. Raises InputFault for folders in folders without end as
+    well.
     """
     for link in _links(folder, store or store_folder()):
         raise InputFault(
-            f"{link}: is a link, to {link.readlink()}, and no link in a run folder is followed, since the folder may be somebody else's: "
-            "remove it, or put what it points to in its place. Links that `gradwire reproduce` made into another store it makes anew"
+            f"{link}: is a link, to {link.readlink()}, and no link in a run folder is followed, since the folder may "
+            "be somebody else's: "
+            "remove it, or put what it points to in its place. Links that `gradwire reproduce` made into another "
+            "store it makes anew"
         )
 
 
 def make_empty(folder: Path) -> None:
-    """Makes an empty folder at a path, and removes what an earlier run left there. A link there is removed, and what it points to stays."""
+    """Makes an empty folder at a path, and removes what an earlier run left there. A link there is removed, and what
+    it points to stays."""
     if folder.is_symlink():
         folder.unlink()
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +67,8 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def copy_of_run(there: Path, folder: Path) -> None:
-    """Copies the folder of a point, in the place of another. What is not a regular file, and what a killed kernel left, stays behind.
+    """Copies the folder of a point, in the place of another. What is not a regular file, and what a killed kernel
+    left, stays behind.
 
     there: the folder, or a link into the store, none of whose files is a link (`refuse_links`).
     """
@@ -98,7 +104,8 @@ def _kept_run(link: Path, store: Path) -> Path | None:
 
 
 def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Everything below a folder by name, and nothing behind a link. Raises InputFault for more folders in folders than any run has."""
+    """Everything below a folder by name, and nothing behind a link. Raises InputFault for more folders in folders than
+    any run has."""
     waiting = [(entry, 1) for entry in reversed(_entries(folder))]
     while waiting:
         entry, depth = waiting.pop()

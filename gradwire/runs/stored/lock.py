@@ -42,7 +42,8 @@ class Holder(msgspec.Struct, frozen=True):
 
 @contextmanager
 def locked(folder: Path, command: str) -> Iterator[None]:
-    """Makes the folder and keeps every other command from running points in it. The lock ends with the process, however that ends.
+    """Makes the folder and keeps every other command from running points in it. The lock ends with the process,
+    however that ends.
 
     command: what runs points there, for the message to others.
 

@@ -1,4 +1,5 @@
-"""Where a run folder's results come from: gradwire's version, the command, the kernel, and the machine, noted when a run begins.
+"""Where a run folder's results come from: gradwire's version, the command, the kernel, and the machine, noted when a
+run begins.
 
 A folder that is resumed has a note for each time, because points of several runs may lie in it.
 """
@@ -36,7 +37,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     began_at: str
     #: Version of gradwire.
     version: str
-    #: Commit of gradwire's checkout, with "+" behind it if its files differ from the commit; "" if it is not a checkout of git.
+    #: Commit of gradwire's checkout, with "+" behind it if its files differ from the commit; "" if it is not a
+    #: checkout of git.
     commit: str = ""
     #: Command that began it, ready to be repeated; "" if it was none.
     command: str = ""
@@ -75,7 +77,8 @@ def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -
 
 
 def provenance(folder: Path) -> Provenance:
-    """What is noted in a run folder; nothing for one of a version that kept no notes. Raises InputFault for a damaged note."""
+    """What is noted in a run folder; nothing for one of a version that kept no notes. Raises InputFault for a damaged
+    note."""
     path = folder / PROVENANCE_FILE
     if not path.exists() and not path.is_symlink():
         return Provenance()
@@ -142,7 +145,8 @@ def _commit(root: Path) -> str:
             for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         ]
     except (OSError, subprocess.SubprocessError):
-        # A commit that cannot be told, as in a checkout of another user, is shown as not known: no result depends on it.
+        # A commit that cannot be told, as in a checkout of another user, is shown as not known: no result depends on
+        # it.
         return ""
     return said[0] + ("+" if said[1] else "")
 

@@ -1,7 +1,9 @@
-"""A run folder by its path or name: its scenario and clock, which folder each point's run lies in, and a run by the name of its point.
+"""A run folder by its path or name: its scenario and clock, which folder each point's run lies in, and a run by the
+name of its point.
 
-Points' folders are named after what the scenario sets, so that a new key with a default renames none of them. Folders of versions that
-named them otherwise are found by the parameters that their names begin with, where these leave no doubt.
+Points' folders are named after what the scenario sets, so that a new key with a default renames none of them. Folders
+of versions that named them otherwise are found by the parameters that their names begin with, where these leave no
+doubt.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ RUNS = Path("runs")
 def run_folder(run: Path) -> Path:
     """The run folder at a path, or of that name in runs/.
 
-    Raises InputFault, with the run folders that there are, if there is none, and for a link in it that gradwire has not made.
+    Raises InputFault, with the run folders that there are, if there is none, and for a link in it that gradwire has
+    not made.
     """
     for path in (run, RUNS / run):
         if (path / SCENARIO_FILE).exists():
@@ -82,14 +85,16 @@ def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) ->
 
 
 def stored_scenario(folder: Path) -> AnyScenario:
-    """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
+    """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not
+    know."""
     with _copy_in(folder) as path:
         origin = replace(Origin.of_file(path, as_run=True), name=folder.name)
         return resolved_scenario(read_document(path, follow=False), origin)
 
 
 def stored_plans(folder: Path) -> Scenario:
-    """The scenario of a run folder whose points have plans. Raises InputFault as `stored_scenario` does, and for one of programs."""
+    """The scenario of a run folder whose points have plans. Raises InputFault as `stored_scenario` does, and for one
+    of programs."""
     return of_plans(
         stored_scenario(folder),
         f"{folder}: holds runs of programs, which have no plan to look into; `gradwire report {folder}` shows them",
@@ -133,7 +138,8 @@ WORDS_MAX = 80
 """Characters of a name's readable part."""
 HASH_DIGITS = 8
 OLDER_NAME = re.compile(r"(.*)-[0-9a-f]{6}")
-"""Six digits are a hash of all keys, defaults included, by a version that may have had others: a scenario does not tell it."""
+"""Six digits are a hash of all keys, defaults included, by a version that may have had others: a scenario does not
+tell it."""
 
 
 FORMER_DEFAULTS = (("run", "warmup", 1),)
@@ -144,7 +150,8 @@ P = TypeVar("P", bound=ScenarioPoint)
 
 
 def folder_name(point: ScenarioPoint) -> str:
-    """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points that read alike."""
+    """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points
+    that read alike."""
     return _name_with(point, _set_of(point))
 
 
@@ -180,8 +187,8 @@ def _words(point: ScenarioPoint) -> str:
 def runs_of(run: Path, points: Sequence[P]) -> list[StoredRun[P]]:
     """The run of each of the scenario's points in a run folder, whether it exists or not.
 
-    A point without a folder of its name is looked for among those of other versions, unless this version has begun to run the
-    scenario there: what is missing then has not run with the scenario's settings.
+    A point without a folder of its name is looked for among those of other versions, unless this version has begun to
+    run the scenario there: what is missing then has not run with the scenario's settings.
     """
     names = [_name_in(run, point) for point in points]
     begun = any((run / "points" / name).is_dir() for name in names)
@@ -217,10 +224,11 @@ def _older_names(run: Path) -> dict[str, list[str]]:
 
 
 def named_run(run: Path, wanted: str | Where) -> StoredRun:
-    """The run of the point `wanted` in a run folder: its folder's name or a unique part of it, or `key=value,...` as in points.csv.
+    """The run of the point `wanted` in a run folder: its folder's name or a unique part of it, or `key=value,...` as
+    in points.csv.
 
-    A mapping of parameters stands for the latter, and compares numbers as numbers. Raises InputFault for a name of no point or of several,
-    with the points that there are, and for a run that did not come to its end.
+    A mapping of parameters stands for the latter, and compares numbers as numbers. Raises InputFault for a name of no
+    point or of several, with the points that there are, and for a run that did not come to its end.
     """
     run = run_folder(run)
     chosen = _chosen(run, _all_runs(run), wanted)
@@ -279,11 +287,13 @@ def slowest_iteration(plan: Plan, log: OpLog, record: PointRecord) -> int:
 
 
 def chosen_iteration(wanted: int | None, label: str, plan: Plan, log: OpLog, record: PointRecord) -> int:
-    """The wanted iteration; by default the slowest measured one. Raises InputFault for a number that the run does not have."""
+    """The wanted iteration; by default the slowest measured one. Raises InputFault for a number that the run does not
+    have."""
     if wanted is None:
         return slowest_iteration(plan, log, record)
     if not 0 <= wanted < record.iterations:
         raise InputFault(
-            f"--iteration {wanted}: {label} has iterations 0 to {record.iterations - 1}, of which {record.warmup} are warm-up"
+            f"--iteration {wanted}: {label} has iterations 0 to {record.iterations - 1}, of which {record.warmup} are "
+            "warm-up"
         )
     return wanted

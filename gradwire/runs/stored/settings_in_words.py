@@ -1,4 +1,5 @@
-"""Every setting that decides a point's result, in words: what the scenario says, and the defaults for what it leaves open."""
+"""Every setting that decides a point's result, in words: what the scenario says, and the defaults for what it leaves
+open."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ SOCKETS = ("transport.buffer", "transport.send_ends", "transport.unsent")
 def settings_of(point: Point) -> dict[str, Setting]:
     """A point's settings by their keys, strategy's options included.
 
-    Where this version does not know the point's strategy or model any more, or the strategy is in a file whose code is not run to read a
-    run folder, what these would decide is left out.
+    Where this version does not know the point's strategy or model any more, or the strategy is in a file whose code is
+    not run to read a run folder, what these would decide is left out.
     """
     section = point.section
     said = dict(_flat(section.model_dump(exclude_defaults=True)))
@@ -121,8 +122,8 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
 def as_recorded(settings: Mapping[str, Setting], stored: StoredRun) -> dict[str, Setting]:
     """Settings of a run, in which what the scenario leaves to defaults of sockets is what the run's task has.
 
-    Another version of gradwire may have had other defaults, and other strategies. What no task says is left out. On the wall clock,
-    numbers in a task are divided, and left out too.
+    Another version of gradwire may have had other defaults, and other strategies. What no task says is left out. On
+    the wall clock, numbers in a task are divided, and left out too.
     """
     by_default = {key for key in SOCKETS if key in settings and settings[key].by == BY_DEFAULT}
     recorded: dict[str, str] = {}

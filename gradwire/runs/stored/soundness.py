@@ -1,8 +1,8 @@
 """What files of a run may say, so that whatever reads them finds what their numbers refer to.
 
-A task says which network was built for it, the plan's ops refer to each other and to that network, and record and log count what the
-task asked for, on its ports. No message has a number or a text that no run can have. That a plan delivers every contribution is not looked
-for again: that takes minutes for a large one, and whoever compiled it did.
+A task says which network was built for it, the plan's ops refer to each other and to that network, and record and log
+count what the task asked for, on its ports. No message has a number or a text that no run can have. That a plan
+delivers every contribution is not looked for again: that takes minutes for a large one, and whoever compiled it did.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def refuse_unsound_clock(clock: Clock) -> None:
 
 
 def sound_fabric(text: str) -> Fabric:
-    """The network in a task. Raises ValueError, or what Fabric raises for values that do not belong, for one that no scenario has."""
+    """The network in a task. Raises ValueError, or what Fabric raises for values that do not belong, for one that no
+    scenario has."""
     said = msgspec.json.decode(text, type=dict[str, object])
     refuse_absurd(said)
     # A network names its switches as soon as it is made, so there must not be too many.
@@ -266,7 +267,8 @@ def _refuse_ranges(plan: Plan, fabric: Fabric) -> None:
 
 
 def _refuse_cycles(plan: Plan) -> None:
-    """Ops are numbered so that most wait for earlier ones. Where all do, there is no cycle; otherwise all are put in order."""
+    """Ops are numbered so that most wait for earlier ones. Where all do, there is no cycle; otherwise all are put in
+    order."""
     waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
     within = plan.dep_lag == 0
@@ -366,7 +368,8 @@ def _refuse_fault(record: FaultRecord, task: PointTask) -> None:
 
 
 def refuse_long_log(rows_in_it: int, task: PointTask, ops: int) -> None:
-    """Raises ValueError for a log that is longer than a run of the task leaves it, whose plan has so many ops. Rows may be there twice."""
+    """Raises ValueError for a log that is longer than a run of the task leaves it, whose plan has so many ops. Rows
+    may be there twice."""
     rows = ops * task.iterations
     if rows * ROW_BYTES > most_bytes():
         raise ValueError(
@@ -376,8 +379,8 @@ def refuse_long_log(rows_in_it: int, task: PointTask, ops: int) -> None:
 
 
 def refuse_unsound_log(log: OpLog, task: PointTask, ops: int) -> None:
-    """Raises ValueError for a log with ops or iterations that its run did not have. Where some are missing or there twice, the verdict
-    says so."""
+    """Raises ValueError for a log with ops or iterations that its run did not have. Where some are missing or there
+    twice, the verdict says so."""
     if len({len(column) for column in vars(log).values()}) > 1:
         raise ValueError("its columns differ in length")
     refuse_values_outside("op", log.op, 0, ops - 1)

@@ -16,7 +16,8 @@ class Spines:
         self._fabric = fabric
 
     def spine_of(self, source: int, target: int, members: tuple[int, ...]) -> int | None:
-        """The summit of messages between two endpoints, or of a multicast to `members` (gradwire.analysis.link_loads.SpineOf)."""
+        """The summit of messages between two endpoints, or of a multicast to `members`
+        (gradwire.analysis.link_loads.SpineOf)."""
         if not members:
             return self._choice(source, target)
         group = self._fabric.groups.index(MulticastGroup(source, members))

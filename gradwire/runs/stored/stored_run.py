@@ -153,8 +153,8 @@ class StoredRun(Generic[P_co]):
         if not self.look_alikes:
             return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
         return (
-            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and nothing says which is of the "
-            f"point '{self.label}' with the settings of scenario.toml: run it again with `gradwire run`"
+            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and nothing "
+            f"says which is of the point '{self.label}' with the settings of scenario.toml: run it again with `gradwire run`"
         )
 
     def completion(self) -> Completion | None:

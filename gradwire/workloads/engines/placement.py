@@ -137,8 +137,8 @@ def full_slices(profile: Profile, servers: int, slice_parameters: int) -> list[P
     """P3, section 4.2: slices of `slice_parameters` and the rest of each tensor, all of them round robin over the
     servers.
 
-    0 parameters: no slices, whole tensors. The turn carries over from tensor to tensor, as in MXNet's P3Store: if it began
-    anew with each, the first server would hold all the small ones.
+    0 parameters: no slices, whole tensors. The turn carries over from tensor to tensor, as in MXNet's P3Store: if it
+    began anew with each, the first server would hold all the small ones.
     """
     pieces: list[Piece] = []
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):

@@ -1,4 +1,5 @@
-"""PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass continues.
+"""PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass
+continues.
 
 Sources: Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020;
 https://docs.pytorch.org/docs/stable/notes/ddp.html; `Reducer` in torch/csrc/distributed/c10d/reducer.cpp, version 2.5.
@@ -66,8 +67,7 @@ def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
     if options.channels > 1 and options.algorithm not in ("ring", AUTO):
         raise InputFault(
             f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is "
-            f"'{options.algorithm}'; "
-            "leave it out, or take 'ring'"
+            f"'{options.algorithm}'; leave it out, or take 'ring'"
         )
     return compile_by_algorithm(job, "ddp", ddp_buckets(job, options), options.algorithm, options, options.channels)
 

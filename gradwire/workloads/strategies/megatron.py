@@ -109,7 +109,8 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
 
 
 def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:
-    """Bytes of a parameter's state at a worker: of the worker's share, with a part of the momentum if replicas divide that.
+    """Bytes of a parameter's state at a worker: of the worker's share, with a part of the momentum if replicas divide
+    that.
 
     Experts are counted as if all replicas had all of them.
     """

@@ -159,7 +159,7 @@ def test_of_two_that_read_alike_none_is_taken(
     monkeypatch.chdir(tmp_path)
     for read in (lambda: verdicts(ran), lambda: named_run(Path("mine"), "batch=64")):
         with pytest.raises(
-            InputFault, match=r"another version .* made .*0a1b2c, .*d0d0d0, and it cannot be told .* run it again"
+            InputFault, match=r"another version .* made .*0a1b2c, .*d0d0d0, and nothing says .* run it again"
         ):
             read()
     assert named_run(Path("mine"), one.name).folder.name == one.name

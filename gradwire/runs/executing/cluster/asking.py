@@ -1,4 +1,5 @@
-"""Questions to the workers of a cluster, and waiting for their answers while workers come and go; and which workers may run points."""
+"""Questions to the workers of a cluster, and waiting for their answers while workers come and go; and which workers
+may run points."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Asking:
         return workers
 
     def directly(self, function: Callable[..., Any], *arguments: Any, workers: Sequence[str]) -> dict[str, Any]:
-        """Calls a function in the event loop of each worker: answers by worker, and what it raised in place of an answer.
+        """Calls a function in the event loop of each worker: answers by worker, and what it raised in place of an
+        answer.
 
         For what takes a moment, and has to reach workers that cannot run points. A worker that is gone gives no answer.
         """
@@ -63,7 +65,8 @@ class Asking:
         return answers
 
     def each(self, function: Callable[..., Any], argument: Any, workers: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Calls a function in a thread of each worker, side by side: workers and answers, without those that are gone."""
+        """Calls a function in a thread of each worker, side by side: workers and answers, without those that are
+        gone."""
         futures = {worker: self._submitted(function, argument, [worker], others=False) for worker in workers}
         never = threading.Event()
         try:
@@ -86,8 +89,8 @@ class Asking:
     ) -> Any:
         """The answer of one worker, of those allowed or of any; of `first`, if it is free.
 
-        Raises Gone if all allowed ones left, what the function raises, and MachineFault where the scheduler is gone, workers die of
-        the question, or `stop` is set, which withdraws it.
+        Raises Gone if all allowed ones left, what the function raises, and MachineFault where the scheduler is gone,
+        workers die of the question, or `stop` is set, which withdraws it.
         """
         # A worker that was sent what it lacked is asked again, and another in its place only where any will do.
         only = allowed if first is None else None if allowed is None else [first]
@@ -96,8 +99,8 @@ class Asking:
             return self._answer(future, only, stop)
         except KilledWorker as killed:
             raise MachineFault(
-                f"{killed.allowed_failures + 1} workers died while they ran this point, the last one {killed.last_worker.address}: "
-                "see their logs; if memory ran out, give each worker fewer threads"
+                f"{killed.allowed_failures + 1} workers died while they ran this point, the last one "
+                f"{killed.last_worker.address}: see their logs; if memory ran out, give each worker fewer threads"
             ) from killed
         finally:
             future.cancel()
@@ -134,7 +137,8 @@ class Asking:
     def _lost(self) -> MachineFault:
         where = self._client.scheduler.address if self._client.scheduler else "its address"
         return MachineFault(
-            f"the Dask scheduler at {where} is gone, or has withdrawn this point; the same command continues from what is complete"
+            f"the Dask scheduler at {where} is gone, or has withdrawn this point; the same command continues from what "
+            "is complete"
         )
 
 

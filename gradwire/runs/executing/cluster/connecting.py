@@ -27,8 +27,8 @@ def dask_setup(_: Any) -> None:
 def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
     """A client of a scheduler, given by its address, by the file that it wrote, or by a client, which stays open.
 
-    None: of a cluster with `cores` workers on this machine, which ends with the block. Raises InputFault for what is not a scheduler's
-    address, and MachineFault where none answers.
+    None: of a cluster with `cores` workers on this machine, which ends with the block. Raises InputFault for what is
+    not a scheduler's address, and MachineFault where none answers.
     """
     if isinstance(scheduler, Client):
         yield scheduler
@@ -61,11 +61,13 @@ def _client(scheduler: str) -> Client:
         return Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise MachineFault(
-            f"--scheduler {scheduler}: no Dask scheduler answers there ({error}); `dask scheduler` prints its address when it starts"
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error}); `dask scheduler` prints its address "
+            "when it starts"
         ) from error
     except (ValueError, KeyError) as error:
         raise InputFault(
-            f"--scheduler {scheduler}: is not an address of a Dask scheduler, like tcp://10.0.0.1:8786, and no file that one wrote: {error}"
+            f"--scheduler {scheduler}: is not an address of a Dask scheduler, like tcp://10.0.0.1:8786, and no file "
+            f"that one wrote: {error}"
         ) from error
 
 
@@ -75,13 +77,14 @@ def _refuse_missing_certificates(scheduler: str) -> None:
     named = Security().get_tls_config_for_role("client")
     if not named.get("cert"):
         raise InputFault(
-            f"--scheduler {scheduler}: needs a certificate, and {where} names none; docs/many-machines.md shows the lines"
+            f"--scheduler {scheduler}: needs a certificate, and {where} names none; docs/many-machines.md shows the "
+            "lines"
         )
     try:
         Security().get_connection_args("client")
     except OSError as error:  # ssl.SSLError is one
         files = ", ".join(str(value) for key, value in named.items() if value and key in ("ca_file", "cert", "key"))
         raise InputFault(
-            f"--scheduler {scheduler}: cannot use the certificates that {where} names ({files}): {error.strerror or error}; "
-            "names that do not begin with / count from the current folder"
+            f"--scheduler {scheduler}: cannot use the certificates that {where} names ({files}): "
+            f"{error.strerror or error}; names that do not begin with / count from the current folder"
         ) from error

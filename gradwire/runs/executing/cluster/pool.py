@@ -63,7 +63,8 @@ class DaskPool:
             self._client.unsubscribe_topic(self._topic)
 
     def try_machines(self, memory_mb: int) -> None:
-        """Examines every worker that is there, and refuses those that may not run points. Raises MachineFault if all were refused."""
+        """Examines every worker that is there, and refuses those that may not run points. Raises MachineFault if all
+        were refused."""
         self._terms = Terms(self._terms.identity, self._terms.kernel, memory_mb)
         present = self._asking.present()
         self._examine_software(present)
@@ -104,7 +105,8 @@ class DaskPool:
     def _withdraw(self, order: Order) -> None:
         """Tells every worker that the point is not wanted, whichever has it.
 
-        Not for longer than WITHDRAWAL_S: a worker that is suspended, or out of reach, hears of it from the scheduler later.
+        Not for longer than WITHDRAWAL_S: a worker that is suspended, or out of reach, hears of it from the scheduler
+        later.
         """
         telling = threading.Thread(target=self._tell_all, args=(order.full_name,), daemon=True)
         telling.start()
@@ -133,7 +135,8 @@ class DaskPool:
         return order, {digest: planned.folder / file for file, digest in digests.items()}
 
     def _done(self, order: Order, files: dict[str, Path], stop: threading.Event) -> Done | Failed:
-        """Asks one worker after the other until the point is done. Raises MachineFault when nobody is left, or `stop` is set."""
+        """Asks one worker after the other until the point is done. Raises MachineFault when nobody is left, or `stop`
+        is set."""
         unable: dict[str, str] = {}
         first: str | None = None
         while True:
@@ -170,7 +173,8 @@ class DaskPool:
         return done.identity.unlike(self._terms.identity)
 
     def _refuse_strangers(self, error: Exception) -> None:
-        """Refuses workers that joined since with other software, of which one failed. Raises InternalFault if there is none."""
+        """Refuses workers that joined since with other software, of which one failed. Raises InternalFault if there is
+        none."""
         before = set(self._roster.refused)
         self._examine_software(self._asking.present())
         if before == set(self._roster.refused):
@@ -200,7 +204,8 @@ class DaskPool:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes what a worker sent into the point's folder. Raises OSError, and InternalFault for a path that leads out of it."""
+    """Writes what a worker sent into the point's folder. Raises OSError, and InternalFault for a path that leads out
+    of it."""
     for name, content in files.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:

@@ -1,4 +1,5 @@
-"""What a worker does with an order: checks that it may, boots the point's machine in a separate folder, and sends back what that left."""
+"""What a worker does with an order: checks that it may, boots the point's machine in a separate folder, and sends back
+what that left."""
 
 from __future__ import annotations
 
@@ -50,13 +51,15 @@ CAUSES_OF_THE_MACHINE = ("memory: folder full", "memory: limit", "killed")
 ROOM_BYTES = 1 << 20
 """A disk with less room is full."""
 UNDER_WAY = ("executing", "long-running")
-"""States of a task whose thread is running and waited for; in others it was cancelled, or its result is of another worker."""
+"""States of a task whose thread is running and waited for; in others it was cancelled, or its result is of another
+worker."""
 POLL_S = 0.3
 """How often a worker looks whether a point is still wanted, or a CPU has become free."""
 
 
 def examine(terms: Terms) -> Lacking | Unfit | None:
-    """Whether this worker may run points of a command; None if it may. The kernel is tried once in each process of a worker."""
+    """Whether this worker may run points of a command; None if it may. The kernel is tried once in each process of a
+    worker."""
     address = get_worker().address
     if difference := Identity.here().unlike(terms.identity):
         return Unfit(address, difference)
@@ -149,7 +152,8 @@ _withdrawn: set[str] = set()
 
 
 def withdraw(order: str) -> None:
-    """Ends the machine of an order (`Order.full_name`) that runs here, and keeps one from booting that arrives later."""
+    """Ends the machine of an order (`Order.full_name`) that runs here, and keeps one from booting that arrives
+    later."""
     _withdrawn.add(order)
 
 
@@ -157,7 +161,8 @@ def withdraw(order: str) -> None:
 def _stop_of(worker: Worker, order: Order) -> Iterator[threading.Event]:
     """An event that is set once nobody wants the result of this task any more: the command was interrupted, or is gone.
 
-    Dask's states tell of a command that is gone. An interrupted one says so itself, for of a task that executes Dask promises nothing.
+    Dask's states tell of a command that is gone. An interrupted one says so itself, for of a task that executes Dask
+    promises nothing.
     """
     key, stop, over = worker.get_current_task(), threading.Event(), threading.Event()
 
@@ -183,7 +188,8 @@ def _stop_of(worker: Worker, order: Order) -> Iterator[threading.Event]:
 def _own_cpu(stop: threading.Event) -> Iterator[int]:
     """A CPU that no other point of this machine's workers has, once one is free; the highest first.
 
-    A socket's name is the claim: it is the machine's, and ends with the process however that ends. Raises MachineFault if `stop` is set.
+    A socket's name is the claim: it is the machine's, and ends with the process however that ends. Raises MachineFault
+    if `stop` is set.
     """
     while True:
         for cpu in sorted(os.sched_getaffinity(0), reverse=True):

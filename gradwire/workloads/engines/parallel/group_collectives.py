@@ -223,8 +223,7 @@ class Way:
         if count % schedule.parts:
             raise InputFault(
                 f"strategy.options.algorithm = '{name}': divides an {HALVES[half]} among {count} into "
-                f"{schedule.parts} parts, of which "
-                f"{count} are not a multiple; take 'ring'"
+                f"{schedule.parts} parts, of which {count} are not a multiple; take 'ring'"
             )
         schedule = schedule.segmented(count // schedule.parts)
         rows = schedule.rows.copy()

@@ -100,14 +100,12 @@ class _ModelParallelPlan:
         if self.grid.data % division.context:
             raise InputFault(
                 f"strategy.options.context = {division.context}: must divide the {self.grid.data} workers that have "
-                "the same share of the "
-                "model"
+                "the same share of the model"
             )
         if division.recompute == "selective" and not any(layer.name.endswith(CORE) for layer in job.profile.layers):
             raise InputFault(
                 f"strategy.options.recompute = 'selective': '{job.profile.name}' has no layers of attention's scores "
-                "to compute again; "
-                "take 'full', or 'none'"
+                "to compute again; take 'full', or 'none'"
             )
 
     def _rings(self) -> Rings:
