@@ -17,7 +17,7 @@ PAGES = (*documents(), ROOT / "CONTRIBUTING.md", *sorted((ROOT / "changelog.d").
 CODE = [path for folder in ("gradwire", "reproduction") for path in sorted((ROOT / folder).rglob("*.py"))]
 SCENARIOS = sorted((ROOT / "gradwire").rglob("*.toml"))
 REWRITTEN = (
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "changelog.d", "docs"),
+    *("README.md", "CONTRIBUTING.md", "changelog.d", "docs"),
     *(
         f"gradwire/{name}"
         for name in ("agents", "analysis", "api", "cli", "runs", "scenario", "scenarios", "vm", "workloads")
