@@ -50,11 +50,6 @@ class Link:
         """The link by its devices: "h1-s1"."""
         return f"{self.a.device}-{self.b.device}" + (f"#{self.number}" if self.number > 1 else "")
 
-    @property
-    def is_long(self) -> bool:
-        """Whether packets take time on their way, or get lost there, beyond what their rate says."""
-        return bool(self.delay_s or self.jitter_s or self.loss)
-
 
 @dataclass(frozen=True)
 class LinkSetting:

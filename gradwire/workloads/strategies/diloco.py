@@ -1,8 +1,8 @@
 """DiLoCo: workers train by themselves for many steps, and then average how far they have moved; Streaming DiLoCo.
 
 Sources: Douillard et al., DiLoCo: Distributed Low-Communication Training of Language Models, 2023 (arXiv:2311.08105),
-algorithm 1; Douillard et al., Streaming DiLoCo with overlapping communication, 2025 (arXiv:2501.18512), sections 2.2
-to 2.4. An iteration of the plan is an outer round:
+algorithm 1; Douillard et al., Streaming DiLoCo with overlapping communication, 2025 (arXiv:2501.18512). An iteration of
+the plan is an outer round:
 
 1. Every worker takes `inner_steps` optimizer steps on its own samples. Nothing is sent.
 2. The outer gradient is the difference between the parameters at the beginning of the round and those now. It is
@@ -47,7 +47,7 @@ from gradwire.workloads.stand_in import Load
 from gradwire.workloads.strategy import Options, Strategy
 
 INNER_STEPS = 500
-"""DiLoCo's H (arXiv:2311.08105, section 3)."""
+"""DiLoCo's H in its main experiments, which therefore communicate 500 times less (arXiv:2311.08105, abstract)."""
 MOST_INNER_STEPS = 100_000
 SUM_LANE = 2
 """A stream next to the one that computes, in which no time is spent."""
