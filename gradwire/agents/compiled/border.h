@@ -1,5 +1,5 @@
 /*
- * What the compiled agent shares with Python, which says it. Written by border.py in this folder, and not by hand:
+ * What the compiled agent shares with Python, which says it. Written by border.py beside this file, and not by hand:
  * `python -m gradwire.agents.compiled.border`
  */
 #pragma once
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Of the rest of this file: compared when the agent is loaded */
-#define BORDER_DIGEST UINT64_C(0x11bf0d7b1fd5e194)
+#define BORDER_DIGEST UINT64_C(0x0bf4dab26322566f)
 
 /* What Python found where */
 #define SIZED(type, size_bytes) _Static_assert(sizeof(type) == (size_bytes), #type " has another size in Python")

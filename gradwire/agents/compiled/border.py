@@ -111,7 +111,7 @@ def offsets(layout: struct.Struct, names: Iterable[str]) -> dict[str, tuple[int,
 
 def _text() -> str:
     parts = [
-        "/*\n * What the compiled agent shares with Python, which says it. Written by border.py in this folder, and "
+        "/*\n * What the compiled agent shares with Python, which says it. Written by border.py beside this file, and "
         "not by hand:\n"
         f" * `{REMEDY}`\n */\n#pragma once\n\n#include <stddef.h>\n#include <stdint.h>\n",
         "/* Of the rest of this file: compared when the agent is loaded */\n#define BORDER_DIGEST "

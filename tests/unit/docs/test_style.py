@@ -31,8 +31,9 @@ OUTPUT = re.compile(r"^```(?:console)?\n.*?^```$", re.MULTILINE | re.DOTALL)
 """A block of a page that shows what a command prints."""
 VALUE = "0"
 """Stands in strings for what an f-string puts there."""
-KEPT = ("all-gathers beside reduce-scatters",)
-"""Texts in notes of plans. Plans' digests are made of notes too, so a change would have stored points run again."""
+KEPT = ("all-gathers beside reduce-scatters", "border.py beside this file")
+"""Texts that digests are made of: a note of plans, whose stored points would run again if it changed, and the head of
+border.h, with which compiled agents would have to be built again."""
 
 
 @dataclass(frozen=True)
