@@ -1,7 +1,7 @@
-"""Classes of Mininet's Topo in files of the user's own, each read in a process of its own: `python -m` this module.
+"""Classes of Mininet's Topo in files that users write, each read in a separate process: `python -m` this module.
 
 Reading one runs the file's code, so that is for those alone who gave a scenario that names it, and not for whatever reads a run folder. The
-code may never end, take all memory, print, or change the process that it runs in: none of that reaches gradwire's own process
+code may never end, take all memory, print, or change the process that it runs in: none of that reaches gradwire's process
 (scenario/definitions/topo_process.py), which gets what the class says of its network, or one message.
 """
 

@@ -282,7 +282,10 @@ def test_times_that_nothing_explains_are_a_warning(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
-    [("fabric.loss=0.001", "loses packets on purpose (up to 0.001"), ("fabric.fair_queues=false", "fabric.fair_queues = false")],
+    [
+        ("fabric.loss=0.001", "loses packets on purpose (up to 0.001"),
+        ("fabric.fair_queues=false", "fabric.fair_queues = false"),
+    ],
 )
 def test_no_cause_is_looked_for_where_the_point_asks_for_what_is_not_ideal(
     setting: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
