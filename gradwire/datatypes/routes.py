@@ -55,6 +55,13 @@ def line_interfaces(fabric: Fabric) -> list[str]:
     ]
 
 
+def line_ends(fabric: Fabric) -> list[tuple[str, str]]:
+    """The devices at the near and the far end of each line."""
+    up = [(link.a.device, link.b.device) for link in (*fabric.links()[: fabric.hosts], *fabric.trunk_links())]
+    hosts, trunks = up[: fabric.hosts], up[fabric.hosts :]
+    return [*hosts, *(ends[::-1] for ends in hosts), *trunks, *(ends[::-1] for ends in trunks)]
+
+
 class GraphRoutes:
     """Ways through a graph."""
 

@@ -19,7 +19,7 @@ from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Devi
 from gradwire.analysis.agreement.held_bytes import Float64, Held
 from gradwire.analysis.agreement.short_windows import ShortWindow, with_windows
 from gradwire.analysis.bounds import slowest_bps
-from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
@@ -162,8 +162,10 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
             Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
         )
     if any(seen.far.port_s):
-        yield from _with_long_links(run, seen)
-        return
+        is_estimated = seen.far == own_delays(run.fabric)
+        yield from _with_long_links(run, seen, is_estimated=is_estimated)
+        if not is_estimated:
+            return
     estimates = _Estimates(run, deviation.ideal_s)
     yield from _with_long_bursts(run, seen)
     yield from _without_start(run, deviation, seen, estimates)
@@ -173,18 +175,21 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
     yield from _with_copies(deviation, seen)
     yield from _with_jitter(run, deviation, seen, estimates)
     yield from _with_workers_apart(seen, estimates)
+    yield from _with_delays_at_ports(run, seen)
     yield from _with_bursts(run, seen)
 
 
-def _with_long_links(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) -> Iterator[Trial]:
     """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in
     each round trip.
 
-    Nothing else is tried, for all other effects would have to be estimated on long links as well.
+    is_estimated: whether the run's estimate has these delays, which are then the network's own. Else nothing else is tried,
+    for all other effects would have to be estimated with delays that faults made as well.
     """
     farthest_s = max(seen.far.port_s)
     late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
-    yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
+    if not is_estimated:
+        yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
     if seen.short_windows:
         worst = min(seen.short_windows, key=lambda window: window.window_bytes / window.path_bytes)
         window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
@@ -312,6 +317,18 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
         f"{words}, and {held.increase:.1%} longer while senders move on with up to {waiting} per connection still in "
         "flight, as they did"
     )
+
+
+def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+    """Where flows of different delays share a port, the farther one is there later than on an ideal network, whose flows are at
+    all ports of their ways at once. By how much an iteration is shorter is not known, but no more than by all delays."""
+    if len(set(seen.far.port_s)) > 1:
+        farthest = quantity(max(seen.far.port_s), "s")
+        effect = (
+            f"Links delay what passes them by up to {farthest} each, so that flows which share a port are not there at the same "
+            "time, as those of an ideal network are"
+        )
+        yield Trial(Cause.DELAYS, run.with_delays(NO_DELAYS).time_s(), effect, is_bound=True)
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:

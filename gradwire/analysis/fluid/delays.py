@@ -11,6 +11,7 @@ import numpy as np
 from gradwire.analysis.fluid.paths import Float64, Paths
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Int64
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,23 @@ def own_delays(fabric: Fabric) -> Delays:
 def travel_ns(paths: Paths, delays: Delays) -> Float64:
     """How long what a flow sends is under way, without its time on the line: the delays of its route's ports, summed.
 
-    Copies of a multicast flow take several routes, of which the slowest port of each kind counts.
+    Copies of a multicast flow take several routes, of which the longest counts.
     """
     flows = len(paths.route_start) - 1
     if not any(delays.port_s):
         return np.zeros(flows)
-    late_ns = np.array(delays.port_s)[paths.route_port] * 1e9
+    late_ns = np.array(delays.port_s) * 1e9
     flow = np.repeat(np.arange(flows), np.diff(paths.route_start))
-    summed_ns = np.bincount(flow, late_ns, flows).astype(np.float64)
-    if not paths.flow_is_multicast.any():
-        return summed_ns
-    ports = len(paths.port_bytes_per_ns)
-    trunks = (ports - 2 * paths.hosts) // 2
-    kind = np.searchsorted([paths.hosts, 2 * paths.hosts, 2 * paths.hosts + trunks], paths.route_port, side="right")
-    slowest_ns = np.zeros((flows, 4))
-    np.maximum.at(slowest_ns, (flow, kind), late_ns)
-    return np.where(paths.flow_is_multicast, slowest_ns.sum(axis=1), summed_ns)
+    summed_ns = np.bincount(flow, late_ns[paths.route_port], flows).astype(np.float64)
+    for number in np.flatnonzero(paths.flow_is_multicast):
+        route = paths.route_port[paths.route_start[number] : paths.route_start[number + 1]]
+        summed_ns[number] = _longest_ns(paths, route, late_ns)
+    return summed_ns
+
+
+def _longest_ns(paths: Paths, tree: Int64, late_ns: Float64) -> float:
+    """How late the last copy is, by the ports of a tree from its root to its leaves."""
+    copies_ns: dict[int, float] = {}
+    for port in tree.tolist():
+        copies_ns[int(paths.port_to[port])] = copies_ns.get(int(paths.port_from[port]), 0.0) + float(late_ns[port])
+    return max(copies_ns.values(), default=0.0)

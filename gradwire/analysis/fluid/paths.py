@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gradwire.datatypes.fabric import Fabric, band_of_class
 from gradwire.datatypes.plan import Int64, Plan
-from gradwire.datatypes.routes import SummitOf, lines_of, routes_of
+from gradwire.datatypes.routes import SummitOf, line_ends, lines_of, routes_of
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -32,6 +32,9 @@ class Paths:
 
     #: Line rate of each port.
     port_bytes_per_ns: Float64
+    #: Numbers of the devices at the near and the far end of each port's line.
+    port_from: Int64
+    port_to: Int64
     #: Flow i passes the ports route_port[route_start[i]:route_start[i + 1]], each once.
     route_start: Int64
     route_port: Int64
@@ -71,8 +74,12 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     flow_of_send[remote[passes]] = flow[passes]
     line_bytes: Float64 = np.zeros(len(ops))
     line_bytes[remote] = ops.size_bytes[remote] / share[flow]
+    numbers = {name: number for number, name in enumerate((*fabric.endpoint_names(), *fabric.switch_names()))}
+    ends = np.array([[numbers[near], numbers[far]] for near, far in line_ends(fabric)], np.int64)
     return Paths(
         port_bytes_per_ns=port_rates_bps(fabric) / 8e9,
+        port_from=ends[:, 0],
+        port_to=ends[:, 1],
         route_start=route_start,
         route_port=route_port,
         flow_band=np.array(

@@ -15,13 +15,15 @@ from matplotlib.patches import FancyBboxPatch
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import PALETTE, STYLE
 from gradwire.analysis.report.graph_drawing import graph_drawing
-from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Link, Topology
 from gradwire.datatypes.shape import Shape
 
 MOST_SLOTS = 34
 """Hosts that fit side by side with their names."""
 MOST_ABOVE = 4
 """Spines of a pod, or cores, that are drawn."""
+MOST_SLOW = 4
+"""Slower links that are named."""
 FEWEST = 3
 """The first, the place of those left out, and the last."""
 GAPS = (0.0, 0.25, 0.7, 1.6)
@@ -31,6 +33,8 @@ INK, PAPER, FAINT = "#000000", "#ffffff", "#777777"
 TIER_COLORS = {"leaf": PALETTE[0], "spine": PALETTE[1], "core": PALETTE[2]}
 RAIL_COLORS = (*(color for color in PALETTE if color != INK), "#882255")
 """For the eight rails of today's machines; more of them take turns."""
+THIN = 0.35
+"""Width of a link that is slower than others of its tier, in points."""
 HALF_BOX = 0.22
 """Of the height of a box."""
 
@@ -97,6 +101,9 @@ def rate_lines(fabric: Fabric) -> list[str]:
         if tier.fastest_bps > tier.slowest_bps:
             rate = f"{tier.slowest_bps / 1e9:g} to {_gbit(tier.fastest_bps)}"
         lines.append(f"uplinks of a {tier.word}: {len(tier.uplinks[0])} x {rate}, oversubscription {ratio:g}:1")
+    slow = [] if fabric.graph is not None else slower_links(fabric)
+    if 0 < len(slow) <= MOST_SLOW:
+        lines.append("slower (thin): " + ", ".join(f"{link.name} at {_gbit(link.rate_bps)}" for link in slow))
     return [*lines, *link_lines(fabric)]
 
 
@@ -106,7 +113,9 @@ def link_lines(fabric: Fabric) -> list[str]:
     lines = []
     if any(delays):
         spread = f"{quantity(min(delays), 's')} to " if min(delays) < max(delays) else ""
-        lines.append(f"delay of a link: {spread}{quantity(max(delays), 's')} in each direction")
+        lines.append(
+            f"delay of a link: {spread}{quantity(max(delays), 's')} in each direction (dashed where it is above 0)"
+        )
     if max(fabric.host_bps) > min(fabric.host_bps):
         lines.append(f"links of hosts: {min(fabric.host_bps) / 1e9:g} to {_gbit(max(fabric.host_bps))}")
     jitters, losses = ([getattr(link, name) for link in fabric.shape_links] for name in ("jitter_s", "loss"))
@@ -228,19 +237,40 @@ def _rail_color(fabric: Fabric, host: int) -> str | None:
 
 
 def _draw_links(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
+    links, slow = fabric.shape_links, {link.name for link in slower_links(fabric)}
+
+    def draw(link: Link, begin: tuple[float, float], end: tuple[float, float], color: str) -> None:
+        """From the top of the box below to the bottom of the one above."""
+        axes.plot(
+            [begin[0], end[0]],
+            [begin[1] + HALF_BOX, end[1] - HALF_BOX],
+            color=color,
+            linewidth=THIN if link.name in slow else 0.9,
+            linestyle="--" if link.delay_s else "-",
+            zorder=1,
+        )
+
     for host, x in layout.host_x.items():
         above = layout.switch_x.get(fabric.leaf_of(host))
         if above is not None:
-            _line(axes, (x, HEIGHTS["host"]), (above, HEIGHTS["leaf"]), _rail_color(fabric, host) or FAINT)
-    for trunk in fabric.tree.trunks:
+            ends = (x, HEIGHTS["host"]), (above, HEIGHTS["leaf"])
+            draw(links[host], *ends, _rail_color(fabric, host) or FAINT)
+    for trunk, link in zip(fabric.tree.trunks, fabric.trunk_links(), strict=True):
         if trunk.lower in layout.switch_x and trunk.upper in layout.switch_x:
-            ends = [(layout.switch_x[switch], _height(fabric, switch)) for switch in (trunk.lower, trunk.upper)]
-            _line(axes, ends[0], ends[1], FAINT)
+            ends = (
+                (layout.switch_x[trunk.lower], _height(fabric, trunk.lower)),
+                (layout.switch_x[trunk.upper], _height(fabric, trunk.upper)),
+            )
+            draw(link, *ends, FAINT)
 
 
-def _line(axes: Axes, begin: tuple[float, float], end: tuple[float, float], color: str) -> None:
-    """From the top of the box below to the bottom of the one above."""
-    axes.plot([begin[0], end[0]], [begin[1] + HALF_BOX, end[1] - HALF_BOX], color=color, linewidth=0.9, zorder=1)
+def slower_links(fabric: Fabric) -> list[Link]:
+    """The links of a fabric in tiers that are slower than others of their tier."""
+    tiers: dict[str, list[Link]] = {"host": list(fabric.shape_links[: fabric.hosts])}
+    for trunk, link in zip(fabric.tree.trunks, fabric.trunk_links(), strict=True):
+        tiers.setdefault(_tier_of(fabric, trunk.lower), []).append(link)
+    fastest_bps = {tier: max(link.rate_bps for link in links) for tier, links in tiers.items()}
+    return [link for tier, links in tiers.items() for link in links if link.rate_bps < fastest_bps[tier]]
 
 
 def _tier_of(fabric: Fabric, switch: int) -> str:

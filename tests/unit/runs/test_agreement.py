@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.agreement.causes import Agreement, Cause
-from gradwire.analysis.fluid.delays import delays_of
+from gradwire.analysis.fluid.delays import Delays, delays_of
 from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
@@ -177,6 +177,20 @@ def test_a_run_of_an_ideal_network_has_nothing_to_say(tmp_path: Path, monkeypatc
             Cause.SWITCHES,
             "Messages that had left their hosts",
         ),
+        # A network's own delays are in all estimates.
+        (
+            [*SENT_WHEN_LEFT, "fabric.delay=10us"],
+            {"send_ends": Buffered(300_000)},
+            Cause.SWITCHES,
+            "Messages that had left their hosts",
+        ),
+        # What is early may be so because others are far away, if they are not all as far.
+        (
+            ["fabric.link.h1.delay=3ms"],
+            {"delays": Delays((1e-3, *[0.0] * 7))},
+            Cause.DELAYS,
+            "flows which share a port are not there at the same time",
+        ),
         (["strategy.name=ring", "strategy.options.segments=16"], {"latency_s": 4e-4}, Cause.UNEXPLAINED, "Check this point before"),
     ],
 )  # fmt: skip
@@ -268,7 +282,10 @@ def test_times_that_nothing_explains_are_a_warning(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
-    [("fabric.loss=0.001", "fabric.loss = 0.001"), ("fabric.fair_queues=false", "fabric.fair_queues = false")],
+    [
+        ("fabric.loss=0.001", "loses packets on purpose (up to 0.001"),
+        ("fabric.fair_queues=false", "fabric.fair_queues = false"),
+    ],
 )
 def test_no_cause_is_looked_for_where_the_point_asks_for_what_is_not_ideal(
     setting: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,8 +7,11 @@ import pytest
 from gradwire.analysis.fluid.delays import Delays, delays_of, travel_ns
 from gradwire.analysis.fluid.estimate import Buffered, estimate
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology
+from gradwire.datatypes.plan import Role
+from gradwire.datatypes.topologies import linear, spread
 from gradwire.runs.stored.spines import Spines
+from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.unit.analysis.fluid.test_closed_forms import multicast
 from tests.unit.analysis.fluid.test_effects import FABRIC, PAYLOAD_BYTES_PER_S, arrivals_s
@@ -92,3 +95,18 @@ def test_of_a_multicast_the_farthest_receiver_counts() -> None:
     source, *others = sorted(paths.route_port[paths.route_start[flow] : paths.route_start[flow + 1]].tolist())
     assert len(others) > 1
     assert late_ns[flow] / 1e9 == (1 + source) + (1 + max(others) - FABRIC.hosts)
+
+
+def test_the_last_copy_of_a_multicast_counts_all_links_of_its_way() -> None:
+    """Along a line of four switches, that is all of them, and not the slowest one alone."""
+    line = spread(4, 4, linear(4), 8e9, "a line")
+    fabric = Fabric(4, 8e9, Topology.LINEAR, classes=1, graph=line, groups=(MulticastGroup(0, (1, 2, 3)),))
+    builder = PlanBuilder("to all")
+    ranks = [builder.rank(Role.WORKER, host) for host in range(4)]
+    group = builder.group(ranks[1:])
+    builder.group_message(builder.queue(ranks[0]), group, 1000, traffic_class=0)
+    for rank in ranks:
+        builder.iteration(rank, builder.compute(rank), builder.compute(rank))
+    paths = paths_of(builder.build(compute_s=0.0, samples=0), fabric)
+    (late_ns,) = travel_ns(paths, delays_of(fabric, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]))
+    assert late_ns / 1e9 == 1 + 16 + 32 + 64 + 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gradwire.analysis.report.network_drawing import MOST_SLOTS, different_networks, network_drawing, rate_lines
+from gradwire.analysis.report.network_drawing import MOST_SLOTS, THIN, different_networks, network_drawing, rate_lines
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.topologies import linear, spread
 
 SINGLE = Fabric(2, 10e9)
 FAT_TREE = Fabric(16, 100e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4, core_oversubscription=2.0)
@@ -66,3 +69,22 @@ def test_rails_have_colours_of_their_own() -> None:
 def test_a_network_is_drawn_once_whatever_its_seed_and_classes() -> None:
     same = replace(FAT_TREE, seed=7, classes=3)
     assert different_networks([FAT_TREE, same, SINGLE]) == [FAT_TREE, SINGLE]
+
+
+def test_slower_links_are_thin_and_named_and_long_ones_dashed() -> None:
+    settings = (LinkSetting("leaf1-spine*", delay_s=2e-3), LinkSetting("leaf1-spine2", rate_bps=5e9))
+    fabric = Fabric(4, 10e9, Topology.LEAF_SPINE, leaves=2, spines=2, link_settings=settings)
+    assert "slower (thin): s1-s4 at 5 Gbit/s" in rate_lines(fabric)
+    assert "delay of a link: 0 s to 2 ms in each direction (dashed where it is above 0)" in rate_lines(fabric)
+    drawn = links(network_drawing(fabric))
+    assert [line.get_linestyle() for line in drawn] == [*"----", "--", "--", "-", "-"]
+    assert [line.get_linewidth() == THIN for line in drawn] == [*[False] * 5, True, False, False]
+
+
+def test_names_from_a_file_are_written_as_they_are() -> None:
+    """And are no formulas of matplotlib, which "$" begins."""
+    label = r"$\frac$ <b>"
+    graph = replace(spread(2, 2, linear(2), 10e9, "a line"), switch_labels=(label, "b"), host_labels=("$", "$$"))
+    figure = network_drawing(Fabric(2, 10e9, Topology.CUSTOM, graph=graph))
+    figure.savefig(io.BytesIO(), format="svg")
+    assert f"s1\n{label}" in texts(figure)
