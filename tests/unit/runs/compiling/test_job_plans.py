@@ -34,6 +34,12 @@ def times(scenario: Scenario) -> list[tuple[str, float, float]]:
     return [(r.parameters["job"], r.iteration_time_s, r.iteration_time_s / (r.alone_time_s or 0)) for r in rows]
 
 
+def compile_all(second: dict[str, Any], more: dict[str, Any]) -> None:
+    scenario = two_jobs(second, **more)
+    refuse_misfits(scenario.points)
+    plans_of_jobs(scenario.points[0].resolved)
+
+
 def test_a_shifted_start_interleaves_phases() -> None:
     together, apart = times(two_jobs()), times(two_jobs({"start": "34ms"}))
     assert [job for job, *_ in together] == ["a", "b"]
@@ -51,7 +57,8 @@ def test_a_faster_job_has_several_iterations_in_one_of_the_plan() -> None:
     small = {"name": "toy", "layers": [{**LAYER, "size": ["10MB"], "forward": "2ms", "backward": "5ms"}]}
     point = two_jobs({"model": small}).points[0].resolved
     (plan,) = plans_of_jobs(point).values()
-    assert [job.iterations for job in plan.jobs][0] < [job.iterations for job in plan.jobs][1]
+    slow, fast = plan.jobs
+    assert slow.iterations < fast.iterations
     check(plan, relative_times_of_jobs(point, plan))
 
 
@@ -75,6 +82,4 @@ def test_iterations_are_in_the_smallest_ratio_that_is_near() -> None:
 )
 def test_what_does_not_fit_together_is_refused(second: dict[str, Any], more: dict[str, Any], said: str) -> None:
     with pytest.raises(InputFault, match=said):
-        scenario = two_jobs(second, **more)
-        refuse_misfits(scenario.points)
-        plans_of_jobs(scenario.points[0].resolved)
+        compile_all(second, more)

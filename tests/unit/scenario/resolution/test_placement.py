@@ -53,5 +53,5 @@ def test_wrong_lists_are_refused(places: dict[str, JobPlace], said: str) -> None
 
 
 def test_a_job_without_hosts_left_is_refused() -> None:
-    with pytest.raises(InputFault, match="job.b: needs 4 hosts, and 2 of the network's 8 are left"):
+    with pytest.raises(InputFault, match=r"job\.b: needs 4 hosts, and 2 of the network's 8 are left"):
         placed({"a": JobPlace(), "b": JobPlace()}, {"a": 6, "b": 4}, RACKS, 1)
