@@ -29,7 +29,7 @@ from gradwire.programs.commands import named_files, refuse_wrong_commands, start
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
-from gradwire.runs.compiling.job_plans import relative_times_of_jobs
+from gradwire.runs.compiling.job_plans import relative_times_of, traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.stored.run_folder import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
@@ -246,8 +246,7 @@ def plan_run(
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
         for plan in compiled.plans.values():
-            of_jobs = relative_times_of_jobs(point.resolved, plan) if plan.jobs else compiled.job.relative_times
-            _check_once(plan, of_jobs)
+            _check_once(plan, relative_times_of(point.resolved, plan))
     return planned
 
 
@@ -296,9 +295,8 @@ def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], ru
     if isinstance(run.warmup, int):
         return Window(run.warmup, run.iterations)
     windows = [steady_window(ideal_times(plan, fabric, rule), run.iterations) for plan in plans.values()]
-    found = max(
-        (window for window in windows if window), key=lambda window: window.end, default=Window(1, run.iterations)
-    )
+    first = Window(1, run.iterations)
+    found = max((window for window in windows if window), key=lambda window: window.end, default=first)
     # What jobs drift apart by is not measured.
     return replace(found, iterations=found.iterations + any(plan.jobs for plan in plans.values()))
 
@@ -437,14 +435,10 @@ def source_key(point: Point, clock: Clock) -> str:
             for name, path in point.section.defined.strategies.items()
         },
         "trace": trace_of(point.section.model.trace).digest() if point.section.model.trace else None,
-        **({"traces": _traces_of_jobs(point)} if point.section.job else {}),
+        **({"traces": traces_of_jobs(point.section)} if point.section.job else {}),
         "versions": [platform.python_version(), np.__version__],
     }
     return _hash(json.dumps(decisive, sort_keys=True))
-
-
-def _traces_of_jobs(point: Point) -> list[str]:
-    return [trace_of(job.model.trace).digest() for job in point.section.job.values() if job.model.trace]
 
 
 def _hash(text: str) -> str:

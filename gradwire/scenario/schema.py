@@ -344,7 +344,7 @@ class PointTables(Section):
 
 
 class JobSection(JobPlace):
-    """One of several jobs that share the network, each on hosts of its own."""
+    """One of several jobs that share the network, each on separate hosts."""
 
     cluster: ClusterSection
     """Its workers and servers."""
@@ -411,7 +411,7 @@ class PointSection(PointTables):
             if not JOB_NAME.fullmatch(name):
                 lines.append(f"job.{name}: a job's name has letters, digits, - and _")
             if job.cluster.stands_for is not None:
-                lines.append(f"job.{name}.cluster.stands_for: a job beside others stands for itself; leave it out")
+                lines.append(f"job.{name}.cluster.stands_for: one of several jobs stands for itself; leave it out")
             if job.cluster.nics_per_host > 1:
                 lines.append(
                     f"job.{name}.cluster.nics_per_host: hosts that jobs share a network of have one NIC; leave it out"

@@ -16,7 +16,9 @@ from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.point_protocol import built_fabric
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_plans
+from gradwire.scenario.schema import PointSection
 from gradwire.workloads.combined_plans import PlacedJob, combined, relative_times
+from gradwire.workloads.trace_replay.recorded_job import trace_of
 
 LABEL = "jobs"
 """Of the one candidate of a point with several jobs."""
@@ -50,8 +52,15 @@ def plans_of_jobs(point: ResolvedPoint) -> dict[str, Plan]:
     return {LABEL: plan}
 
 
-def relative_times_of_jobs(point: ResolvedPoint, plan: Plan) -> tuple[float, ...]:
-    """Each worker's factor on the plan's compute time."""
+def traces_of_jobs(section: PointSection) -> list[str]:
+    """What tells the traces of several jobs apart from others."""
+    return [trace_of(job.model.trace).digest() for job in section.job.values() if job.model.trace]
+
+
+def relative_times_of(point: ResolvedPoint, plan: Plan) -> tuple[float, ...]:
+    """Each worker's factor on the plan's compute time; none stand for 1."""
+    if not plan.jobs:
+        return point.job.relative_times
     return relative_times(plan, [job.job.relative_times for job in point.jobs.values()])
 
 
@@ -63,8 +72,8 @@ def _placed(point: ResolvedPoint, name: str) -> PlacedJob:
         raise InputFault(f"job.{name}: {fault}") from fault
     if len(plans) > 1:
         raise InputFault(
-            f"job.{name}.strategy: '{own.strategy.name}' gives {len(plans)} plans, of which a run would keep the fastest; beside other "
-            "jobs there is one: set the options that it searches for"
+            f"job.{name}.strategy: '{own.strategy.name}' gives {len(plans)} plans, of which a run would keep the fastest; of several "
+            "jobs each has one: set the options that it searches for"
         )
     return PlacedJob(name, next(iter(plans.values())), point.hosts_of_jobs[name], class_offset=place.priority)
 

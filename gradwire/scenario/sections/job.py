@@ -14,7 +14,7 @@ class JobPlace(Section):
     """Where a job runs, when it begins, and how urgent its data is."""
 
     hosts: Names = ()
-    """Hosts that it runs on, in the order of its workers, and then of its servers where these have hosts of their own: `["h1", "h3"]`.
+    """Hosts that it runs on, in the order of its workers, and then of its servers where these have separate hosts: `["h1", "h3"]`.
     Unset: as `placement` says."""
     placement: Literal["packed", "spread", "random"] = "packed"
     """Which of the hosts that no job has a list of it gets: "packed", the first ones; "spread", one at each switch in turn; "random", drawn

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.job_plans import near_ratio, plans_of_jobs, relative_times_of_jobs
+from gradwire.runs.compiling.job_plans import near_ratio, plans_of_jobs, relative_times_of
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.planned import refuse_misfits
 from gradwire.scenario.loading import Scenario, scenario_of
@@ -59,7 +59,7 @@ def test_a_faster_job_has_several_iterations_in_one_of_the_plan() -> None:
     (plan,) = plans_of_jobs(point).values()
     slow, fast = plan.jobs
     assert slow.iterations < fast.iterations
-    check(plan, relative_times_of_jobs(point, plan))
+    check(plan, relative_times_of(point, plan))
 
 
 def test_iterations_are_in_the_smallest_ratio_that_is_near() -> None:
