@@ -342,6 +342,11 @@ class PointTables(Section):
     file_keys: ClassVar[type[AboutSection]]
     """The keys of the file that are in none of these tables."""
 
+    @classmethod
+    def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A point's document with what follows from the rest of it."""
+        return document
+
 
 class JobSection(JobPlace):
     """One of several jobs that share the network, each on separate hosts."""
@@ -388,25 +393,25 @@ class PointSection(PointTables):
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""
 
-    @model_validator(mode="before")
     @classmethod
-    def _tables_of_the_first_job(cls, value: Any) -> Any:
+    def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """What asks for the point's model, strategy or cluster gets those of the first of several jobs."""
-        jobs = value.get("job") if isinstance(value, Mapping) else None
-        if not isinstance(jobs, Mapping) or not jobs:
-            return value
-        first = next(iter(jobs.values()))
-        theirs = {table: first[table] for table in OF_JOBS if isinstance(first, Mapping) and table in first}
-        if twice := [table for table in OF_JOBS if table in value and value[table] != theirs.get(table)]:
-            raise ValueError(
-                f"{twice[0]}: each [job.NAME] has its own cluster, model and strategy: leave out [{'], ['.join(twice)}], or write "
-                f"[job.NAME.{twice[0]}]"
-            )
-        return {**value, **theirs}
+        jobs = document.get("job")
+        first = next(iter(jobs.values()), None) if isinstance(jobs, Mapping) else None
+        return (
+            {**{key: first[key] for key in OF_JOBS if key in first}, **document}
+            if isinstance(first, Mapping)
+            else document
+        )
 
     @model_validator(mode="after")
     def _jobs_that_share(self) -> Self:
-        lines = []
+        first = next(iter(self.job.values()), None)
+        lines = [
+            f"{table}: each [job.NAME] has a separate one: leave out [{table}], or write [job.NAME.{table}]"
+            for table in OF_JOBS
+            if first and getattr(self, table) != getattr(first, table)
+        ]
         for name, job in self.job.items():
             if not JOB_NAME.fullmatch(name):
                 lines.append(f"job.{name}: a job's name has letters, digits, - and _")
