@@ -65,7 +65,9 @@ def built_in(hosts: int, switches: int, pairs: list[tuple[int, int]]) -> Fabric:
 
 def from_files(folder: Path) -> dict[str, Fabric]:
     """A network of a GraphML file (the Petersen graph), and one of a Topo, with unequal rates."""
-    nx.write_graphml(nx.from_edgelist((f"s{a + 1}", f"s{b + 1}") for a, b in nx.petersen_graph().edges), folder / "petersen.graphml")
+    nx.write_graphml(
+        nx.from_edgelist((f"s{a + 1}", f"s{b + 1}") for a, b in nx.petersen_graph().edges), folder / "petersen.graphml"
+    )
     (folder / "lab.py").write_text(TOPO)
     found = {}
     for name, file, hosts in (("GraphML", "petersen.graphml", 10), ("Mininet Topo", "lab.py:Campus", 6)):

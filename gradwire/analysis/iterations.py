@@ -35,7 +35,7 @@ def iteration_ends_ns(plan: Plan, log: OpLog, iterations: int) -> Int64:
 
     Raises InternalFault if the log lacks a worker's begin or end.
     """
-    first = _times_of(log, log.start_ns, plan.begin_op, 1).min()
+    first = times_of_ops_ns(log, log.start_ns, plan.begin_op, 1).min()
     bounds_ns: Int64 = np.concatenate([[first], worker_ends_ns(plan, log, iterations).max(axis=1)])
     return bounds_ns
 
@@ -46,17 +46,20 @@ def worker_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
     A worker that stands out is a straggler. Raises InternalFault if the log lacks a worker's begin or end.
     """
     ends = worker_ends_ns(plan, log, iterations)
-    times: Float64 = np.diff(ends, axis=0, prepend=_times_of(log, log.start_ns, plan.begin_op, 1)) / 1e9
+    times: Float64 = np.diff(ends, axis=0, prepend=times_of_ops_ns(log, log.start_ns, plan.begin_op, 1)) / 1e9
     return times
 
 
 def worker_ends_ns(plan: Plan, log: OpLog, iterations: int) -> Int64:
     """When each worker ended each iteration, in nanoseconds of the run's clock, shape (iterations, workers)."""
-    return _times_of(log, log.end_ns, plan.end_op, iterations)
+    return times_of_ops_ns(log, log.end_ns, plan.end_op, iterations)
 
 
-def _times_of(log: OpLog, times_ns: Int64, ops: Int64, iterations: int) -> Int64:
-    """`times_ns` of `ops` in the first iterations, shape (iterations, len(ops))."""
+def times_of_ops_ns(log: OpLog, times_ns: Int64, ops: Int64, iterations: int) -> Int64:
+    """`times_ns`, a column of the log, of `ops` in the first iterations, shape (iterations, len(ops)).
+
+    Raises InternalFault if the log lacks one of them.
+    """
     if iterations < 1 or len(ops) == 0:
         raise InternalFault(
             f"no iteration time: {iterations} iterations of {len(ops)} workers; report this with the plan"

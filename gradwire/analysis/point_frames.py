@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from gradwire.analysis.parameters import as_number, parameter_number
-from gradwire.analysis.points import RESULT_COLUMNS, PointResult
+from gradwire.analysis.points import OF_JOBS, RESULT_COLUMNS, PointResult, result_columns
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.regular_files import TABLE_BYTES, read_bytes
@@ -51,12 +51,12 @@ def text_frame(rows: Sequence[PointResult]) -> pd.DataFrame:
     Raises InputFault if a parameter has the name of a result.
     """
     keys = list(dict.fromkeys(key for row in rows for key in row.parameters))
-    clash = sorted(set(keys) & set(RESULT_COLUMNS))
+    clash = sorted(set(keys) & {*RESULT_COLUMNS, *OF_JOBS})
     if clash:
         raise InputFault(f"the swept parameter '{clash[0]}' has the name of a column of points.csv; sweep another key")
     columns: dict[str, Any] = {key: [row.parameters.get(key, "") for row in rows] for key in keys}
     # Columns of objects keep ints and floats apart, and so their texts, where some rows have None.
-    columns |= {name: pd.Series([getattr(row, name) for row in rows], dtype=object) for name in RESULT_COLUMNS}
+    columns |= {name: pd.Series([getattr(row, name) for row in rows], dtype=object) for name in result_columns(rows)}
     return pd.DataFrame(columns)
 
 
@@ -73,9 +73,10 @@ def points_frame(rows: Sequence[PointResult], names: Sequence[str]) -> pd.DataFr
     category is ordered by speed, has another column with its number ("rate" and "rate_bps").
     """
     text = text_frame(rows)
-    keys = [key for key in text.columns if key not in RESULT_COLUMNS]
+    results = result_columns(rows)
+    keys = [key for key in text.columns if key not in results]
     frame = parameters_frame([row.parameters for row in rows], keys)
-    for name in RESULT_COLUMNS:
+    for name in results:
         column = text[name]
         frame[name] = column.astype("str") if name in ("verdict", "plan_digest", "fluid_cause") else _result(column)
     frame.insert(len(frame.columns) - 1, "valid", [row.valid for row in rows])

@@ -13,6 +13,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.statistics import summarise
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 
@@ -47,6 +48,8 @@ class PointResult:
     fluid_time_s: float | None = field(default=None, kw_only=True)
     #: What explains that they take another time there (a Cause); "" where the times agree.
     fluid_cause: str = field(default="", kw_only=True)
+    #: Of one of several jobs: its mean iteration on an ideal network that it has for itself; None for a point of one job.
+    alone_time_s: float | None = field(default=None, kw_only=True)
     #: Digest of the plan.
     plan_digest: str
     #: "valid", or "invalid: " and the reasons.
@@ -75,13 +78,31 @@ class PointResult:
         return str(Cause.UNEXPLAINED) if Cause.UNEXPLAINED in causes else VALID
 
     @property
+    def alone_ratio(self) -> float | None:
+        """Iteration time of one of several jobs over that with the network for itself; None for an invalid point, and for a point of one
+        job."""
+        return self.iteration_time_s / self.alone_time_s if self.valid and self.alone_time_s else None
+
+    @property
     def fluid_ratio(self) -> float | None:
         """Measured iteration time over that on an ideal network; None for an
         invalid point, and where there is no estimate."""
         return self.iteration_time_s / self.fluid_time_s if self.valid and self.fluid_time_s else None
 
 
-RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name != "parameters")
+OF_JOBS = ("alone_time_s",)
+"""Columns that only points with several jobs have."""
+RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name not in ("parameters", *OF_JOBS))
+
+
+def result_columns(rows: Sequence[PointResult]) -> tuple[str, ...]:
+    """RESULT_COLUMNS, and those of jobs where some row is one's."""
+    of_jobs = any(row.alone_time_s is not None for row in rows)
+    return tuple(
+        field.name
+        for field in fields(PointResult)
+        if field.name in RESULT_COLUMNS or (of_jobs and field.name in OF_JOBS)
+    )
 
 
 def point_result(
@@ -110,6 +131,46 @@ def point_result(
         plan_digest=plan.digest(),
         verdict=verdict.summary,
     )
+
+
+def job_results(
+    whole: PointResult,
+    plan: Plan,
+    fabric: Fabric,
+    measured: Sequence[Sequence[float]],
+    of_jobs: Sequence[dict[str, str]],
+) -> tuple[PointResult, ...]:
+    """The rows of the jobs of a plan that has several.
+
+    whole: of all of them, whose verdict is theirs. measured: times of each job's measured iterations. of_jobs: the parameters in which
+    each job differs from the point.
+    """
+    rows = []
+    for job, times_s, own in zip(plan.jobs, measured, of_jobs, strict=True):
+        lower = bounds(plan_of_job(plan, job), fabric)
+        row = replace(
+            whole,
+            parameters={"job": job.name, **whole.parameters, **own},
+            iteration_time_s=math.nan,
+            iteration_time_std_s=None,
+            ci95_s=None,
+            throughput_per_s=math.nan,
+            scaling_efficiency=math.nan,
+            lower_bound_s=lower.lower_bound_s / job.iterations,
+            lower_bound_kind=lower.kind,
+        )
+        if len(times_s):
+            times = summarise(times_s)
+            row = replace(
+                row,
+                iteration_time_s=times.mean,
+                iteration_time_std_s=times.std,
+                ci95_s=times.ci,
+                throughput_per_s=job.samples / times.mean,
+                scaling_efficiency=job.compute_s / times.mean,
+            )
+        rows.append(row)
+    return tuple(rows)
 
 
 def failed_point(

@@ -9,9 +9,9 @@ from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
 from gradwire.runs.estimation import (
     MODEL_NOT_RUN,
-    RESULT_COLUMNS,
     check_send_ends,
     estimate_points,
+    result_columns,
     without_effect,
 )
 from gradwire.runs.launch.preparation import loaded
@@ -42,7 +42,7 @@ def estimate(
     estimates = estimate_points(found.points, jobs, send_ends)
     keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
     frame = parameters_frame([dict(point.parameters) for point in estimates], keys)
-    for name in RESULT_COLUMNS:
+    for name in result_columns(estimates):
         values = [getattr(point, name) for point in estimates]
         frame[name] = pd.Categorical(values) if name in WORDS else values
     frame["bound_ratio"] = [point.x_bound for point in estimates]

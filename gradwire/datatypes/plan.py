@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,8 +153,33 @@ MOST_FILE_BYTES = 2 << 30
 
 
 @dataclass(frozen=True)
+class PlanJob:
+    """One of several jobs that a plan has side by side. Its ranks and its ops follow one another, and no op depends on another job's."""
+
+    name: str
+    first_rank: int
+    ranks: int
+    first_op: int
+    #: Ops of one of its iterations. Op i of its iteration n, counted from 0 within the plan's, is first_op + n * ops + i.
+    ops: int
+    #: Iterations of the job in one of the plan.
+    iterations: int
+    #: Time that one worker computes in an iteration of the job, alone and undisturbed.
+    compute_s: float
+    #: Samples that its workers together process in one of its iterations.
+    samples: int
+    #: Ops behind those of its iterations, which hold its first one back (workloads/combined_plans.py).
+    delays: int = 0
+
+    @property
+    def end_op(self) -> int:
+        """The op behind its last one."""
+        return self.first_op + self.iterations * self.ops + self.delays
+
+
+@dataclass(frozen=True)
 class Plan:
-    """A compiled strategy."""
+    """A compiled strategy, or those of several jobs side by side."""
 
     name: str
     #: Role of each rank.
@@ -205,6 +230,8 @@ class Plan:
     set_rank: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     #: Consecutive hosts of `rank_host` that are NICs of one machine.
     nics_per_host: int = 1
+    #: The jobs, if the plan has several.
+    jobs: tuple[PlanJob, ...] = ()
 
     @property
     def workers(self) -> Int64:
@@ -274,6 +301,7 @@ class Plan:
             "notes": list(self.notes),
             # Plans of machines with one NIC have the digest that they had before there were others.
             **({"nics_per_host": self.nics_per_host} if self.nics_per_host > 1 else {}),
+            **({"jobs": [asdict(job) for job in self.jobs]} if self.jobs else {}),
         }
 
     def save(self, path: Path) -> None:
@@ -294,6 +322,7 @@ class Plan:
         ops = Ops(**{key.removeprefix("ops."): value for key, value in arrays.items() if key.startswith("ops.")})
         own: dict[str, Any] = {key: value for key, value in arrays.items() if not key.startswith("ops.")}
         tuples: dict[str, Any] = {"tensors": tuple(scalars.pop("tensors")), "notes": tuple(scalars.pop("notes"))}
+        tuples["jobs"] = tuple(PlanJob(**job) for job in scalars.pop("jobs", ()))
         return Plan(ops=ops, **own, **tuples, **scalars)
 
     @staticmethod

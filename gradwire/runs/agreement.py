@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from gradwire.analysis.agreement.causes import Agreement, Deviation
+from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation
+from gradwire.analysis.points import PointResult
 from gradwire.files import replacing
 from gradwire.runs.agreement_examination import examine
 from gradwire.runs.judged import JudgedRun
@@ -55,7 +56,16 @@ def _known(run: JudgedRun) -> Agreement | None:
 def _with_agreement(run: JudgedRun, agreement: Agreement | None) -> JudgedRun:
     if agreement is None:
         return run
-    return replace(run, agreement=agreement, result=replace(run.result, fluid_cause=str(agreement.cause)))
+    result = replace(run.result, fluid_cause=str(agreement.cause))
+    jobs = tuple(replace(row, fluid_cause=_cause_of_job(row, agreement)) for row in run.job_results)
+    return replace(run, agreement=agreement, result=result, job_results=jobs)
+
+
+def _cause_of_job(row: PointResult, agreement: Agreement) -> str:
+    """What was found for all jobs together is each one's cause; where they agree together, there is none for one that does not."""
+    if not row.valid or not row.fluid_time_s or not Deviation(row.iteration_time_s, row.fluid_time_s).matters:
+        return str(Cause.NONE)
+    return str(agreement.cause or Cause.UNEXPLAINED)
 
 
 def _status(errors: Console | None) -> AbstractContextManager[object]:

@@ -15,8 +15,10 @@ from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.tables import TextTable
+from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of
+from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
@@ -24,12 +26,15 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection
 
+JOBS_WARMUP = 2
+"""Iterations of several jobs that are not counted: starts and the first meeting on the network are behind them."""
 RULES = ("departure", "buffered")
 """When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered."""
 MODEL_NOT_RUN = (
     "A model, not a run: iteration times on a fluid network, without packets, losses or a verdict. "
     "x bound: estimate over the greatest closed-form lower bound."
 )
+OF_JOBS = " x alone: over the job's time with the network for itself."
 RANKED_WITHIN = 0.02
 """As far as estimates are trusted (docs/estimate.md). Where more depends on how much queues hold, an estimate does not
 rank a point."""
@@ -72,6 +77,8 @@ class PointEstimate:
     #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends
     #: were given.
     by_queues: float = 0.0
+    #: Of one of several jobs: its time with the network for itself; None for a point of one job.
+    alone_time_s: float | None = None
 
     @property
     def is_ranked(self) -> bool:
@@ -84,7 +91,14 @@ class PointEstimate:
         return self.iteration_time_s / self.lower_bound_s if self.lower_bound_s else float("nan")
 
 
-RESULT_COLUMNS = tuple(field.name for field in fields(PointEstimate) if field.name != "parameters")
+RESULT_COLUMNS = tuple(
+    field.name for field in fields(PointEstimate) if field.name not in ("parameters", "alone_time_s")
+)
+
+
+def result_columns(estimates: Sequence[PointEstimate]) -> tuple[str, ...]:
+    """RESULT_COLUMNS, and the time alone where some row is of one of several jobs."""
+    return (*RESULT_COLUMNS, *(("alone_time_s",) if any(row.alone_time_s is not None for row in estimates) else ()))
 
 
 def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> FluidTimes:
@@ -117,7 +131,7 @@ def estimate_points(
     # it once.
     order = sorted(range(len(points)), key=lambda index: _sooner(points[index]))
     # The first one is done here: processes that are forked afterwards have the engine's machine code.
-    done = {order[0]: _estimate_point(points[order[0]], send_ends)}
+    done = {order[0]: _estimates_of(points[order[0]], send_ends)}
     rest = order[1:]
     chunk = max(1, len(rest) // (4 * jobs))
     chunks = [rest[first : first + chunk] for first in range(0, len(rest), chunk)]
@@ -127,15 +141,48 @@ def estimate_points(
     ):
         done |= zip(indices, estimates, strict=True)
         on_done(len(done))
-    return [done[index] for index in range(len(points))]
+    return [row for index in range(len(points)) for row in done[index]]
 
 
 def _sooner(point: Point) -> tuple[int, str]:
     return -point.section.cluster.workers, sharing_key(point)
 
 
-def _estimate_chunk(points: Sequence[Point], send_ends: str | None) -> list[PointEstimate]:
-    return [_estimate_point(point, send_ends) for point in points]
+def _estimate_chunk(points: Sequence[Point], send_ends: str | None) -> list[list[PointEstimate]]:
+    return [_estimates_of(point, send_ends) for point in points]
+
+
+def _estimates_of(point: Point, send_ends: str | None) -> list[PointEstimate]:
+    """The estimate of a point, or one of each of its jobs."""
+    return _estimate_jobs(point, send_ends) if point.section.job else [_estimate_point(point, send_ends)]
+
+
+def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
+    begun_s = time.perf_counter()
+    with origin_named(point):
+        resolved = ResolvedPoint(_with_rule(point.section, send_ends))
+        fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
+        (label, plan), *_ = _PLANS.of(resolved, resolved.job).items()
+    socket_bytes = buffer_bytes(point.section, fabric)
+    rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
+    times = fluid_times(plan, fabric, rule)
+    rows = []
+    for job, found in zip(plan.jobs, job_times(plan, fabric, rule, warmup=JOBS_WARMUP), strict=True):
+        lower = bounds(plan_of_job(plan, job), fabric)
+        rows.append(
+            PointEstimate(
+                parameters={"job": job.name, **point.parameters, **point.parameters_of_job(job.name)},
+                plan=label,
+                iteration_time_s=found.shared_s,
+                lower_bound_s=lower.lower_bound_s / job.iterations,
+                lower_bound_kind=lower.kind,
+                iterations=times.needed,
+                period=times.period,
+                took_s=(time.perf_counter() - begun_s) / len(plan.jobs),
+                alone_time_s=found.alone_s,
+            )
+        )
+    return rows
 
 
 def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
@@ -178,20 +225,22 @@ _PLANS = SharedPlans()
 def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float) -> TextTable:
     """One row per point, and below it that none of this was run."""
     keys = _varied(estimates)
-    headers = (*keys, "time (s)", "bound (s)", "x bound", "ms", "bound by")
+    of_jobs = any(point.alone_time_s is not None for point in estimates)
+    headers = (*keys, "time (s)", "bound (s)", "x bound", *(("x alone",) if of_jobs else ()), "ms", "bound by")
     rows = tuple(
         (
             *(point.parameters.get(key, "") for key in keys),
             f"{point.iteration_time_s:.4g}",
             f"{point.lower_bound_s:.4g}",
             f"{point.x_bound:.3f}",
+            *((f"{point.iteration_time_s / point.alone_time_s:.3f}" if point.alone_time_s else "",) if of_jobs else ()),
             f"{point.took_s * 1e3:.0f}",
             point.lower_bound_kind,
         )
         for point in estimates
     )
     unsteady = sum(not point.period for point in estimates)
-    foot = f"{MODEL_NOT_RUN} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
+    foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
     if unsteady:
         foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
     return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
@@ -224,8 +273,12 @@ def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: 
         "model": MODEL_NOT_RUN,
         "warnings": list(warnings),
         "took_s": took_s,
-        "points": [{**asdict(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
+        "points": [{**_as_told(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
     }
+
+
+def _as_told(point: PointEstimate) -> dict[str, Any]:
+    return {name: value for name, value in asdict(point).items() if name != "alone_time_s" or value is not None}
 
 
 def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
@@ -237,5 +290,5 @@ def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
             f"the swept parameter '{clash[0]}' has the name of a column of the estimates; sweep another key"
         )
     columns: dict[str, Any] = {key: [point.parameters.get(key, "") for point in estimates] for key in keys}
-    columns |= {name: [getattr(point, name) for point in estimates] for name in RESULT_COLUMNS}
+    columns |= {name: [getattr(point, name) for point in estimates] for name in result_columns(estimates)}
     write_csv(path, pd.DataFrame(columns))

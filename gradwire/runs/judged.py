@@ -5,6 +5,8 @@ Runs are judged anew whenever they are read, so that a changed check or statisti
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol
@@ -20,9 +22,10 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.point_frames import write_csv
-from gradwire.analysis.points import PointResult, failed_point, point_result
+from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
 from gradwire.analysis.program_results import FigureRow
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.verdict import Verdict, judge
@@ -35,6 +38,7 @@ from gradwire.programs.commands import started_beside
 from gradwire.programs.program_protocol import ENDED_FILE, EndedBeside, place_name
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
+from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.spines import Spines
@@ -104,6 +108,9 @@ class JudgedRun(Generic[P_co, R_co]):
     #: Why it is as far from an ideal network as it is; None until it has been compared (runs/agreement), and if it is
     #: not valid.
     agreement: Agreement | None = None
+
+    #: A row of points.csv for each of several jobs; none for a point of one.
+    job_results: tuple[PointResult, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -250,11 +257,13 @@ def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> J
     verdict = _checked(stored, point, fabric, plan, log, record, ideal, beside)
     result = point_result(point.parameters, plan, fabric, log, record, verdict, completion.speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)
+    result = replace(result, fluid_time_s=float(window_times_s(ideal, window).mean()))
     return JudgedRun(
         point=point,
         stored=stored,
         fabric=fabric,
-        result=replace(result, fluid_time_s=float(window_times_s(ideal, window).mean())),
+        result=result,
+        job_results=_results_of_jobs(stored, point, plan, fabric, log, result),
         verdict=verdict,
         completion=completion,
         compute_s=plan.compute_s,
@@ -263,6 +272,37 @@ def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> J
         unsteady=tuple(Window(*tried) for tried in completion.unsteady),
         figures=figures,
     )
+
+
+def _results_of_jobs(
+    stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, log: OpLog, whole: PointResult
+) -> tuple[PointResult, ...]:
+    """The rows of the jobs of a run; none where there are not several."""
+    if not plan.jobs:
+        return ()
+    record = stored.record()
+    edges_s = logged_edges_s(plan, log, record.iterations)
+    windows = measured_windows(plan, edges_s, record.warmup)
+    measured = [measured_times_s(edges, window).tolist() for edges, window in zip(edges_s, windows, strict=True)]
+    own = [point.parameters_of_job(job.name) for job in plan.jobs]
+    rule = rule_of(stored.task().sockets.unsent_bytes)
+    ideal = job_times(plan, fabric, rule, warmup=record.warmup, iterations=record.iterations)
+    return tuple(
+        replace(
+            row,
+            fluid_time_s=times.shared_s if math.isfinite(times.shared_s) else None,
+            alone_time_s=times.alone_s,
+        )
+        for row, times in zip(job_results(whole, plan, fabric, measured, own), ideal, strict=True)
+    )
+
+
+def by_job(runs: Sequence[JudgedRun]) -> list[JudgedRun]:
+    """The runs with one for each of several jobs, whose row is the job's."""
+    found: list[JudgedRun] = []
+    for run in runs:
+        found += [replace(run, result=row, job_results=()) for row in run.job_results] or [run]
+    return found
 
 
 def failed_plan_run(

@@ -54,16 +54,37 @@ def _senders(unsent_bytes: int | None) -> str:
     return f"a message is sent when no more than {quantity(unsent_bytes, 'bytes')} of its connection wait unsent"
 
 
+def _job_lines(planned: PlannedRun) -> Iterator[str]:
+    """A line for each of several jobs."""
+    resolved = planned.point.resolved
+    names = planned.fabric.host_names()
+    for entry in next(iter(planned.plans.values())).jobs:
+        job, hosts = resolved.jobs[entry.name], resolved.hosts_of_jobs[entry.name]
+        many = f", {entry.iterations} of its iterations in one of the plan" if entry.iterations > 1 else ""
+        yield (
+            f"job '{entry.name}': {job.section.model.name} by {job.strategy.name} on {', '.join(names[host] for host in hosts)}; computes "
+            f"{entry.compute_s:.4f} s per iteration{many}"
+        )
+
+
 def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
     resolved = planned.point.resolved
     chosen, job = resolved.strategy, resolved.job
     used = _used(resolved)
     own = {key: text for key, text in used.items() if key not in shared}
-    yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
+    if resolved.jobs:
+        yield f"[bold]{escape(planned.label)}[/bold]  {len(resolved.jobs)} jobs"
+    else:
+        yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     if own:
         yield f"  its own settings: {escape(_listed(own.items()))}"
-    yield f"  compute {job.compute_s:.4f} s per iteration: {escape(job.compute.source)}"
+    for line in (
+        _job_lines(planned)
+        if resolved.jobs
+        else (f"compute {job.compute_s:.4f} s per iteration: {job.compute.source}",)
+    ):
+        yield f"  {escape(line)}"
     yield f"  {escape(_senders(planned.unsent_bytes))}"
     yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
     if planned.division.number > 1:

@@ -30,7 +30,7 @@ from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.executor import Executor, MachineWatcher
 from gradwire.runs.executing.machine import OUTPUT_FILE, Ended
 from gradwire.runs.expected_cost import warnings
-from gradwire.runs.judged import JudgedRun, failed_plan_run, judge_plan_run
+from gradwire.runs.judged import JudgedRun, by_job, failed_plan_run, judge_plan_run
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window
 from gradwire.runs.planned import (
     PlannedRun,
@@ -140,7 +140,7 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
 
     def write_points(self, out: Path, runs: Sequence[JudgedRun]) -> None:
         """Writes points.csv of the points that are done so far."""
-        write_points_csv(out / "points.csv", [run.result for run in runs])
+        write_points_csv(out / "points.csv", [run.result for run in by_job(runs)])
 
     def compared(self, runs: Sequence[JudgedRun], screen: Screen) -> Sequence[JudgedRun]:
         """With how far valid runs are from an ideal network, which is looked for once."""
@@ -153,21 +153,23 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
 
     def write_report(self, scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path) -> RenderableType:
         """Tables, charts, notes and every point."""
-        return write_report(scenario, runs, folder, out)
+        return write_report(scenario, by_job(runs), folder, out)
 
     def conclusion(self, scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> str:
         """As the report begins."""
+        runs = by_job(runs)
         random = [is_random(run.point.section) for run in runs]
         ranking = ranking_of(scenario, runs, folder)
         return conclusion([run.result for run in runs], Labels(scenario.labels), PARTIAL, random, ranking)
 
     def points_frame(self, runs: Sequence[JudgedRun]) -> pd.DataFrame:
         """points.csv with types."""
+        runs = by_job(runs)
         return points_frame([run.result for run in runs], [run.folder.name for run in runs])
 
     def points_table(self, scenario: Scenario, runs: Sequence[JudgedRun]) -> TextTable:
         """Points pooled over seeds, with printed values."""
-        pooled = pool_seeds([run.result for run in runs])
+        pooled = pool_seeds([run.result for run in by_job(runs)])
         return points_table(pooled, compare_printed(pooled, printed_cells(scenario)), scenario.labels)
 
 

@@ -29,6 +29,7 @@ from gradwire.programs.commands import named_files, refuse_wrong_commands, start
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
+from gradwire.runs.compiling.job_plans import relative_times_of, traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.stored.run_folder import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
@@ -221,7 +222,7 @@ def plan_run(
     folder_of: gives the folder of a key. shared: has the plans of points before.
     """
     with origin_named(point):
-        compiled = compile_resolved(point.resolved, shared.of if shared else None)
+        compiled = compile_resolved(point.resolved, (shared or SharedPlans()).of)
     rule = rule_of(compiled.unsent_bytes)
     division = _wanted_division(point, compiled, clock, rule)
     scale = max(clock.scale, division.number)
@@ -246,7 +247,7 @@ def plan_run(
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
         for plan in compiled.plans.values():
-            _check_once(plan, compiled.job.relative_times)
+            _check_once(plan, relative_times_of(point.resolved, plan))
     return planned
 
 
@@ -295,9 +296,10 @@ def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], ru
     if isinstance(run.warmup, int):
         return Window(run.warmup, run.iterations)
     windows = [steady_window(ideal_times(plan, fabric, rule), run.iterations) for plan in plans.values()]
-    return max(
-        (window for window in windows if window), key=lambda window: window.end, default=Window(1, run.iterations)
-    )
+    first = Window(1, run.iterations)
+    found = max((window for window in windows if window), key=lambda window: window.end, default=first)
+    # What jobs drift apart by is not measured.
+    return replace(found, iterations=found.iterations + any(plan.jobs for plan in plans.values()))
 
 
 def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, window: Window) -> None:
@@ -435,6 +437,7 @@ def source_key(point: Point, clock: Clock) -> str:
             for name, path in point.section.defined.strategies.items()
         },
         "trace": trace_of(point.section.model.trace).digest() if point.section.model.trace else None,
+        **({"traces": traces_of_jobs(point.section)} if point.section.job else {}),
         "versions": [platform.python_version(), np.__version__],
     }
     return _hash(json.dumps(decisive, sort_keys=True))

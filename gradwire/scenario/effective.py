@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from gradwire.scenario.explanations import OPTIONS_KEY
-from gradwire.scenario.schema import PointSection
+from gradwire.scenario.schema import OF_JOBS, PointSection
 from gradwire.workloads.fields import ValueKind, kind_at
 from gradwire.workloads.strategy import Options
 
@@ -20,8 +20,10 @@ def used_settings(section: PointSection, options: Options) -> dict[str, str]:
     """Every setting of a point by its dotted key, each value as a scenario may say it; "unset" for what has none."""
     settings: dict[str, str] = {}
     for key, text in _settings(section, ""):
-        if key.startswith("defined."):
+        if key.startswith("defined.") or (key == "job" and not section.job):
             continue
+        if section.job and key.startswith(tuple(f"{table}." for table in OF_JOBS)):
+            continue  # those of the first job
         settings |= dict(_settings(options, f"{OPTIONS_KEY}.")) if key == OPTIONS_KEY else {key: text}
     return settings | {f"defined.{key}": text for key, text in section.defined.in_words().items()}
 

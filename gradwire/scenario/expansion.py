@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, is_of_section, validated, value_at
@@ -135,9 +135,9 @@ class Expansion(Generic[About, Tables]):
         found, lines = [], []
         for document, swept in self.points:
             try:
-                found.append((validated(tables, document), swept))
+                found.append((validated(tables, tables.completed(document)), swept))
             except ValidationError as error:
-                for defect in error.errors():
+                for defect in _written(tables, error, document):
                     if _of_several_values(tables, defect, document):
                         lines += explain(tables, defect, document)
         return found, lines
@@ -215,12 +215,18 @@ def _overlaps(table_value: Any, value: Any) -> bool:
     return table_value is not None
 
 
-def _errors(kind: type[BaseModel], document: Mapping[str, Any]) -> list[Any]:
+def _errors(kind: type[PointTables], document: Mapping[str, Any]) -> list[Any]:
     try:
-        validated(kind, document)
+        validated(kind, kind.completed(document))
     except ValidationError as error:
-        return list(error.errors())
+        return _written(kind, error, document)
     return []
+
+
+def _written(kind: type[PointTables], error: ValidationError, document: Mapping[str, Any]) -> list[Any]:
+    """What is wrong with a document, but for what only its completed form has, in which the tables of one of several jobs stand twice."""
+    is_whole = kind.completed(document) is document
+    return [each for each in error.errors() if is_whole or not each["loc"] or each["loc"][0] in document]
 
 
 def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:

@@ -62,7 +62,8 @@ def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
         }
     if isinstance(node, list):
         return [swapped(each, swap, key) for each in node]
-    return swap(key, node) if isinstance(node, str) and key in TABLES else node
+    table_key = re.sub(r"^job\.[^.]+\.", "", key)  # each of several jobs has the tables of one
+    return swap(table_key, node) if isinstance(node, str) and table_key in TABLES else node
 
 
 def anchored(key: str, value: Any, base: Path) -> Any:

@@ -107,6 +107,11 @@ class Point(ScenarioPoint):
         """Wall time that it may take."""
         return self.section.run.time_limit
 
+    def parameters_of_job(self, name: str) -> dict[str, str]:
+        """The parameters in which one of several jobs differs from the point."""
+        job = self.section.job[name]
+        return {"model": job.model.name, "strategy": job.strategy.name, "workers": str(job.cluster.workers)}
+
     @cached_property
     def resolved(self) -> ResolvedPoint:
         """What the point's names stand for, each looked up once, when it is first needed."""
@@ -346,6 +351,8 @@ def origin_named(point: ScenarioPoint) -> Iterator[None]:
 
 def _with_what_it_uses(section: PointSection) -> PointSection:
     """A point's section without the definitions that only other points use, which would make it another point."""
+    if section.job:
+        return section
     defined, model = section.defined, section.model
     base = base_name(model.name)
     devices = {name: defined.devices[name] for name in (model.device, model.modules_device) if name in defined.devices}
@@ -406,6 +413,8 @@ def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, st
         "rate": rate_text(section.fabric.rate),
         "seed": str(section.run.seed),
     }
+    if section.job:
+        standard |= _of_all_jobs(section)
     names = parameter_names(list(swept))
     if section.cluster.stands_for is not None:
         standard["stands_for"] = str(section.cluster.stands_for)
@@ -414,6 +423,16 @@ def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, st
         others["options"] = _value_text(section.strategy.options)
         del others[names["strategy"]]
     return {**others, **standard}
+
+
+def _of_all_jobs(section: PointSection) -> dict[str, str]:
+    """The parameters of a point with several jobs, by which it is known as a whole; rows of its jobs have each job's."""
+    jobs = section.job.values()
+    return {
+        "model": " + ".join(dict.fromkeys(job.model.name for job in jobs)),
+        "strategy": " + ".join(dict.fromkeys(job.strategy.name for job in jobs)),
+        "workers": str(sum(job.cluster.workers for job in jobs)),
+    }
 
 
 def _value_text(value: Any) -> str:

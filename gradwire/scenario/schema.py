@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -11,6 +13,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection
+from gradwire.scenario.sections.job import JobPlace
 from gradwire.scenario.sections.program import ProgramSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
@@ -29,6 +32,7 @@ from gradwire.workloads.fields import (
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.strategy import UNSENT_BYTES, Senders
 
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LARGEST_SOCKET_BYTES = 2**31 - 1
 """The largest socket buffer accepted: the kernel takes these sizes as ints."""
 LARGEST_CLUSTER = 10**6
@@ -338,6 +342,28 @@ class PointTables(Section):
     file_keys: ClassVar[type[AboutSection]]
     """The keys of the file that are in none of these tables."""
 
+    @classmethod
+    def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A point's document with what follows from the rest of it."""
+        return document
+
+
+class JobSection(JobPlace):
+    """One of several jobs that share the network, each on separate hosts."""
+
+    cluster: ClusterSection
+    """Its workers and servers."""
+    model: ModelSection
+    """What it trains."""
+    strategy: StrategySection
+    """How its gradients travel."""
+    costs: CostsSection | None = None
+    """Its own costs; without any, those of the scenario."""
+
+
+OF_JOBS = ("cluster", "model", "strategy")
+"""Tables that each job has, where there are several."""
+
 
 class PointSection(PointTables):
     """One point: everything that decides its result."""
@@ -362,8 +388,50 @@ class PointSection(PointTables):
     """Programs that run at the same time as the strategy, from the first iteration to the last."""
     fault: dict[str, FaultSection] = Field(default_factory=dict)
     """Faults during the replay, by names of your own. `[[fault]]` names them by their numbers."""
+    job: dict[str, JobSection] = Field(default_factory=dict)
+    """Several jobs, by names of your own, that share the network and iterate independently, in place of one model, strategy and cluster."""
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""
+
+    @classmethod
+    def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What asks for the point's model, strategy or cluster gets those of the first of several jobs."""
+        jobs = document.get("job")
+        first = next(iter(jobs.values()), None) if isinstance(jobs, Mapping) else None
+        return (
+            {**{key: first[key] for key in OF_JOBS if key in first}, **document}
+            if isinstance(first, Mapping)
+            else document
+        )
+
+    @model_validator(mode="after")
+    def _jobs_that_share(self) -> Self:
+        first = next(iter(self.job.values()), None)
+        lines = [
+            f"{table}: each [job.NAME] has a separate one: leave out [{table}], or write [job.NAME.{table}]"
+            for table in OF_JOBS
+            if first and getattr(self, table) != getattr(first, table)
+        ]
+        for name, job in self.job.items():
+            if not JOB_NAME.fullmatch(name):
+                lines.append(f"job.{name}: a job's name has letters, digits, - and _")
+            if job.cluster.stands_for is not None:
+                lines.append(f"job.{name}.cluster.stands_for: one of several jobs stands for itself; leave it out")
+            if job.cluster.nics_per_host > 1:
+                lines.append(
+                    f"job.{name}.cluster.nics_per_host: hosts that jobs share a network of have one NIC; leave it out"
+                )
+        if self.job and (others := [key for key in ("fault", "program") if getattr(self, key)]):
+            lines.append(f"{others[0]}: is for one job; leave out it, or [job]")
+        if lines:
+            raise ValueError("\n".join(lines))
+        return self
+
+    def of_job(self, name: str) -> PointSection:
+        """The point as it is for one of its jobs, which has the network for itself."""
+        job = self.job[name]
+        own = {table: getattr(job, table) for table in OF_JOBS}
+        return self.model_copy(update={**own, "costs": job.costs or self.costs, "job": {}})
 
     @property
     def congestion(self) -> str:

@@ -46,7 +46,7 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow:
 
 def has_programs(document: Mapping[str, Any]) -> bool:
     """Whether a scenario's content is of programs alone (scenario/program_scenarios.py); they may also run next to a strategy."""
-    return "program" in document and not any(_names(document, table) for table in ("strategy", "model"))
+    return "program" in document and not any(_names(document, table) for table in ("strategy", "model", "job"))
 
 
 def _names(document: Mapping[str, Any], table: str) -> bool:

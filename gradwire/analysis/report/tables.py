@@ -94,6 +94,7 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
         *extra,
         "x bound",
         "x fluid",
+        *(("x alone",) if any(row.alone_time_s is not None for row in rows) else ()),
         "verdict",
     )
     body, tones = [], []
@@ -103,8 +104,9 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
         beside = _beside(compared) if printed else ()
         bound = _plain(row.iteration_time_s / row.lower_bound_s, 3) if row.valid and row.lower_bound_s else ABSENT
         fluid = ABSENT if row.fluid_ratio is None else f"{row.fluid_ratio:.3f}"
+        alone = () if "x alone" not in headers else (ABSENT if row.alone_ratio is None else f"{row.alone_ratio:.3f}",)
         words = (write(row.parameters.get(key, "")) for key in keys)
-        body.append((*words, *numbers, *beside, bound, fluid, row.state))
+        body.append((*words, *numbers, *beside, bound, fluid, *alone, row.state))
         tones.append(STATE_TONE[row.state])
     return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison))
 
@@ -115,6 +117,8 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     sentences = [
         "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network."
     ]
+    if any(row.alone_time_s is not None for row in rows):
+        sentences.append("x alone: over the job's time on an ideal network that it has for itself.")
     if any(c.cell.metric == EFFICIENCY for c in comparison.cells):
         sentences.append("diff.: measured minus printed, in percentage points.")
     if any(row.valid and row.ci95_s is None for row in rows):

@@ -39,6 +39,7 @@ from gradwire.analysis.verdict.congestion_checks import (
     retransmits_check,
     window_check,
 )
+from gradwire.analysis.verdict.job_checks import job_timing
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
@@ -253,6 +254,10 @@ def _timing(
         ]
     times_s = iteration_times_s(plan, log, record.iterations)
     mean_s = float(times_s[record.warmup :].mean())
+    if plan.jobs:
+        early_s = fabric.grain_s(exact_timers=record.clock == VIRTUAL_CLOCK, rate_bps=slowest_bps(fabric))
+        shortest_s, made = job_timing(plan, fabric, log, record, early_s, BOUND_SLACK, bound_meaning)
+        return [_lateness(record, shortest_s, late_meaning), *made]
     return [
         _lateness(record, mean_s, late_meaning),
         _lower_bound(plan, fabric, mean_s, record.clock == VIRTUAL_CLOCK, bound_meaning),

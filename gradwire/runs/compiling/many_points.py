@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import MachineFault
+from gradwire.runs.compiling.job_plans import plans_of_jobs
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_plans
 from gradwire.workloads.job import Job
@@ -89,6 +90,8 @@ class SharedPlans:
 
         Raises InputFault.
         """
+        if point.jobs:
+            return plans_of_jobs(point)
         chosen = point.strategy
         key = f"{chosen.name} {point.options!r} {replace(job, rate_bps=None, fabric=None)!r}"
         if key == self._key:

@@ -30,6 +30,7 @@ from gradwire.datatypes.records import (
 )
 from gradwire.faults import InputFault
 from gradwire.runs.point_protocol import PointTask
+from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
 from gradwire.scenario.schema import LARGEST_CLUSTER, LARGEST_SOCKET_BYTES, MOST_ITERATIONS
 from gradwire.vm.machines import Clock
 from gradwire.workloads.builder import MOST_OPS
@@ -188,6 +189,7 @@ def refuse_unsound_plan(plan: Plan, fabric: Fabric) -> None:
     _refuse_ranges(plan, fabric)
     try:
         check_references(plan)
+        refuse_unsound_jobs(plan)
     except PlanError as defect:
         raise ValueError(str(defect)) from defect
     _refuse_cycles(plan)

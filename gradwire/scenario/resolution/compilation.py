@@ -18,6 +18,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
@@ -37,6 +38,8 @@ from gradwire.workloads.trace_replay.recorded_job import recorded_profile, recor
 from gradwire.workloads.trace_replay.replay_strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
+OF_ONE_JOB = ("model.", "strategy.", "cluster.", "costs.")
+"""What keys begin with that each of several jobs has of its own."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,27 @@ class ResolvedPoint:
         return validated_options(self.strategy, self.section.strategy.options)
 
     @cached_property
+    def jobs(self) -> Mapping[str, ResolvedPoint]:
+        """The point as it is for each of several jobs, by name; empty for a point of one."""
+        return {name: ResolvedPoint(self.section.of_job(name)) for name in self.section.job}
+
+    @cached_property
+    def hosts_of_jobs(self) -> Mapping[str, tuple[int, ...]]:
+        """Where each of several jobs runs, by index of the network's hosts."""
+        return placed(self.section.job, self._hosts_needed, self.fabric, self.section.run.seed)
+
+    @property
+    def _hosts_needed(self) -> dict[str, int]:
+        return {name: job.job.cluster.ports for name, job in self.jobs.items()}
+
+    @cached_property
     def unsent_bytes(self) -> int | None:
         """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system does it.
 
         None where a SEND ends when its last byte has left the host.
         """
+        if self.jobs:
+            return _of_all({name: job.unsent_bytes for name, job in self.jobs.items()})
         return self.section.transport.unsent_bytes(self.strategy.senders)
 
     @cached_property
@@ -113,6 +132,8 @@ class ResolvedPoint:
     @cached_property
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
+        if self.jobs:
+            return self._shared_fabric()
         beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
         recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
         classes = max(classes_of_strategy(self.strategy, self.options), recorded, beside)
@@ -120,6 +141,32 @@ class ResolvedPoint:
         return replace(
             built, aggregators=has_aggregators(self.strategy, self.options), faulty=may_lose(self.section.fault)
         )
+
+    def _shared_fabric(self) -> Fabric:
+        """The fabric of several jobs: with hosts for all, and with the classes that each needs behind its priority."""
+        classes = 1
+        for name, job in self.jobs.items():
+            if has_aggregators(job.strategy, job.options):
+                raise InputFault(
+                    f"job.{name}.strategy.name = '{job.strategy.name}': adds up on switches, which jobs that share a network do not have"
+                )
+            classes = max(classes, job.fabric.classes + self.section.job[name].priority)
+        hosts = hosts_needed(self.section.job, self._hosts_needed)
+        built = _fabric(self.section, hosts, self.section.fabric.rate, classes)
+        return replace(built, faulty=may_lose(self.section.fault))
+
+    def _misfits_of_jobs(self) -> tuple[str, ...]:
+        lines = [
+            f"job.{name}.{line}" if line.startswith(OF_ONE_JOB) else line
+            for name, job in self.jobs.items()
+            for line in job.misfits
+        ]
+        if not lines:
+            try:
+                _ = self.hosts_of_jobs, self.unsent_bytes
+            except InputFault as fault:
+                lines = str(fault).splitlines()
+        return tuple(dict.fromkeys(lines))
 
     @property
     def buffer_bytes(self) -> int:
@@ -129,6 +176,8 @@ class ResolvedPoint:
     @cached_property
     def misfits(self) -> tuple[str, ...]:
         """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
+        if self.jobs:
+            return self._misfits_of_jobs()
         lines: list[str] = congestion_defects(self.section)
 
         def attempt(part: Callable[[], Part]) -> Part | None:
@@ -212,6 +261,17 @@ def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
         ranks = np.flatnonzero(plan.rank_role == role)
         ports[ranks] = [port_of(number) for number in range(len(ranks))]
     return replace(plan, rank_host=ports, nics_per_host=cluster.nics_per_host)
+
+
+def _of_all(unsent_bytes: Mapping[str, int | None]) -> int | None:
+    """When SENDs end, which is the same for all sockets of a run. Raises InputFault where jobs' systems differ."""
+    if len(set(unsent_bytes.values())) > 1:
+        listed = ", ".join(f"'{name}'" for name, each in unsent_bytes.items() if each is None)
+        raise InputFault(
+            f"transport.send_ends: a message of {listed} is sent when it has left, and one of the other jobs when a socket has it: say for "
+            'all of them "departure" or "buffered"'
+        )
+    return next(iter(unsent_bytes.values()))
 
 
 @contextmanager

@@ -31,9 +31,10 @@ def test_all_tables_are_there() -> None:
     names = {section.name for section in sections()}
     assert names >= {
         "",
-        *(PointSection.model_fields.keys() - {"program", "fault"}),
+        *(PointSection.model_fields.keys() - {"program", "fault", "job"}),
         "program.NAME",
         "fault.NAME",
+        "job.NAME",
         "printed[]",
         "model.layers[]",
         "costs.copy_rate",

@@ -1,0 +1,80 @@
+"""Which hosts each of several jobs runs on. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.scenario.sections.job import JobPlace
+
+
+def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int]) -> int:
+    """How many hosts a network has that is made for the jobs: as many as they need, or up to the last one that a list names."""
+    named = [
+        int(host[1:]) for place in places.values() for host in place.hosts if host[:1] == "h" and host[1:].isdecimal()
+    ]
+    return max([sum(needs.values()), *(number for number in named if number <= sum(needs.values()) * 2)])
+
+
+def placed(
+    places: Mapping[str, JobPlace], needs: Mapping[str, int], fabric: Fabric, seed: int
+) -> dict[str, tuple[int, ...]]:
+    """The hosts of each job, by index in the network. Lists go first; all others take what is left, in the order of the jobs.
+
+    needs: hosts of each job. Raises InputFault with a line for each host that does not exist or that two jobs want, and for each job that
+    finds too few.
+    """
+    numbers = {name: number for number, name in enumerate(fabric.host_names())}
+    owner: dict[str, str] = {}
+    lines = [line for name, place in places.items() for line in _list_defects(name, place, needs[name], numbers, owner)]
+    if lines:
+        raise InputFault("\n".join(lines))
+    found = {name: tuple(numbers[host] for host in place.hosts) for name, place in places.items() if place.hosts}
+    free = [number for name, number in numbers.items() if name not in owner]
+    for name, place in places.items():
+        if place.hosts:
+            continue
+        if len(free) < needs[name]:
+            raise InputFault(
+                f"job.{name}: needs {needs[name]} hosts, and {len(free)} of the network's {fabric.hosts} are left; use fewer workers or "
+                "servers, or a larger network"
+            )
+        chosen = _chosen(free, needs[name], place.placement, fabric, f"{seed}/placement/{name}")
+        found[name] = tuple(chosen)
+        free = [number for number in free if number not in chosen]
+    return {name: found[name] for name in places}
+
+
+def _list_defects(
+    name: str, place: JobPlace, need: int, numbers: Mapping[str, int], owner: dict[str, str]
+) -> list[str]:
+    """What is wrong with a job's list of hosts; `owner` gets the hosts that are its own."""
+    if not place.hosts:
+        return []
+    first, *_, last = (*numbers, *numbers)
+    lines = [
+        f"job.{name}.hosts: no host is called {host!r}; hosts are {first} to {last}"
+        for host in place.hosts
+        if host not in numbers
+    ]
+    for host in place.hosts:
+        if host in owner:
+            whose = "it is listed twice" if owner[host] == name else f"job '{owner[host]}' has it"
+            lines.append(f"job.{name}.hosts: {host}: {whose}; a host is one job's, and each is listed once")
+        owner.setdefault(host, name)
+    if len(place.hosts) != need:
+        lines.append(f"job.{name}.hosts: has {len(place.hosts)} hosts, and the job needs {need}")
+    return lines
+
+
+def _chosen(free: Sequence[int], need: int, placement: str, fabric: Fabric, seed: str) -> list[int]:
+    if placement == "random":
+        return random.Random(seed).sample(free, need)
+    if placement == "spread":
+        of_leaves = [[host for host in hosts if host in free] for hosts in fabric.hosts_of_leaves]
+        in_turn = itertools.chain.from_iterable(itertools.zip_longest(*of_leaves))
+        free = [host for host in in_turn if host is not None]
+    return list(free[:need])

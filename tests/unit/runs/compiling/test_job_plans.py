@@ -1,0 +1,85 @@
+"""Scenarios of several jobs, as they are compiled and estimated, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.runs.compiling.job_plans import near_ratio, plans_of_jobs, relative_times_of
+from gradwire.runs.estimation import estimate_points
+from gradwire.runs.planned import refuse_misfits
+from gradwire.scenario.loading import Scenario, scenario_of
+from gradwire.workloads.checker import check
+
+LAYER = {"name": "only", "size": ["40MB"], "forward": "10ms", "backward": "24ms"}
+JOB: dict[str, Any] = {
+    "model": {"name": "toy", "layers": [LAYER]},
+    "strategy": {"name": "ring"},
+    "cluster": {"workers": 2},
+}
+RACKS = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 1, "oversubscription": 2}
+
+
+def two_jobs(second: dict[str, Any] | None = None, **more: Any) -> Scenario:
+    jobs = {"a": {**JOB, "hosts": ["h1", "h3"]}, "b": {**JOB, "hosts": ["h2", "h4"], **(second or {})}}
+    return scenario_of(copy.deepcopy({"title": "Two", "fabric": RACKS, "job": jobs, **more}))
+
+
+def times(scenario: Scenario) -> list[tuple[str, float, float]]:
+    """Job, and its time in seconds and over its time alone."""
+    rows = estimate_points(scenario.points, 1, "departure")
+    return [(r.parameters["job"], r.iteration_time_s, r.iteration_time_s / (r.alone_time_s or 0)) for r in rows]
+
+
+def compile_all(second: dict[str, Any], more: dict[str, Any]) -> None:
+    scenario = two_jobs(second, **more)
+    refuse_misfits(scenario.points)
+    plans_of_jobs(scenario.points[0].resolved)
+
+
+def test_a_shifted_start_interleaves_phases() -> None:
+    together, apart = times(two_jobs()), times(two_jobs({"start": "34ms"}))
+    assert [job for job, *_ in together] == ["a", "b"]
+    assert [ratio for *_, ratio in together] == pytest.approx([1.5, 1.5], rel=0.01)
+    assert [ratio for *_, ratio in apart] == pytest.approx([1.0, 1.0], rel=0.01)
+
+
+def test_a_priority_keeps_the_other_job_away() -> None:
+    (_, _, first), (_, _, second) = times(two_jobs({"priority": 1}))
+    assert first == pytest.approx(1.0, rel=0.01)
+    assert second >= 1.0
+
+
+def test_a_faster_job_has_several_iterations_in_one_of_the_plan() -> None:
+    small = {"name": "toy", "layers": [{**LAYER, "size": ["10MB"], "forward": "2ms", "backward": "5ms"}]}
+    point = two_jobs({"model": small}).points[0].resolved
+    (plan,) = plans_of_jobs(point).values()
+    slow, fast = plan.jobs
+    assert slow.iterations < fast.iterations
+    check(plan, relative_times_of(point, plan))
+
+
+def test_iterations_are_in_the_smallest_ratio_that_is_near() -> None:
+    assert near_ratio([1.0, 1.02]) == [1, 1]
+    assert near_ratio([1.0, 1.5]) == [2, 3]
+    assert near_ratio([1.0, 7.1, 1.0]) == [1, 7, 1]
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "said"),
+    [
+        ({"hosts": ["h2", "h99"]}, {}, "job.b.hosts: no host is called 'h99'"),
+        ({"hosts": ["h1", "h4"]}, {}, "job.b.hosts: h1: job 'a' has it"),
+        ({"start": "10s"}, {}, "job.b.start = 10 s: must be at most"),
+        ({"strategy": {"name": "rings"}}, {}, "job.b.strategy.name: .*rings"),
+        ({"colour": 1}, {}, "job.b.colour"),
+        ({}, {"model": {"name": "other", "layers": [LAYER]}}, "leave out \\[model\\]"),
+        ({}, {"fault": {"x": {"kind": "link-down", "link": "h1"}}}, "fault"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(second: dict[str, Any], more: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputFault, match=said):
+        compile_all(second, more)
