@@ -205,7 +205,7 @@ def trace(
 def _hashed_port(
     fabric: Fabric, switch: SwitchRules, group_id: int | None, source: int, destination: int, ports: FlowPorts
 ) -> int | None:
-    """The port that a switch's group chooses for a connection; None if it is no group that chooses."""
+    """The port that a switch's group chooses for a connection; None if the group does not choose."""
     for group in switch.groups:
         if group.group_id == group_id and group.hash_parameter is not None:
             ips = fabric.host_ip(source), fabric.host_ip(destination)

@@ -1,11 +1,12 @@
-"""Adds groups that hash the fields which they are told to, over a session of OpenFlow 1.0 of its own.
+"""Adds groups that hash the fields which they name, over a session of OpenFlow 1.0.
 
 OpenFlow 1.3, which the controller speaks, has groups of type `select` and leaves the choice to the switch: Open vSwitch takes a hash of
-the kernel, which nobody can compute beforehand. Which fields are hashed, and from which parameter, is a property of groups in OpenFlow 1.5,
-whose message Open vSwitch takes in sessions of 1.0 as one of its own (NXT_GROUP_MOD), but not in those of 1.3. Of 1.5 the controller's
-framework cannot be told. So these groups are sent to the socket on which each bridge of Open vSwitch answers its tools (BRIDGE.mgmt),
-before the flows that name them. The structures are ofp15_group_mod and ofp15_bucket (include/openflow/openflow-1.5.h), actions of OpenFlow
-1.0, and ntr_group_prop_selection_method (include/openflow/netronome-ext.h).
+the kernel, which nobody can compute beforehand. Which fields are hashed, and from which parameter, is a property of groups in OpenFlow 1.5.
+Open vSwitch takes that message in sessions of 1.0 as well, as an extension (NXT_GROUP_MOD), but not in those of 1.3, and os-ken fails on
+the greeting of a switch that offers 1.5 while its modules for 1.5 are left out (controller/ryu_compat.py). So these groups are sent to the
+socket on which each bridge answers Open vSwitch's tools (BRIDGE.mgmt), before the flows that name them. The structures are ofp15_group_mod
+and ofp15_bucket (include/openflow/openflow-1.5.h), actions of OpenFlow 1.0, and ntr_group_prop_selection_method
+(include/openflow/netronome-ext.h).
 """
 
 from __future__ import annotations
