@@ -24,6 +24,7 @@ from gradwire.agents.connections import (
     Windows,
     congestion_of,
     connect,
+    end_at_once,
     join,
     listen,
     raise_file_limit,
@@ -54,7 +55,7 @@ from gradwire.agents.messages import (
 from gradwire.agents.multicast_sockets import Multicast
 from gradwire.agents.pace import Pace
 from gradwire.agents.perils import Interrupted, Perils
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of
@@ -185,6 +186,8 @@ class Agent:
     def finish(self) -> None:
         """Closes the connections."""
         if self._loop is not None:
+            if self._fabric.routing is Routing.ECMP:
+                end_at_once(self._outgoing.values())
             self._loop.close()
             self._loop = None
         say(Finished())

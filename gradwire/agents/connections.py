@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
 from gradwire.datatypes.records import SocketState, WindowState
 from gradwire.datatypes.wire.flows import Connection
 from gradwire.datatypes.wire.framing import HELLO, MAGIC, PORT
@@ -203,9 +203,23 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     elif options.buffer_bytes < TIMESTAMPS_BYTES:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TIMESTAMPS_BYTES // 2)
     mark(sock, connection.band)
-    sock.bind((host.ip, 0))
+    if fabric.routing is Routing.ECMP:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host.ip, connection.ports.source))
+    else:
+        sock.bind((host.ip, 0))
     sock.connect_ex((fabric.host_ip(connection.dst_host), PORT))
     return sock
+
+
+def end_at_once(sockets: Iterable[socket.socket]) -> None:
+    """Resets connections when they are closed, so that the next ones may come from the same ports at once.
+
+    Otherwise a port waits for a minute (TIME_WAIT). Nothing is lost where all messages have arrived.
+    """
+    for sock in sockets:
+        if sock.fileno() >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def tcp_socket(options: SocketOptions) -> socket.socket:

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.tiers import Tier
+from gradwire.datatypes.wire.ways import MessageWays
 from gradwire.faults import InternalFault
 
 Float64 = npt.NDArray[np.float64]
@@ -268,11 +269,7 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
     if fabric.flow_rate_bps:
         rate = np.minimum(rate, np.where(aggregating[moved.src], np.inf, fabric.flow_rate_bps))
     if fabric.graph is not None:
-        pairs, pair_of = np.unique(np.stack([moved.src, moved.dst]), axis=1, return_inverse=True)
-        links, routes = lines_of(fabric), routes_of(fabric)
-        passed = [[links[number] for number in routes.path(*pair)] for pair in pairs.T.tolist()]
-        slowest = np.array([min(link.rate_bps for link in way) for way in passed])[pair_of.reshape(-1)]
-        summed = np.array([sum(link.delay_s for link in way) for way in passed])[pair_of.reshape(-1)]
+        slowest, summed = _on_ways(plan, fabric, moved)
         return np.minimum(rate, slowest), summed
     trunks = fabric.trunk_links()
     for tier in fabric.tree.tiers:
@@ -285,6 +282,22 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
         rate[crosses] = np.minimum(rate[crosses], np.minimum(fastest[source], fastest[target])[crosses])
         delay_s[crosses] += (shortest[source] + shortest[target])[crosses]
     return rate, delay_s
+
+
+def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float64]:
+    """The rate of the slowest line on each transfer's way through a graph, and the delays of all."""
+    links = lines_of(fabric)
+    if fabric.routing is Routing.ECMP:
+        messages = MessageWays(plan, fabric)
+        ways = [messages.branch(op, target) for op, target in zip(moved.op.tolist(), moved.dst.tolist(), strict=True)]
+        way_of = np.arange(len(ways))
+    else:
+        pairs, way_of = np.unique(np.stack([moved.src, moved.dst]), axis=1, return_inverse=True)
+        routes = routes_of(fabric)
+        ways = [routes.path(*pair) for pair in pairs.T.tolist()]
+    slowest = np.array([min(links[line].rate_bps for line in way) for way in ways])
+    summed = np.array([sum(links[line].delay_s for line in way) for way in ways])
+    return slowest[way_of.reshape(-1)], summed[way_of.reshape(-1)]
 
 
 @dataclass(frozen=True)

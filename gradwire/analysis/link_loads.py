@@ -15,10 +15,11 @@ import numpy as np
 from gradwire.analysis.bounds import message_ns, once, switches_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
-from gradwire.datatypes.routes import SummitOf, routes_of
+from gradwire.datatypes.routes import SummitOf
+from gradwire.datatypes.wire.ways import MessageWays
 
 SpineOf = SummitOf
 """Chooses the spine or core between two endpoints where switches are in tiers (datatypes/routes.py); None if it is
@@ -64,10 +65,10 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        if fabric.graph is None:
+        if fabric.graph is None and fabric.routing is not Routing.ECMP:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         else:
-            passing = _passing_in_graph(logged.plan, messages, fabric)
+            passing = _passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
         for link, (up, down) in zip(trunks, passing, strict=True):
             add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
             add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
@@ -155,17 +156,12 @@ def _passing(messages: WireMessages, fabric: Fabric, summits: Int64) -> list[tup
     return [(marked(up), marked(down)) for up, down in rows]
 
 
-def _passing_in_graph(plan: Plan, messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
-    """The same where switches are in no tiers."""
-    routes, trunks = routes_of(fabric), len(fabric.trunk_links())
-    ways: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+def _passing_by_way(ways: MessageWays, messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
+    """The same where switches are in no tiers, or hash connections."""
+    trunks = len(fabric.trunk_links())
     rows: list[list[int]] = [[] for _ in range(2 * trunks)]
-    for row in range(len(messages)):
-        members = _members(plan, int(messages.send[row]))
-        ends = int(messages.src[row]), int(messages.dst[row]), members
-        if ends not in ways:
-            ways[ends] = routes.branch(*ends) if members else routes.path(*ends[:2])
-        for line in ways[ends]:
+    for row, (send, target) in enumerate(zip(messages.send.tolist(), messages.dst.tolist(), strict=True)):
+        for line in ways.branch(send, target):
             if line >= 2 * fabric.hosts:
                 rows[line - 2 * fabric.hosts].append(row)
 

@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument(
         "--ready-file", type=Path, help="file to write when all switches have their rules (default: stdout)"
     )
+    parser.add_argument("--switch-prefix", default="", help="what precedes the names of switches on this machine")
     parser.add_argument("--restarted", action="store_true", help="switches may have their rules from before")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
@@ -31,6 +32,7 @@ def main() -> None:
         arguments.port,
         arguments.ready_file,
         restarted=arguments.restarted,
+        switch_prefix=arguments.switch_prefix,
     )
 
 

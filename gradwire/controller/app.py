@@ -16,7 +16,9 @@ from typing import Any, NoReturn
 from gradwire.controller import ryu_compat as ryu
 from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import ALL_BITS, FlowRule, GroupRule, Match, SwitchRules
+from gradwire.controller.select_groups import add_select_groups
 from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import MachineFault
 
 ADD_OR_MODIFY = 0x8000
 """Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD would be refused."""
@@ -31,6 +33,7 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
     fabric: Fabric
     ready_path: Path | None
     restarted = False
+    switch_prefix = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -49,8 +52,15 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
             )
         # A switch that reconnects has kept its rules, in fail mode secure, or has restarted and lost them.
         may_exist = self.restarted or datapath.id not in self._waiting
+        hashing = [group for group in rules.groups if group.hash_parameter is not None]
+        if hashing:
+            try:
+                add_select_groups(self.switch_prefix + rules.name, hashing)
+            except MachineFault as fault:
+                die(str(fault))
         for group in rules.groups:
-            datapath.send_msg(group_message(datapath, group, may_exist=may_exist))
+            if group.hash_parameter is None:
+                datapath.send_msg(group_message(datapath, group, may_exist=may_exist))
         for flow in rules.flows:
             datapath.send_msg(flow_message(datapath, flow))
         datapath.send_msg(datapath.ofproto_parser.OFPBarrierRequest(datapath))
@@ -150,10 +160,12 @@ def die(message: str) -> NoReturn:
     os._exit(FAILED)
 
 
-def serve(fabric: Fabric, port: int, ready_path: Path | None, *, restarted: bool = False) -> None:
+def serve(
+    fabric: Fabric, port: int, ready_path: Path | None, *, restarted: bool = False, switch_prefix: str = ""
+) -> None:
     """Serves the fabric's switches on 127.0.0.1:`port` until the process is ended; dies at once if the port is taken.
 
-    restarted: whether switches may have their rules from a controller before.
+    restarted: whether switches may have their rules from a controller before. switch_prefix: precedes their names on the machine.
     """
     check_port_is_free(port)
     ryu.cfg.CONF(
@@ -164,6 +176,7 @@ def serve(fabric: Fabric, port: int, ready_path: Path | None, *, restarted: bool
     ForwardingApp.fabric = fabric
     ForwardingApp.ready_path = ready_path
     ForwardingApp.restarted = restarted
+    ForwardingApp.switch_prefix = switch_prefix
     ryu.AppManager.run_apps([ryu.OFP_HANDLER, __name__])
 
 

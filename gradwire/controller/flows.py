@@ -16,7 +16,8 @@ Where the tree branches there is an OpenFlow group of type `all` for each band, 
 (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count
 as table misses.
 
-Where switches are in no tiers, rules are those of controller/graph_flows.py.
+Where switches are in no tiers, rules are those of controller/graph_flows.py, and where they hash connections, those of
+controller/hashed_flows.py.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gradwire.controller.graph_flows import graph_flows, graph_tree
+from gradwire.controller.hashed_flows import hashed_flows
 from gradwire.controller.rules import (
     IGMP_DSCP,
     IGMP_REPORTS_IP,
@@ -44,28 +46,36 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.datatypes.balanced_routes import stable_hash
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, Routing, dscp_of_band
+from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 
 def switch_rules(fabric: Fabric) -> list[SwitchRules]:
     """Rules of every switch, leaves first, in the order of Fabric.switch_names()."""
     leaves = len(fabric.leaf_names())
-    if fabric.graph is not None:
-        unicast = graph_flows(fabric)
-        trees = [graph_tree(fabric, group) for group in fabric.groups]
-    else:
-        summit_of = SummitChoice(fabric)
-        unicast = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
-        unicast += [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
-        trees = [_tree(fabric, group) for group in fabric.groups]
+    tree_of = _tree if fabric.graph is None else graph_tree
+    trees = [tree_of(fabric, group) for group in fabric.groups]
     rules = []
-    for switch, (name, flows) in enumerate(zip(fabric.switch_names(), unicast, strict=True)):
+    for switch, (name, (flows, choices)) in enumerate(zip(fabric.switch_names(), _unicast(fabric), strict=True)):
         groups, to_groups = _multicast(
             fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
         )
         reports = [_drop_reports()] if fabric.groups and switch < leaves else []
-        rules.append(SwitchRules(switch + 1, name, (*to_groups, *reports, *flows, *table_misses(flows)), tuple(groups)))
+        in_order = (*to_groups, *reports, *flows, *table_misses(flows))
+        rules.append(SwitchRules(switch + 1, name, in_order, (*groups, *choices)))
     return rules
+
+
+def _unicast(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
+    """Unicast rules of every switch, and the groups that they choose by."""
+    if fabric.routing is Routing.ECMP:
+        return hashed_flows(fabric)
+    if fabric.graph is not None:
+        return [(flows, []) for flows in graph_flows(fabric)]
+    leaves, summit_of = len(fabric.leaf_names()), SummitChoice(fabric)
+    of_leaves = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
+    of_others = [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
+    return [(flows, []) for flows in (*of_leaves, *of_others)]
 
 
 def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:
@@ -158,11 +168,18 @@ class SummitChoice:
         return self._firsts[word, near, far]
 
 
-def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: int, dscp: int) -> list[Hop]:
+def trace(
+    fabric: Fabric,
+    rules: list[SwitchRules],
+    source: int,
+    destination: int,
+    dscp: int,
+    ports: FlowPorts | None = None,
+) -> list[Hop]:
     """Follows one packet through the rules, as the switches would, until it leaves at a host's port or is dropped.
 
-    Returns the switches that it passed, in order. If the list is empty or does not end at `destination`, the packet is lost. If it
-    visits a switch twice, the list ends with that switch.
+    ports: of its connection, where switches hash them. Returns the switches that it passed, in order. If the list is empty or does not end
+    at `destination`, the packet is lost. If it visits a switch twice, the list ends with that switch.
     """
     by_name = {switch.name: switch for switch in rules}
     far_end = _far_ends(fabric)
@@ -171,14 +188,30 @@ def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: in
     while here in by_name:
         passed = lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
         bands = [rule.band for rule in passed if rule.band is not None]
-        if not passed or passed[-1].output_port is None or not bands:
+        if not passed or not bands:
+            return hops
+        output_port = passed[-1].output_port
+        if output_port is None and ports is not None:
+            output_port = _hashed_port(fabric, by_name[here], passed[-1].group_id, source, destination, ports)
+        if output_port is None:
             return hops
         looped = any(hop.switch == here for hop in hops)
-        hops.append(Hop(here, bands[-1], passed[-1].output_port))
+        hops.append(Hop(here, bands[-1], output_port))
         if looped:
             return hops
         here = far_end[here, hops[-1].output_port]
     return hops
+
+
+def _hashed_port(
+    fabric: Fabric, switch: SwitchRules, group_id: int | None, source: int, destination: int, ports: FlowPorts
+) -> int | None:
+    """The port that a switch's group chooses for a connection; None if the group does not choose."""
+    for group in switch.groups:
+        if group.group_id == group_id and group.hash_parameter is not None:
+            ips = fabric.host_ip(source), fabric.host_ip(destination)
+            return group.buckets[chosen_bucket(group.hash_parameter, *ips, ports, len(group.buckets))].output_port
+    return None
 
 
 def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int) -> list[Hop]:
@@ -201,7 +234,11 @@ def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int)
         entries = {entry.group_id: entry for entry in switch.groups}
         if not passed or passed[-1].group_id is None:
             continue
-        copies = [Hop(here, bucket.band, bucket.output_port) for bucket in entries[passed[-1].group_id].buckets]
+        copies = [
+            Hop(here, bucket.band, bucket.output_port)
+            for bucket in entries[passed[-1].group_id].buckets
+            if bucket.band is not None
+        ]
         hops += copies
         waiting += [far_end[here, copy.output_port] for copy in copies]
     return hops

@@ -21,12 +21,16 @@ class ControllerProcess:
 
     Entering does not wait, so that the controller's imports run while the network is built. `folder` gets fabric.json, controller.log
     (standard error) and, when all switches have their rules, controller.ready. by_fork: whether it is a fork of this process, which must
-    have one thread then; a controller that is started again never is, for by then there may be more.
+    have one thread then; a controller that is started again never is, for by then there may be more. switch_prefix: precedes the names of
+    switches on the machine.
     """
 
-    def __init__(self, fabric: Fabric, port: int, folder: Path, *, by_fork: bool = False) -> None:
+    def __init__(
+        self, fabric: Fabric, port: int, folder: Path, *, by_fork: bool = False, switch_prefix: str = ""
+    ) -> None:
         self._fabric = fabric
         self._by_fork = by_fork
+        self._switch_prefix = switch_prefix
         self._port = port
         self._fabric_path = folder / "fabric.json"
         self._log_path = folder / "controller.log"
@@ -42,6 +46,8 @@ class ControllerProcess:
 
     def _start(self, *options: str, by_fork: bool = False) -> None:
         files = ["--fabric", str(self._fabric_path), "--ready-file", str(self._ready_path)]
+        if self._switch_prefix:
+            files += ["--switch-prefix", self._switch_prefix]
         with self._log_path.open("ab") as log:
             self._process = start(
                 "gradwire.controller", [*files, "--port", str(self._port), *options], log, by_fork=by_fork

@@ -62,18 +62,21 @@ class FlowRule:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Sends one copy of a packet through a band of a port."""
+    """Sends a packet through a band of a port."""
 
-    band: int
+    #: None for the band that the flow chose.
+    band: int | None
     output_port: int
 
 
 @dataclass(frozen=True)
 class GroupRule:
-    """An OpenFlow group of type `all`, in which every bucket gets a copy."""
+    """An OpenFlow group of type `all`, in which every bucket gets a copy; or of type `select`, in which a hash chooses one."""
 
     group_id: int
     buckets: tuple[Bucket, ...]
+    #: What a switch's hash of connections begins with; None for type `all`.
+    hash_parameter: int | None = None
 
 
 @dataclass(frozen=True)

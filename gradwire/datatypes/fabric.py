@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
 from functools import cached_property
 
 from gradwire.datatypes.graph import Graph
@@ -55,12 +56,21 @@ NO_LIMIT_BYTES = 2**31 - 1
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
+
+
+class Routing(StrEnum):
+    """How switches choose among equally short ways."""
+
+    #: Evenly, pair by pair of hosts (controller/flows.py: SummitChoice, datatypes/balanced_routes.py).
+    BALANCED = "balanced"
+    #: By a hash of each connection's five-tuple (datatypes/hashed_routes.py).
+    ECMP = "ecmp"
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,7 @@ class Fabric(Shape):
     fair_queues: bool = True
     #: Decides which spine each pair of hosts uses.
     seed: int = 1
+    routing: Routing = Routing.BALANCED
     #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a rate limit.
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
@@ -404,6 +415,7 @@ class Fabric(Shape):
         fields = json.loads(text)
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
+            "routing": Routing(fields.get("routing", Routing.BALANCED)),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
         }

@@ -7,11 +7,13 @@ count. Everything that has to know ways asks `routes_of`: estimates, loads of li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gradwire.datatypes.balanced_routes import BalancedRoutes
-from gradwire.datatypes.fabric import Fabric, Link
+from gradwire.datatypes.fabric import Fabric, Link, Routing
+from gradwire.datatypes.hashed_routes import HashedRoutes
+from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.faults import InternalFault
 
 SummitOf = Callable[[int, int, tuple[int, ...]], int | None]
@@ -22,8 +24,11 @@ multicast group; it is empty for unicast."""
 class Routes(Protocol):
     """The ways through a fabric."""
 
-    def path(self, source: int, target: int) -> list[int]:
-        """The lines from one endpoint to another, in order."""
+    def path(self, source: int, target: int, ports: FlowPorts | None = None) -> list[int]:
+        """The lines from one endpoint to another, in order. ports: of the connection; needed where switches hash them."""
+
+    def all_lines(self, source: int, target: int) -> list[int]:
+        """All lines that connections from one endpoint to another may pass."""
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
         """The lines from a host to all others of a multicast group, each once."""
@@ -34,7 +39,8 @@ class Routes(Protocol):
 
 def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
     """The ways through a fabric. summit_of: chooses where switches are in tiers; a graph's routes need nothing else."""
-    return TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
+    trees: Routes = TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
+    return EqualCostRoutes(fabric, trees) if fabric.routing is Routing.ECMP else trees
 
 
 def lines_of(fabric: Fabric) -> list[Link]:
@@ -70,10 +76,14 @@ class GraphRoutes:
         self._hosts, self._graph = fabric.hosts, fabric.graph
         self._balanced = BalancedRoutes.of(fabric.graph, fabric.seed)
 
-    def path(self, source: int, target: int) -> list[int]:
+    def path(self, source: int, target: int, _ports: FlowPorts | None = None) -> list[int]:
         """From one host to another."""
         steps = self._balanced.steps(source, target)
         return [source, *map(self._line, steps), self._hosts + target]
+
+    def all_lines(self, source: int, target: int) -> list[int]:
+        """The same."""
+        return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
         """From a host to all others of a group."""
@@ -92,6 +102,43 @@ class GraphRoutes:
         return 2 * self._hosts + trunk + (0 if is_up else len(self._graph.trunks))
 
 
+class EqualCostRoutes:
+    """Ways that switches choose by hashes of connections; a multicast takes the tree that it takes without."""
+
+    def __init__(self, fabric: Fabric, trees: Routes) -> None:
+        self._fabric, self._hashed, self._trees = fabric, HashedRoutes(fabric), trees
+        self._trunks = len(fabric.trunk_links())
+
+    def path(self, source: int, target: int, ports: FlowPorts | None = None) -> list[int]:
+        """From one endpoint to another. Raises InternalFault if nothing says which ports the connection has."""
+        if ports is None:
+            raise InternalFault(
+                f"switches hash connections from {source} to {target}, and the ports of one are not known; report this with the scenario"
+            )
+        return self._with_ends(source, target, self._hashed.steps(source, target, ports))
+
+    def all_lines(self, source: int, target: int) -> list[int]:
+        """Those of all connections that there may be."""
+        return self._with_ends(source, target, sorted(self._hashed.all_steps(source, target)))
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """From a host to all others of a group."""
+        return self._trees.tree(source, members)
+
+    def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
+        """Those that lead to one of the members."""
+        return self._trees.branch(source, target, members)
+
+    def _with_ends(self, source: int, target: int, steps: Iterable[tuple[int, bool]]) -> list[int]:
+        hosts = self._fabric.hosts
+        between = [2 * hosts + trunk + (0 if is_up else self._trunks) for trunk, is_up in steps]
+        return [
+            *([source] if source < hosts else []),
+            *between,
+            *([hosts + target] if target < hosts else []),
+        ]
+
+
 class TieredRoutes:
     """Ways up to a summit and down again."""
 
@@ -99,13 +146,17 @@ class TieredRoutes:
         self._fabric, self._summit_of = fabric, summit_of
         self._paths: dict[tuple[int, int], list[int]] = {}
 
-    def path(self, source: int, target: int) -> list[int]:
+    def path(self, source: int, target: int, _ports: FlowPorts | None = None) -> list[int]:
         """From one endpoint to another. Raises InternalFault if there are several spines and nothing says which."""
         if (source, target) not in self._paths:
             near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
             between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
             self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
         return self._paths[source, target]
+
+    def all_lines(self, source: int, target: int) -> list[int]:
+        """The same."""
+        return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
         """From a host to all others of a group. Raises InternalFault as `path` does."""

@@ -151,7 +151,7 @@ def bench(
     # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
     by_fork = clock == "virtual"
     with (
-        ControllerProcess(fabric, CONTROLLER_PORT, folder, by_fork=by_fork) as controller,
+        ControllerProcess(fabric, CONTROLLER_PORT, folder, by_fork=by_fork, switch_prefix=switch_prefix) as controller,
         AgentGroup(fabric, folder, per_host=per_host, by_fork=by_fork) as agents,
     ):
         abilities = probe_kernel()

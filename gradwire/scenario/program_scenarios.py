@@ -159,6 +159,7 @@ class ProgramPoint(ScenarioPoint):
             ecn_bytes=wanted.ecn_bytes,
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
+            routing=wanted.routing,
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,

@@ -76,11 +76,13 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
 
 
 def _apart(fabric: Fabric, size_bytes: int) -> tuple[list[Transfer], float]:
-    """Flows between switches of a graph that meet on no line, the shorter ones first; and the rate of the slowest line
-    on their ways."""
+    """Flows between switches of a graph that meet on no line, the shorter ones first; and the rate of the slowest line on their ways.
+
+    Where switches hash connections, each flow has all lines that it may take to itself.
+    """
     routes, links = routes_of(fabric), lines_of(fabric)
     leaves = [hosts for hosts in fabric.hosts_of_leaves if hosts]
-    ways = [routes.path(near[0], far[-1]) for near in leaves for far in leaves if near is not far]
+    ways = [routes.all_lines(near[0], far[-1]) for near in leaves for far in leaves if near is not far]
     taken: set[int] = set()
     found: list[list[int]] = []
     for way in sorted(ways, key=len):

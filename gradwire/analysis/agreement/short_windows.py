@@ -17,6 +17,7 @@ from gradwire.analysis.fluid.paths import SpineOf, port_rates_bps, ports_between
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault, PointRecord, WindowState
+from gradwire.datatypes.wire.flows import ports_of
 
 FILLED_SHARE = 2 / 3
 """Of a socket's buffer, what waits or is under way when its sender writes again (sk_stream_min_wspace of
@@ -95,8 +96,9 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
     rates_bps = port_rates_bps(fabric)
     names, short = fabric.endpoint_names(), []
     for state in states:
-        there = ports_between(fabric, state.src_host, state.dst_host, spine_of)
-        back = ports_between(fabric, state.dst_host, state.src_host, spine_of)
+        ports = ports_of(state.connection)
+        there = ports_between(fabric, state.src_host, state.dst_host, spine_of, ports)
+        back = ports_between(fabric, state.dst_host, state.src_host, spine_of, ports.back())
         round_trip_s = sum(port_s[port] for port in (*there, *back))
         rate_bps = min((float(rates_bps[port]) for port in there), default=0.0)
         path_bytes = rate_bps / 8 * fabric.goodput_share() * round_trip_s

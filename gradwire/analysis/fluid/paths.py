@@ -15,6 +15,8 @@ import numpy.typing as npt
 from gradwire.datatypes.fabric import Fabric, band_of_class
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.routes import SummitOf, line_ends, lines_of, routes_of
+from gradwire.datatypes.switch_hash import FlowPorts
+from gradwire.datatypes.wire.ways import MessageWays
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -64,7 +66,8 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     keys = _packed(plan, remote)
     _, first, flow = np.unique(keys, return_index=True, return_inverse=True)
     sends = remote[first]
-    port_columns = _routes(plan, sends, fabric, spine_of)
+    ways = MessageWays(plan, fabric, spine_of)
+    port_columns = [ways.way(send) for send in sends.tolist()]
     route_start, route_port = _compressed(port_columns, len(sends))
     share = np.where(ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
 
@@ -97,9 +100,14 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     )
 
 
-def ports_between(fabric: Fabric, source: int, target: int, spine_of: SpineOf | None = None) -> list[int]:
-    """The ports on the way from one host to another, numbered as in Paths. Raises InternalFault as `paths_of` does."""
-    return routes_of(fabric, spine_of).path(source, target)
+def ports_between(
+    fabric: Fabric, source: int, target: int, spine_of: SpineOf | None = None, hashed: FlowPorts | None = None
+) -> list[int]:
+    """The ports on the way from one host to another, numbered as in Paths. Raises InternalFault as `paths_of` does.
+
+    hashed: what the switches hash of the connection, where they do.
+    """
+    return routes_of(fabric, spine_of).path(source, target, hashed)
 
 
 def _packed(plan: Plan, sends: Int64) -> Int64:
@@ -116,22 +124,6 @@ def _packed(plan: Plan, sends: Int64) -> Int64:
 def port_rates_bps(fabric: Fabric) -> Float64:
     """Line rate of each port, numbered as in Paths."""
     return np.array([link.rate_bps for link in lines_of(fabric)], np.float64)
-
-
-def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) -> list[list[int]]:
-    """The ports of each flow, whose first SEND is given."""
-    ops, host = plan.ops, plan.rank_host
-    sources = host[ops.rank[sends]].tolist()
-    grouped, peers = ops.group[sends].tolist(), ops.peer[sends].tolist()
-    ways = routes_of(fabric, spine_of)
-    routes = []
-    for source, is_group, peer in zip(sources, grouped, peers, strict=True):
-        if is_group:
-            members = np.unique(host[plan.group_rank[plan.group_start[peer] : plan.group_start[peer + 1]]]).tolist()
-            routes.append(ways.tree(source, tuple(members)))
-        else:
-            routes.append(ways.path(source, int(host[peer])))
-    return routes
 
 
 def _compressed(routes: list[list[int]], count: int) -> tuple[Int64, Int64]:

@@ -17,12 +17,13 @@ from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import LOSING, FaultRecord, Int64, OpLog, PointRecord
-from gradwire.datatypes.routes import line_interfaces, lines_of, routes_of
+from gradwire.datatypes.routes import line_interfaces, lines_of
 from gradwire.datatypes.tiers import Tier
 from gradwire.datatypes.wire.framing import Framing
+from gradwire.datatypes.wire.ways import MessageWays
 
 MOST_WINDOWS = 64
 """Into how many windows a port's time is divided, each from one of its begins to
@@ -170,6 +171,8 @@ class _Moved:
     end_ns: Int64
     #: The SEND's flat index in the log, by which copies of a multicast message are known.
     message: Int64
+    #: The SEND in the plan.
+    op: Int64
 
     def rows(self, chosen: Int64) -> _Moved:
         """Some of the rows."""
@@ -180,6 +183,7 @@ class _Moved:
             self.begin_ns[chosen],
             self.end_ns[chosen],
             self.message[chosen],
+            self.op[chosen],
         )
 
 
@@ -197,6 +201,7 @@ def _moved_messages(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
         logged.start[:, sends].reshape(-1),
         logged.end[:, recvs].reshape(-1),
         (np.arange(times)[:, None] * count + sends).reshape(-1),
+        np.tile(sends, times),
     )
 
 
@@ -219,7 +224,7 @@ def _port_rates(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: boo
     worst, text, lines = 0.0, "nothing crossed a line", 0
     moved = _moved_messages(plan, fabric, logged)
     windows = int(np.clip(WINDOW_WORK // max(1, len(moved.src)), LEAST_WINDOWS, MOST_WINDOWS))
-    for line in _lines(fabric, moved, exact_timers):
+    for line in _lines(plan, fabric, moved, exact_timers):
         lines += 1
         used, begin_ns, end_ns = _fullest_window(line, windows)
         if used > worst:
@@ -250,7 +255,7 @@ def _fullest_window(line: _Line, windows: int) -> tuple[float, int, int]:
     return worst
 
 
-def _lines(fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:
+def _lines(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:
     """Every line with a rate that something crossed, each direction by itself."""
     limits = [
         (_fastest_bps(fabric, rate_bps), _ahead_bytes(fabric, rate_bps, exact_timers=exact_timers))
@@ -264,22 +269,28 @@ def _lines(fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]
         for host, mine in _by_value(at[chosen]):
             if host < fabric.hosts:
                 yield _Line(f"{way} h{host + 1}", *limits[host], moved.rows(chosen[mine]))
-    if fabric.graph is not None:
-        yield from _trunks(fabric, moved, exact_timers)
+    if fabric.graph is not None or fabric.routing is Routing.ECMP:
+        yield from _trunks(plan, fabric, moved, exact_timers)
     for tier in fabric.tree.tiers:
         yield from _uplinks(fabric, tier, moved, exact_timers)
 
 
-def _trunks(fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:
-    """The lines between switches of a graph, with the messages to one host, whose ways are those of the routes."""
-    _, message, copies = np.unique(moved.message, return_inverse=True, return_counts=True)
-    single = np.flatnonzero(copies[message.reshape(-1)] == 1)
-    pairs, pair_of = np.unique(np.stack([moved.src, moved.dst])[:, single], axis=1, return_inverse=True)
-    routes, links, interfaces = routes_of(fabric), lines_of(fabric), line_interfaces(fabric)
+def _trunks(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:
+    """The lines between switches of a graph, or that switches hash to, with the messages to one rank on their ways."""
+    single = np.flatnonzero(plan.ops.group[moved.op] == 0)
+    ways, links, interfaces = MessageWays(plan, fabric), lines_of(fabric), line_interfaces(fabric)
+    if fabric.routing is Routing.ECMP:
+        sends, pair_of = np.unique(moved.op[single], return_inverse=True)
+    else:
+        _, first, pair_of = np.unique(
+            np.stack([moved.src, moved.dst])[:, single], axis=1, return_index=True, return_inverse=True
+        )
+        sends = moved.op[single][first]
     crossing: dict[int, list[int]] = {}
-    for pair, (source, target) in enumerate(pairs.T.tolist()):
-        for line in routes.path(source, target)[1:-1]:
-            crossing.setdefault(line, []).append(pair)
+    for pair, send in enumerate(sends.tolist()):
+        for line in ways.way(send):
+            if line >= 2 * fabric.hosts:
+                crossing.setdefault(line, []).append(pair)
     for line, found in sorted(crossing.items()):
         rate_bps = links[line].rate_bps
         ahead = _ahead_bytes(fabric, rate_bps, exact_timers=exact_timers)

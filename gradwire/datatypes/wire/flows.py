@@ -11,6 +11,12 @@ import numpy as np
 
 from gradwire.datatypes.fabric import band_of_class
 from gradwire.datatypes.plan import Int64, Plan
+from gradwire.datatypes.switch_hash import FlowPorts
+from gradwire.datatypes.wire.framing import PORT
+
+FIRST_SOURCE_PORT, SOURCE_PORTS = 8192, 24_576
+"""Where switches hash connections, these are the ports that connections come from: above the port that hosts listen on, and below those
+that Linux gives to sockets that ask for none (net.ipv4.ip_local_port_range, 32,768 and up)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,16 @@ class Connection:
     def band(self) -> int:
         """Priority band of its data."""
         return band_of_class(self.traffic_class)
+
+    @property
+    def ports(self) -> FlowPorts:
+        """Its ports, where switches hash them."""
+        return ports_of(self.number)
+
+
+def ports_of(number: int) -> FlowPorts:
+    """Ports of a connection, by its number, where switches hash them. So its way is known before it is there."""
+    return FlowPorts(FIRST_SOURCE_PORT + number % SOURCE_PORTS, PORT)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Topology
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.datatypes.links import LinkSetting
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
@@ -127,6 +127,9 @@ class FabricSection(Section):
     rails: bool = False
     """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
     a host are at the same leaf."""
+    routing: Routing = Routing.BALANCED
+    """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
+    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
@@ -220,6 +223,8 @@ class FabricSection(Section):
         if self.topology is Topology.SINGLE_SWITCH or self.topology.is_graph:
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
+        if self.topology is Topology.SINGLE_SWITCH:
+            needs["routing"] = "any other than 'single'"
         values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:
@@ -231,5 +236,7 @@ class FabricSection(Section):
         return self
 
 
-def _written(value: float | bool) -> str:
+def _written(value: float | bool | Routing) -> str:
+    if isinstance(value, Routing):
+        return f"'{value}'"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
