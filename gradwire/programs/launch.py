@@ -15,6 +15,7 @@ from gradwire.programs.program_protocol import (
     Program,
     figures_file,
     hosts_file,
+    hydra_hosts_file,
     place_name,
 )
 
@@ -135,10 +136,10 @@ def _told(started: Started, fabric: Fabric, index: int) -> dict[str, str]:
                 "NCCL_SOCKET_IFNAME": interface,
             }
         case Launch.MPI:
-            return _mpi(str(hosts_file(started.name)))
+            return _mpi(str(hosts_file(started.name)), str(hydra_hosts_file(started.name)))
 
 
-def _mpi(hosts: str) -> dict[str, str]:
+def _mpi(hosts: str, hydra_hosts: str) -> dict[str, str]:
     """Lets an unmodified mpirun reach all hosts without ssh: that of Open MPI 4, of Open MPI 5 (PRRTE), and of MPICH (Hydra)."""
     return {
         "OMPI_MCA_plm_rsh_agent": str(ENTER_HOST),
@@ -154,7 +155,12 @@ def _mpi(hosts: str) -> dict[str, str]:
         "PRTE_MCA_prte_default_hostfile": hosts,
         "PRTE_ALLOW_RUN_AS_ROOT": "1",
         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_LAUNCHER": "rsh",  # which is called with a host and a command, and no options of ssh
         "HYDRA_LAUNCHER_EXEC": str(ENTER_HOST),
-        "HYDRA_HOST_FILE": hosts,
+        "HYDRA_HOST_FILE": hydra_hosts,
+        # What MPICH sends with. By default it waits for memory that another thread or process fills, with no call that lets time pass: it
+        # polls no network before it has peers, spins for its locks, and has shared memory between processes of a host.
+        "UCX_ADAPTIVE_PROGRESS": "n",
+        "UCX_USE_MT_MUTEX": "y",
+        "UCX_TLS": "tcp,self",
     }

@@ -7,6 +7,7 @@ the machine notes what became of them in a file of the point's folder.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,8 +36,19 @@ def how_it_ended(status: int) -> str:
 
 
 def hosts_file(program: str) -> Path:
-    """The file that lists a program's hosts for an mpirun, inside the kernel."""
+    """The file that lists a program's hosts for an mpirun of Open MPI, inside the kernel."""
     return FOLDER / f"mpi-hosts-{program}" if program else FOLDER / "mpi-hosts"
+
+
+def hydra_hosts_file(program: str) -> Path:
+    """The same for MPICH's mpirun (Hydra), which knows no `slots`."""
+    return hosts_file(program).with_suffix(".hydra")
+
+
+def write_hosts_files(program: str, hosts: Sequence[str]) -> None:
+    """Writes both, with one process for each of these hosts."""
+    hosts_file(program).write_text("".join(f"{host} slots=1\n" for host in hosts))
+    hydra_hosts_file(program).write_text("".join(f"{host}:1\n" for host in hosts))
 
 
 class Program(msgspec.Struct, frozen=True):

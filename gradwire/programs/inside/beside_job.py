@@ -34,9 +34,9 @@ from gradwire.programs.program_protocol import (
     Output,
     OutputFull,
     Task,
-    hosts_file,
     place_name,
     read_task,
+    write_hosts_files,
 )
 
 READY, BEGIN = "ready", b"begin\n"
@@ -105,7 +105,7 @@ def run_beside(folder: Path, pids: Sequence[int]) -> None:
 def _run_on(hosts: Sequence[Host], sandbox: Sandbox, pids: Sequence[int], task: Task, folder: Path) -> None:
     names = [host.name for host in hosts]
     for name, ranks in task.hosts.items():
-        hosts_file(name).write_text("".join(f"{names[host]} slots=1\n" for host in ranks))
+        write_hosts_files(name, [names[host] for host in ranks])
     make_classes(names, pids, {each.traffic_class for each in task.programs if each.traffic_class is not None})
     kept = Kept(folder, names)
     processes = Processes(hosts, sandbox, kept, task.output_limit_bytes)

@@ -11,7 +11,7 @@ from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.lab import Lab, run_inside
 from gradwire.programs.inside.processes import Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
-from gradwire.programs.program_protocol import Report, Task, hosts_file
+from gradwire.programs.program_protocol import Report, Task, write_hosts_files
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
@@ -22,7 +22,7 @@ MESSAGE_BYTES = 8192
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     """Runs the programs and reports what the network carried. One that fails ends the others."""
     for name, hosts in task.hosts.items():
-        hosts_file(name).write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in hosts))
+        write_hosts_files(name, [lab.hosts[host].name for host in hosts])
     classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
     make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
     with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):

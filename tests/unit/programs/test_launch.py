@@ -78,5 +78,5 @@ def test_programs_of_a_scenario_have_names_variables_and_times_of_their_own() ->
     assert (second.name, second.background, second.start_s, second.host) == ("client", False, 0.5, 2)
     assert (second.env["size"], second.env["PATH"]) == ("3", "/mine")
     assert second.env["GRADWIRE_FIGURES"] == "/run/job/figures/client/h3.jsonl"
-    assert second.env["HYDRA_HOST_FILE"] == "/run/gradwire/mpi-hosts-client"
+    assert second.env["HYDRA_HOST_FILE"] == "/run/gradwire/mpi-hosts-client.hydra"
     assert second.env["GRADWIRE_HOSTS"] == "h3 h2"
