@@ -53,7 +53,7 @@ def fluid_edges_s(plan: Plan, times: FluidTimes, iterations: int) -> list[Float6
 
 
 def measured_windows(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> list[Window]:
-    """Of each job, the iterations of its own that lie where all jobs run and none is in its warm-up; maybe none.
+    """Of each job, its iterations that lie where all jobs run and none is in its warm-up; maybe none.
 
     warmup: iterations of the plan that are dropped.
     """

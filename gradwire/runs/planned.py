@@ -155,9 +155,8 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     largest = max((point.resolved.fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries "
-        "exactly: bytes and "
-        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, "
-        "which last longer; by half as much where these would matter. The report says what that may do"
+        f"exactly: bytes and rates of all points are divided by {clock.scale}, which leaves their times as they are, but "
+        "for bursts, which last longer; by half as much where these would matter. The report says what that may do"
     )
 
 
@@ -324,11 +323,10 @@ def too_coarse(planned: PlannedRun) -> str:
         return ""
     fabric = planned.fabric
     return (
-        f"{fabric.hosts} hosts at {fabric.rate_bps * division.number / 1e9:g} Gbit/s send more together than the "
-        "virtual clock carries. "
-        f"Bytes and rates would be divided by {division.number}, and bursts, which are not, could move an iteration by "
-        f"{division.error:.1%}, where {divided.limit:.1%} are allowed: use fewer hosts, a lower rate or larger "
-        "messages. run.fidelity allows up to 10%, and `gradwire estimate` divides nothing"
+        f"{fabric.hosts} hosts at {fabric.rate_bps * division.number / 1e9:g} Gbit/s send more together than the virtual "
+        f"clock carries. Bytes and rates would be divided by {division.number}, and bursts, which are not, could move an "
+        f"iteration by {division.error:.1%}, where {divided.limit:.1%} are allowed: use fewer hosts, a lower rate or "
+        "larger messages. run.fidelity allows up to 10%, and `gradwire estimate` divides nothing"
     )
 
 

@@ -132,7 +132,7 @@ def repeated(plan: Plan, times: int) -> Plan:
 def held_back(plan: Plan, start_ns: int) -> Plan:
     """The plan with its first iteration begun so much later.
 
-    Each rank gets a timer on a stream of its own: an op that waits for the begin of the rank's iteration before, and for which its begin
+    Each rank gets a timer on an extra stream: an op that waits for the begin of the rank's iteration before, and for which its begin
     waits. It holds back the first iteration, and no later one as long as iterations last longer than it.
     """
     if start_ns == 0:

@@ -1,6 +1,6 @@
 """Checks of the times of several jobs, each held against its own bound and its own iterations.
 
-The iterations of all jobs together have no bound of their own: one that is ahead leaves the network to the others before the run ends.
+All jobs together have no bound: one that is ahead leaves the network to the others before the run ends.
 """
 
 from __future__ import annotations

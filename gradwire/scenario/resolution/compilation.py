@@ -39,7 +39,7 @@ from gradwire.workloads.trace_replay.replay_strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 OF_ONE_JOB = ("model.", "strategy.", "cluster.", "costs.")
-"""What keys begin with that each of several jobs has of its own."""
+"""What keys begin with that every job has."""
 
 
 @dataclass(frozen=True)

@@ -283,7 +283,7 @@ def test_times_that_nothing_explains_are_a_warning(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("fabric.loss=0.001", "loses packets on purpose (up to 0.001"),
+        ("fabric.loss=0.001", "loses packets on purpose (fabric.loss = 0.001)"),
         ("fabric.fair_queues=false", "fabric.fair_queues = false"),
     ],
 )

@@ -20,6 +20,7 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.combined_plans import PlacedJob, combined
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import with_cell
 from tests.unit.analysis.verdict import test_packet_checks as on_packets
@@ -165,6 +166,18 @@ def put_off(_: Path) -> Verdict:
     return judged(silent_record(), plan=plan, log=replay(plan, ITERATIONS))
 
 
+def never_all_at_once(_: Path) -> Verdict:
+    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both run."""
+    builder = PlanBuilder("computing")
+    worker = builder.rank(Role.WORKER, 0)
+    step = builder.compute(worker, 0.010)
+    builder.depend(step, step, lag=1)
+    builder.iteration(worker, step, step)
+    alone = builder.build(compute_s=0.010, samples=1)
+    plan = combined([PlacedJob("a", alone, (0,)), PlacedJob("b", alone, (1,), start_ns=5_000_000)])
+    return judged(replace(silent_record(), iterations=2), plan=plan, log=replay(plan, 2))
+
+
 def fast_for_a_while(_: Path) -> Verdict:
     """Three pushes at once go into a port that carries two; the iteration is so long that its mean shows nothing."""
     return judged(plan=pushes(0.5), fabric=replace(FABRIC, rate_bps=1.2e9), log=sound_log(ITERATIONS, compute_s=0.5))
@@ -235,6 +248,7 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "agent lateness": lambda _: judged(of_agent(lateness_ns_max=10**8)),
     "agent lateness (p99)": lambda _: judged(replace(of_agent(lateness_ns_p99=10**8), clock="wall")),
     "lower bound": put_off,
+    "jobs measured": never_all_at_once,
     "steady state": lambda _: judged(ideal=UNSTEADY),
     "dependencies": lambda _: judged(log=logged("nominal_start_ns", FIRST_PUSH, 1)),
     "one at a time": lambda _: ran_as(computing((0, 1)), computing((0, 0))),
