@@ -102,8 +102,12 @@ class PortTraffic(msgspec.Struct, frozen=True):
     sent_bytes: int
     packets: int
     drops: int
-    #: The same bytes by band.
+    #: The same bytes by band; empty where programs replaced queues, which count in sum and from then on.
     band_bytes: tuple[int, ...] = ()
+    #: What programs put in the place of the port's queues, in the words of tc: "1:1 netem".
+    replaced_by: tuple[str, ...] = ()
+    #: Whether the port kept the shaper that gives it its rate.
+    is_shaped: bool = True
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):

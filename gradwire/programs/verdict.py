@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
@@ -30,10 +31,15 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
 def checks(report: Report, fabric: Fabric) -> list[Check]:
     """Every check that can be made without a plan.
 
-    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams.
+    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams. Where programs replaced
+    queues below a port's shaper, what these drop is the programs' doing: the port's drops and TCP's retransmits are not judged.
     """
-    resent = [] if fabric.buffer_bytes else [_retransmits(report, fabric)]
-    return [_drops(report, fabric), *resent, _table_misses(report), _line_rate(report, fabric)]
+    replaced = [port for port in report.ports if port.replaced_by]
+    queues = [_queues(replaced)] if replaced else []
+    report = msgspec.structs.replace(report, ports=tuple(port for port in report.ports if port not in replaced))
+    resent = [] if fabric.buffer_bytes or replaced else [_retransmits(report, fabric)]
+    kept = [_drops(report, fabric)] if report.ports else []
+    return [*queues, *kept, *resent, _table_misses(report), *([_line_rate(report, fabric)] if report.ports else [])]
 
 
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:
@@ -66,6 +72,17 @@ def _retransmits(report: Report, fabric: Fabric) -> Check:
     limit = 0 if fabric.loss == 0 else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
     meaning = "TCP took a segment for lost: data was sent twice and a congestion window shrank."
     return Check("TCP retransmits", str(sent), str(limit), sent <= limit, meaning)
+
+
+def _queues(replaced: Sequence[PortTraffic]) -> Check:
+    """Programs may put queues below the bands of their ports, but the line keeps its rate."""
+    said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
+    meaning = (
+        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there now. "
+        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a link "
+        'can be described in the scenario ([fabric.link."h1"]).'
+    )
+    return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)
 
 
 def _table_misses(report: Report) -> Check:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any, TypeVar
 
 from mininet.topo import Topo
 
@@ -26,11 +27,13 @@ from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.reading.counters import (
     DatapathCounters,
     PortCounters,
+    PortQueues,
     TcpCounters,
     parse_lookups,
     parse_qdiscs,
     parse_table_misses,
     parse_tcp,
+    read_port_queues,
 )
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
@@ -49,6 +52,7 @@ from gradwire.topo.wiring import (
 )
 
 LOG = logging.getLogger(__name__)
+Read = TypeVar("Read")
 
 CONTROLLER_NAME = "c0"
 LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
@@ -196,17 +200,19 @@ class Network:
 
         Raises MachineFault if something has replaced a port's qdiscs.
         """
-        counters = []
+        return self._read_ports(lambda entries, ports: parse_qdiscs(entries, ports, self.fabric.bands))
+
+    def port_queues(self) -> list[PortQueues]:
+        """The queues of every port, in the order of `counters`, where programs may have replaced some."""
+        return self._read_ports(lambda entries, ports: read_port_queues(entries, ports, self.fabric.bands))
+
+    def _read_ports(self, parse: Callable[[list[dict[str, Any]], dict[str, Port]], list[Read]]) -> list[Read]:
+        """What `parse` makes of the queues of hosts' ports, namespace by namespace, and then of those of switches."""
+        read: list[Read] = []
         for host, name in enumerate(self.fabric.endpoint_names()):
             with network_namespace(namespace_of(self.host_pid(host))):
-                counters += self._counters_here(self._interfaces([name]))
-        return counters + self._counters_here(self._interfaces(self.fabric.switch_names()))
-
-    def _counters_here(self, ports: dict[str, Port]) -> list[PortCounters]:
-        """What the ports of the network namespace that the caller is in have sent."""
-        names = {index: name for name in ports if (index := index_of(name)) is not None}
-        with Kernel() as kernel:
-            return parse_qdiscs(shown(kernel, names), ports, self.fabric.bands)
+                read += _read_ports_here(self._interfaces([name]), parse)
+        return read + _read_ports_here(self._interfaces(self.fabric.switch_names()), parse)
 
     def datapath_counters(self) -> DatapathCounters:
         """Datapath and table counters, read after Open vSwitch has collected its statistics (up to half a second).
@@ -403,6 +409,15 @@ class Network:
         bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
         words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
         run(asked_of_switches("ovs-vsctl", *words[1:]))
+
+
+def _read_ports_here(
+    ports: dict[str, Port], parse: Callable[[list[dict[str, Any]], dict[str, Port]], list[Read]]
+) -> list[Read]:
+    """What `parse` makes of the queues of the ports in the network namespace that the caller is in."""
+    names = {index: name for name in ports if (index := index_of(name)) is not None}
+    with Kernel() as kernel:
+        return parse(shown(kernel, names), ports)
 
 
 def _switch_process() -> int:

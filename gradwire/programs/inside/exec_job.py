@@ -34,7 +34,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         processes.end_all()
         lab.sandbox.end()
         lab.controller.check_alive()
-        counts = lab.read().since(before)
+        counts = lab.count_since(before)
     report = Report(
         duration_s=duration_s,
         timed_out=not in_time,

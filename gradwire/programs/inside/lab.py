@@ -22,6 +22,7 @@ from gradwire.programs.program_protocol import FOLDER, TASK_FILE, PortTraffic, R
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.network import Network
+from gradwire.topo.reading.counters import PortQueues
 
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
@@ -34,23 +35,24 @@ band, so with Linux's 4 MiB an ACK waits behind the data of its own connection: 
 
 @dataclass(frozen=True)
 class Reading:
-    """The network's counters at one moment, or between two."""
+    """The network's counters at one moment."""
+
+    queues: Sequence[PortQueues]
+    tcp_segments: int
+    tcp_retransmits: int
+    table_misses: int
+    upcalls: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted between two readings."""
 
     ports: tuple[PortTraffic, ...]
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int
     upcalls: int
-
-    def since(self, earlier: Reading) -> Reading:
-        """What was counted after `earlier`."""
-        return Reading(
-            tuple(_traffic_since(now, then) for now, then in zip(self.ports, earlier.ports, strict=True)),
-            self.tcp_segments - earlier.tcp_segments,
-            self.tcp_retransmits - earlier.tcp_retransmits,
-            self.table_misses - earlier.table_misses,
-            self.upcalls - earlier.upcalls,
-        )
 
 
 @dataclass(frozen=True)
@@ -64,26 +66,27 @@ class Lab:
 
     def read(self) -> Reading:
         """All counters since the network was built."""
-        fabric = self.network.fabric
-        rates = dict(fabric.ports())
-        ports = tuple(
-            PortTraffic(
-                counted.port.interface,
-                rates[counted.port],
-                counted.sent_bytes,
-                sum(band.packets_sent for band in counted.bands),
-                counted.drops,
-                tuple(band.bytes_sent for band in counted.bands),
-            )
-            for counted in self.network.counters()
-        )
         tcp, datapath = self.network.tcp_counters(), self.network.datapath_counters()
         return Reading(
-            ports,
+            self.network.port_queues(),
             sum(host.segments_sent for host in tcp),
             sum(host.segments_retransmitted for host in tcp),
             datapath.table_misses,
             datapath.upcalls,
+        )
+
+    def count_since(self, earlier: Reading) -> Counted:
+        """What the network carried after `earlier`."""
+        now, rates = self.read(), {port.interface: rate for port, rate in self.network.fabric.ports()}
+        return Counted(
+            tuple(
+                port_traffic(queues, before, rates[queues.port.interface])
+                for queues, before in zip(now.queues, earlier.queues, strict=True)
+            ),
+            now.tcp_segments - earlier.tcp_segments,
+            now.tcp_retransmits - earlier.tcp_retransmits,
+            now.table_misses - earlier.table_misses,
+            now.upcalls - earlier.upcalls,
         )
 
 
@@ -109,14 +112,24 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         yield Lab(network, controller, hosts, sandbox)
 
 
-def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:
+def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float) -> PortTraffic:
+    """What a port sent between two readings. A root that programs put there began to count when they did."""
+    interface, replaced_by = now.port.interface, now.put_in_place_of(before)
+    if now.bands and before.bands and not replaced_by:
+        bands = now.bands.since(before.bands)
+        packets = sum(band.packets_sent for band in bands.bands)
+        by_band = tuple(band.bytes_sent for band in bands.bands)
+        return PortTraffic(interface, rate_bps, bands.sent_bytes, packets, bands.drops, by_band)
+    is_shaped = now.has_shaper_of(before)
+    start = before if is_shaped else PortQueues(before.port, (), 0, 0, 0)
     return PortTraffic(
-        now.interface,
-        now.rate_bps,
-        now.sent_bytes - then.sent_bytes,
-        now.packets - then.packets,
-        now.drops - then.drops,
-        tuple(here - there for here, there in zip(now.band_bytes, then.band_bytes, strict=True)),
+        interface,
+        rate_bps,
+        now.sent_bytes - start.sent_bytes,
+        now.packets_sent - start.packets_sent,
+        now.drops - start.drops,
+        replaced_by=replaced_by,
+        is_shaped=is_shaped,
     )
 
 

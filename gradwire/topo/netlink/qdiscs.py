@@ -108,11 +108,7 @@ def _as_asked(qdisc: Part) -> bytes:
 
 def shown(kernel: Kernel, names: dict[int, str]) -> list[dict[str, Any]]:
     """What the qdiscs of interfaces count, under the names that `tc -s -j qdisc show` has for it. names: by index of the interface."""
-    return [
-        entry(part, names[at])
-        for at, part in _dumped(kernel, 0, RTM_GETQDISC)
-        if at in names and part.parent != TC_H_ROOT
-    ]
+    return [entry(part, names[at]) for at, part in _dumped(kernel, 0, RTM_GETQDISC) if at in names]
 
 
 def entry(part: Part, name: str) -> dict[str, Any]:
@@ -126,9 +122,11 @@ def entry(part: Part, name: str) -> dict[str, Any]:
     bounds = _bounds(part)
     if part.kind == "red":
         (counted["marked"],) = struct.unpack_from("=I", stats[TCA_STATS_APP], RED_MARKED)
-    parent = f"{part.parent >> 16:x}:{part.parent & 0xFFFF:x}"
-    told = {"kind": part.kind, "dev": name, "parent": parent, **({"options": bounds} if bounds else {})}
-    return {**told, **counted, "backlog": backlog, "qlen": queued}
+    place = (
+        {"root": True} if part.parent == TC_H_ROOT else {"parent": f"{part.parent >> 16:x}:{part.parent & 0xFFFF:x}"}
+    )
+    named = {"kind": part.kind, "dev": name, **place, **({"options": bounds} if bounds else {})}
+    return {**named, **counted, "backlog": backlog, "qlen": queued}
 
 
 def _bounds(part: Part) -> dict[str, int]:

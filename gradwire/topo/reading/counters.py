@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradwire.datatypes.fabric import Port
+from gradwire.datatypes.fabric import BANDS_MAJOR, Port
 from gradwire.faults import MachineFault
 from gradwire.topo.tc import class_below_netem, class_of_band
 
@@ -73,6 +73,31 @@ class PortCounters:
 
 
 @dataclass(frozen=True)
+class PortQueues:
+    """Which queues a port has, and what they count together, whoever put them there."""
+
+    port: Port
+    #: Each queue's place and kind, in the words of tc: "root htb", "1:1 fq".
+    layout: tuple[str, ...]
+    #: Frames that left, as `BandCounters` counts them.
+    sent_bytes: int
+    packets_sent: int
+    drops: int
+    #: The same by band, for a port that has all its bands.
+    bands: PortCounters | None = None
+
+    def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:
+        """What is there now and was not in `original`, an earlier reading of the same port; or "nothing", if queues only went away."""
+        new = tuple(sorted({*self.layout} - {*original.layout}))
+        return new or ("nothing",) * (self.layout != original.layout)
+
+    def has_shaper_of(self, original: PortQueues) -> bool:
+        """Whether the port still has its line rate and its bands, and at most queues below a band were replaced."""
+        leaf = f"{BANDS_MAJOR}:"
+        return {queue for queue in original.layout if not queue.startswith(leaf)} <= {*self.layout}
+
+
+@dataclass(frozen=True)
 class DatapathCounters:
     """Open vSwitch's counters since the datapath was made. Other bridges on the same machine count as well."""
 
@@ -133,6 +158,25 @@ def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port]
         pairs = zip(band_qdiscs, marking, strict=True)
         counters.append(PortCounters(port, tuple(_band(entry, below or entry) for entry, below in pairs if entry)))
     return counters
+
+
+def read_port_queues(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortQueues]:
+    """Reads the same entries where programs may have replaced queues: no queue is expected.
+
+    A port's root counts what it let through; one without any sends at once and counts nothing.
+    """
+    by_interface: dict[str, list[Mapping[str, Any]]] = {interface: [] for interface in ports}
+    for entry in entries:
+        by_interface.get(entry["dev"], []).append(entry)
+    return [_port_queues(by_interface[interface], interface, port, bands) for interface, port in ports.items()]
+
+
+def _port_queues(entries: list[Mapping[str, Any]], interface: str, port: Port, bands: int) -> PortQueues:
+    root = next((entry for entry in entries if "root" in entry), {"bytes": 0, "packets": 0, "drops": 0})
+    layout = sorted(f"{entry.get('parent', 'root')} {entry['kind']}" for entry in entries)
+    whole = {class_of_band(band) for band in range(bands)} <= {entry.get("parent") for entry in entries}
+    by_band = parse_qdiscs(entries, {interface: port}, bands)[0] if whole else None
+    return PortQueues(port, tuple(layout), root["bytes"], root["packets"], root["drops"], by_band)
 
 
 def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
