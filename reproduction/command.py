@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import typer
 from rich.markup import escape
 
 from gradwire.cli import terminal
+from gradwire.cli.reproducing import Asked
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
@@ -44,19 +44,9 @@ def list_scenarios(names: Sequence[str]) -> None:
         terminal.console.print(f"  {scenario.id}: {scenario.title}", markup=False, highlight=False, soft_wrap=True)
 
 
-def reproduce(
-    names: Sequence[str],
-    where: Where,
-    out: Path | None,
-    pages: Path | None,
-    moved_from: Path | None,
-    *,
-    quick: bool,
-    check: bool,
-    accept: bool,
-) -> None:
-    """`gradwire reproduce`; `pages` and `moved_from` are None where they are not
-    asked for. Raises InputFault for what cannot be."""
+def reproduce(asked: Asked, where: Where) -> None:
+    """`gradwire reproduce`. Raises InputFault for what cannot be."""
+    names, quick, pages, moved_from = asked.names, asked.quick, asked.pages, asked.moved_from
     if pages and (quick or set(names) - set(PAPERS)):
         raise InputFault(
             f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"
@@ -66,10 +56,10 @@ def reproduce(
     if moved_from:
         for paper in names or PAPERS:
             earlier_pages(moved_from, paper)
-    if (check or accept) and (names or not quick):
+    if (asked.check or asked.accept) and (names or not quick):
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     scenarios = wanted_scenarios(names, quick=quick)
-    folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
+    folder = asked.out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
     where.refuse_what_cannot_be(Clock())
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
     with ExitStack() as held:
@@ -93,7 +83,7 @@ def reproduce(
     terminal.console.print(shown)
     files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
     terminal.name_files({what: folder / name for what, name in files.items()})
-    if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
+    if gathered.failed or not _quick_score_kept(evaluated, check=asked.check, accept=asked.accept):
         raise typer.Exit(1)
 
 

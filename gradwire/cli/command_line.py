@@ -322,8 +322,8 @@ def reproduce(
     if list_names:
         reproducing.study().list_scenarios(names or [])
         return
-    where = Where(jobs, executor, scheduler)
-    reproducing.study().reproduce(names or [], where, out, pages, moved_from, quick=quick, check=check, accept=accept)
+    asked = reproducing.Asked(names or [], out, pages, moved_from, quick, check, accept)
+    reproducing.study().reproduce(asked, Where(jobs, executor, scheduler))
 
 
 @app.command()

@@ -20,7 +20,7 @@ from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
-from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
@@ -109,14 +109,16 @@ def write_report(
     figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
     if any(run.figures for run in runs):
         write_csv(out / FIGURES_FILE, frame_of_figures(figures))
-    random = [is_random(run.point.section) for run in runs]
-    return report(
-        out,
+    results = Results(
         rows,
-        printed_cells(scenario),
-        scenario.title,
-        _constants(runs),
         [run.verdict for run in runs],
+        [_details(run, out) for run in runs],
+        [is_random(run.point.section) for run in runs],
+    )
+    presentation = Presentation(
+        scenario.title,
+        printed_cells(scenario),
+        _constants(runs),
         labels=scenario.labels,
         notes=[
             *scenario.notes,
@@ -132,10 +134,8 @@ def write_report(
         ],
         ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
-        random=random,
-        details=[_details(run, out) for run in runs],
-        background=_background(scenario, runs, folder),
     )
+    return report(out, results, presentation, _background(scenario, runs, folder))
 
 
 def _details(run: JudgedRun, folder: Path) -> PointDetails:
