@@ -15,6 +15,7 @@ from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection
 from gradwire.scenario.sections.job import JobPlace
 from gradwire.scenario.sections.program import ProgramSection
+from gradwire.workloads.divided_messages import MOST_CONNECTIONS
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     LARGEST_TENSOR_BYTES,
@@ -227,6 +228,8 @@ class TransportSection(Section):
     cubic."""
     agents: Literal["one", "per-host"] = "one"
     """"one" process for all hosts (faster on one core), or one "per-host"."""
+    connections: int = Field(1, ge=1, le=MOST_CONNECTIONS)
+    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts (NCCL's channels)."""
     agent_code: Literal["compiled", "python"] = "compiled"
     """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do the same. On the wall
     clock, with multicast and with faults, agents are in Python."""

@@ -25,6 +25,7 @@ from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection,
 from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
+from gradwire.workloads.divided_messages import divided
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
@@ -249,7 +250,8 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
             "model.batch, model.speedup, the model's times and costs"
         ) from error
-    return {label: _on_nics(plan, job.cluster) for label, plan in plans.items()}
+    connections, burst_bytes = point.section.transport.connections, point.fabric.burst_payload_bytes()
+    return {label: divided(_on_nics(plan, job.cluster), connections, burst_bytes) for label, plan in plans.items()}
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
