@@ -29,8 +29,8 @@ from gradwire.runs.executing.executor import Executor, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import virtual_clock
 from gradwire.runs.store import PointStore
-from gradwire.runs.stored.links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.runs.stored.run_folder import folder_name, write_run_folder
+from gradwire.runs.stored.symbolic_links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.scenario.loading import Point, Scenario, load_scenario
 from gradwire.scenario.resolution.compilation import compile_resolved
 from gradwire.vm.code_digest import plan_digest, run_digest

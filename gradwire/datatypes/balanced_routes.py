@@ -15,7 +15,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gradwire.datatypes.graph import Graph
+from gradwire.datatypes.network_graph import Graph
 
 MOST_WAYS = 8
 """Ways between two switches that are used. Each takes a rule at every switch on it."""

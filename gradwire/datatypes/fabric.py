@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 
-from gradwire.datatypes.graph import Graph
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
+from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.shape import Shape
 from gradwire.datatypes.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.faults import InputFault

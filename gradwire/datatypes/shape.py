@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from gradwire.datatypes.graph import Graph
 from gradwire.datatypes.links import Link, LinkSetting, Port, idle_settings, numbered, with_settings
+from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.tiers import Tiers
 
 MOST_TRUNKS = 2**14

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from gradwire.datatypes.graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink
 
 Pairs = list[tuple[int, int]]
 """The switches at the ends of each link."""

@@ -26,7 +26,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
-from gradwire.runs.executing.machine import OUTPUT_FILE
+from gradwire.runs.executing.point_machine import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gradwire.datatypes.delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.scenario.resolution.planned_faults import planned_faults
