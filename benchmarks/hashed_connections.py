@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/hashed_connections.py [--seeds 20] [--connections 1,4,16] [--routing balanced,ecmp] [--estimate]
 
-Neighbours of the ring are on different leaves, so that 4 of its flows go from each leaf to the next one, over 4 ways. Prints how much longer
-the last of two iterations takes on the virtual clock than the same ring without collisions: the median over seeds and the range, and how far
-an estimate is off at most. With --estimate, all times are those of the fluid engine. As a table that docs/networks.md has.
+Neighbours of the ring are on different leaves, so that 4 of its flows go from each leaf to the next one, over 4 ways. Prints how much
+longer the last of two iterations takes on the virtual clock than the same ring without collisions: the median over seeds and the range, and
+how far an estimate is off at most. With --estimate, all times are those of the fluid engine. As a table that docs/networks.md has.
 """
 
 from __future__ import annotations
@@ -58,13 +58,17 @@ def main() -> None:
     arguments = parser.parse_args()
     plans = {f"{number}": ring(int(number)) for number in arguments.connections.split(",")}
     ideal_s = alone_s()
-    print("| `fabric.routing` | connections | median | from | to | off an estimate by up to |\n|---|---|---|---|---|---|")
+    print(
+        "| `fabric.routing` | connections | median | from | to | off an estimate by up to |\n|---|---|---|---|---|---|"
+    )
     for routing in arguments.routing.split(","):
         slower: dict[str, list[float]] = {name: [] for name in plans}
         off: dict[str, list[float]] = {name: [] for name in plans}
         for seed in range(1, arguments.seeds + 1):
             fabric = replace(FABRIC, routing=Routing(routing), seed=seed)
-            estimated_s = {name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()}
+            estimated_s = {
+                name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()
+            }
             measured_s = estimated_s if arguments.estimate else measured(plans, fabric)
             for name in plans:
                 slower[name].append(measured_s[name] / ideal_s)

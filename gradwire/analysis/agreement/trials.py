@@ -23,6 +23,7 @@ from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
+from gradwire.datatypes.message_parts import most_parts
 
 SEEDS = 3
 """Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ
@@ -173,6 +174,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen, estimates)
     yield from _with_copies(deviation, seen)
+    yield from _with_late_parts(run, seen)
     yield from _with_jitter(run, deviation, seen, estimates)
     yield from _with_workers_apart(seen, estimates)
     yield from _with_delays_at_ports(run, seen)
@@ -263,6 +265,23 @@ def _with_copies(deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
             "where those of an ideal network arrive together"
         )
         yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
+
+
+def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+    """Parts of a message that is divided over several connections do not end together, as those of an ideal network do: those of the next
+    one take turns with the last of them. With queues that serve first come, first served, they do not."""
+    parts = most_parts(run.plan)
+    if parts == 1 or not run.fabric.fair_queues:
+        return
+    turn_s = max(seen.turn_bytes, run.fabric.gso_bytes) * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
+    late_s = (parts - 1) * turn_s
+    effect = (
+        f"Messages are divided into up to {parts} parts (transport.connections), and a part that ends last takes turns with those of the "
+        f"next message, so that messages arrive up to {rough(late_s, 's')} late"
+    )
+    with_late_s = run.time_s(latency_s=late_s)
+    yield Trial(Cause.BURSTS, with_late_s, effect)
+    yield Trial(Cause.BURSTS, with_late_s, effect, is_bound=True)
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
