@@ -44,7 +44,7 @@ SETTINGS = {
         '[fault.x]\nkind = "controller-restart"\niteration = 1\nat = "5ms"\nduration = "50ms"\n'
     ),
     "a link that is down": (
-        '[transport]\nconnections = 4\n[fault.x]\nkind = "link-down"\nlink = "s1-s5"\niteration = 1\nat = "5ms"\nduration = "50ms"\n'
+        '[transport]\nconnections = 4\n[fault.x]\nkind = "link-down"\nlink = "s1-eth3"\niteration = 1\nat = "5ms"\nduration = "50ms"\n'
     ),
 }
 MULTICAST = TEXT.replace('name = "ring"', 'name = "multicast-ps"')
