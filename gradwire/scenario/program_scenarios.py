@@ -140,6 +140,10 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 f"fabric.file = '{wanted.file}': scenarios of programs take networks from numbers only: fabric.topology"
             )
+        if wanted.routes is not None:
+            raise InputFault(
+                f"fabric.routes = '{wanted.routes}': scenarios of programs have other ways: fabric.routing = 'balanced' or 'ecmp'"
+            )
         graph = graph_of(wanted, self.section.cluster.workers, {})
         return Fabric(
             hosts=self.section.cluster.workers,

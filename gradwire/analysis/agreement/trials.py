@@ -24,6 +24,7 @@ from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.message_parts import most_parts
+from gradwire.datatypes.static_routes import most_trunks_on_way
 
 SEEDS = 3
 """Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ
@@ -296,7 +297,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimat
         return
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
-    for held_bytes, ports in product(sizes, (1, 2 + run.fabric.most_trunks_on_way)):
+    for held_bytes, ports in product(sizes, (1, 2 + most_trunks_on_way(run.fabric))):
         held = estimates.amplification(held_bytes, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
             continue  # What is held may explain it; that messages are late as well does not.
