@@ -28,6 +28,7 @@ from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.executing.point_machine import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.line_notes import line_notes
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -127,6 +128,7 @@ def write_report(
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
+            *line_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
             *stop_notes(runs),
