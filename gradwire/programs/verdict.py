@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.programs.program_protocol import PortTraffic, Report
 
@@ -30,10 +31,12 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
 def checks(report: Report, fabric: Fabric) -> list[Check]:
     """Every check that can be made without a plan.
 
-    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams.
+    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor where
+    the scenario sets what decides that.
     """
-    resent = [] if fabric.buffer_bytes else [_retransmits(report, fabric)]
-    return [_drops(report, fabric), *resent, _table_misses(report), _line_rate(report, fabric)]
+    resent = [] if fabric.buffer_bytes or resending_keys(fabric) else [_retransmits(report, fabric)]
+    set_by_user = parameter_checks(fabric, report.host_parameters)
+    return [_drops(report, fabric), *resent, _table_misses(report), _line_rate(report, fabric), *set_by_user]
 
 
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:
