@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
+from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.plan import Plan
 from gradwire.runs.replay import replay_plans
 from gradwire.runs.stored.spines import Spines
@@ -58,13 +58,17 @@ def main() -> None:
     arguments = parser.parse_args()
     plans = {f"{number}": ring(int(number)) for number in arguments.connections.split(",")}
     ideal_s = alone_s()
-    print("| `fabric.routing` | connections | median | from | to | off an estimate by up to |\n|---|---|---|---|---|---|")
+    print(
+        "| `fabric.routing` | connections | median | from | to | off an estimate by up to |\n|---|---|---|---|---|---|"
+    )
     for routing in arguments.routing.split(","):
         slower: dict[str, list[float]] = {name: [] for name in plans}
         off: dict[str, list[float]] = {name: [] for name in plans}
         for seed in range(1, arguments.seeds + 1):
             fabric = replace(FABRIC, routing=Routing(routing), seed=seed)
-            estimated_s = {name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()}
+            estimated_s = {
+                name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()
+            }
             measured_s = estimated_s if arguments.estimate else measured(plans, fabric)
             for name in plans:
                 slower[name].append(measured_s[name] / ideal_s)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 
+from gradwire.datatypes.host_settings import HostSetting
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
@@ -56,7 +57,7 @@ NO_LIMIT_BYTES = 2**31 - 1
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "host_settings"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -120,6 +121,8 @@ class Fabric(Shape):
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if self.link_settings and not defects:
             defects = [*self.link_defects(), *self._link_queue_defects()]
+        if self.host_settings and not defects:
+            defects = list(self.host_defects())
         if defects:
             raise InputFault("\n".join(defects))
 
@@ -423,6 +426,7 @@ class Fabric(Shape):
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
+            "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),
         }
         if fields.get("graph") is not None:
             parts["graph"] = Graph.from_fields(fields["graph"])

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.programs.program_protocol import PortTraffic, Report
 
@@ -31,15 +32,18 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
 def checks(report: Report, fabric: Fabric) -> list[Check]:
     """Every check that can be made without a plan.
 
-    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams. Where programs replaced
-    queues below a port's shaper, what these drop is the programs' doing: the port's drops and TCP's retransmits are not judged.
+    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor where
+    the scenario sets what decides that. Where programs replaced queues below a port's shaper, what these drop is the
+    programs' doing: the port's drops and TCP's retransmits are not judged.
     """
     replaced = [port for port in report.ports if port.replaced_by]
     queues = [_queues(replaced)] if replaced else []
     report = msgspec.structs.replace(report, ports=tuple(port for port in report.ports if port not in replaced))
-    resent = [] if fabric.buffer_bytes or replaced else [_retransmits(report, fabric)]
+    is_compared = not (fabric.buffer_bytes or resending_keys(fabric) or replaced)
+    resent = [_retransmits(report, fabric)] if is_compared else []
     kept = [_drops(report, fabric)] if report.ports else []
-    return [*queues, *kept, *resent, _table_misses(report), *([_line_rate(report, fabric)] if report.ports else [])]
+    line = [_line_rate(report, fabric)] if report.ports else []
+    return [*queues, *kept, *resent, _table_misses(report), *line, *parameter_checks(fabric, report.host_parameters)]
 
 
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:

@@ -173,6 +173,7 @@ class ProgramPoint(ScenarioPoint):
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,
+            host_settings=wanted.host_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
         )
 

@@ -438,8 +438,9 @@ class PointSection(PointTables):
 
     @property
     def congestion(self) -> str:
-        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks."""
-        return self.transport.congestion or ("cubic" if self.drops_or_marks else "")
+        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks, or where it is set there."""
+        by_default = "cubic" if self.drops_or_marks and not self.fabric.sets_congestion else ""
+        return self.transport.congestion or by_default
 
     @property
     def drops_or_marks(self) -> bool:

@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 from mininet.topo import Topo
 
 from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
+from gradwire.topo.host_parameters import read_again, set_parameters
 from gradwire.topo.long_links import holding_commands
 from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
 from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
@@ -120,6 +122,7 @@ class Network:
         self._socket_bytes = socket_bytes
         self._first_window = first_window
         self._cleanup = ExitStack()
+        self._parameters: list[HostParameter] = []
         self.net: QuietMininet | None = None
 
     @property
@@ -153,6 +156,7 @@ class Network:
             undo.callback(self._delete_links)
             self._make_links()
             self._configure_hosts()
+            self._set_parameters()
             undo.callback(self._delete_bridges)
             self._make_bridges()
             self.net.start()
@@ -271,12 +275,28 @@ class Network:
         }
         if self.userspace and self.fabric.is_lossless:
             settings |= REORDERING_SYSCTLS
+        self._own_settings = frozenset(settings)
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
                     write_sysctl(name, value)
                 for scope in ("all", "default"):
                     _silence_ipv6(scope)
+
+    def _set_parameters(self) -> None:
+        """Sets what the scenario asks of hosts' kernels, after all that gradwire sets itself."""
+        for host, asked in enumerate(self.fabric.host_parameters):
+            if asked:
+                with network_namespace(namespace_of(self.host_pid(host))):
+                    self._parameters += set_parameters(self._names[host], asked, self._own_settings)
+
+    def host_parameters(self) -> tuple[HostParameter, ...]:
+        """Those that the scenario sets, with what they are now."""
+        found: list[HostParameter] = []
+        for name in dict.fromkeys(each.host for each in self._parameters):
+            with network_namespace(namespace_of(self.host_pid(self._names.index(name)))):
+                found += read_again(self._parameters, name)
+        return tuple(found)
 
     def _make_links(self) -> None:
         pids = {name: self.host_pid(host) for host, name in enumerate(self.fabric.endpoint_names())}

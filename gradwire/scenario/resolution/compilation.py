@@ -435,6 +435,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
         link_settings=wanted.link_settings,
+        host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
     if rate_bps in (None, wanted.rate):

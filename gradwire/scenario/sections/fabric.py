@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
 from gradwire.datatypes.links import LinkSetting
+from gradwire.scenario.sections.host import HostSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     MOST_WORKERS,
@@ -152,6 +154,8 @@ class FabricSection(Section):
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
+    host: dict[str, HostSection] = Field(default_factory=dict)
+    """What single hosts are like."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
@@ -163,6 +167,16 @@ class FabricSection(Section):
     def link_settings(self) -> tuple[LinkSetting, ...]:
         """`link` as a fabric has it."""
         return tuple(table.setting(pattern) for pattern, table in self.link.items())
+
+    @property
+    def host_settings(self) -> tuple[HostSetting, ...]:
+        """`host` as a fabric has it."""
+        return tuple(table.setting(pattern) for pattern, table in self.host.items())
+
+    @property
+    def sets_congestion(self) -> bool:
+        """Whether the congestion control of any host's kernel is set."""
+        return any(CONGESTION_KEY in table.sysctl for table in self.host.values())
 
     @property
     def delay_of_all_s(self) -> float:

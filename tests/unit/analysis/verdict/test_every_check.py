@@ -16,6 +16,7 @@ from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
 from gradwire.datatypes.wire.flows import connections_of
@@ -300,6 +301,13 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
         pushes(), FABRIC, sound_log(), sound_record(), circumstances=Circumstances(windows=HELD_BACK)
     ),
     "congestion control": lambda _: judged_with("bbr", controlled("cubic")),
+    "host parameters": lambda _: judge(
+        pushes(),
+        replace(FABRIC, host_settings=(HostSetting("h2", (("net.ipv4.tcp_autocorking", "1"),)),)),
+        sound_log(),
+        replace(sound_record(), host_parameters=(HostParameter("h2", "net.ipv4.tcp_autocorking", "0", True, "0"),)),
+        circumstances=Circumstances(departs=True),
+    ),
     "switch queues": lambda _: judge(
         pushes(), MARKING, sound_log(), sound_record(), circumstances=Circumstances(departs=True)
     ),
