@@ -157,7 +157,8 @@ def load_given(path: Path = GIVEN) -> list[Row]:
                 printed = float(line["printed"])
             except ValueError as error:
                 raise InputFault(f"{path}: line {reader.line_num}: printed = {line['printed']!r}: {error}") from error
-            rows.append(Row(*[line[name] for name in COLUMNS[:-1]], printed=printed))
+            source, what, setting, quantity, unit = (line[name] for name in COLUMNS[:-1])
+            rows.append(Row(source, what, setting, quantity, unit, printed))
     names = [row.name for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputFault(f"{path}: {', '.join(twice[0])}: is there twice")
