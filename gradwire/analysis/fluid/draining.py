@@ -7,8 +7,9 @@ import numpy as np
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
 from gradwire.analysis.fluid.compiled import compiled
 from gradwire.analysis.fluid.network import FILLED_FLOWS, TOUCHED, Network
-from gradwire.analysis.fluid.serving import is_wanted, keep_up, pass_through, tell, waiting_bytes
+from gradwire.analysis.fluid.serving import is_wanted, pass_through, tell
 from gradwire.analysis.fluid.sharing import fill, forget, join, leave, limit
+from gradwire.analysis.fluid.stations import WHOLE
 
 NOTHING_FREE = 1e-9
 """The share of a window that rounding may leave of it."""
@@ -36,9 +37,8 @@ def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
     record.left_bytes += rate * (now_ns - record.left_ns)
     if record.window_rate > 0.0:
         _use_window(network, flow, rate, now_ns - record.left_ns)
-    if record.station >= 0:
-        station = network.line.stations[record.station]
-        station.arrived_bytes += station.in_rate * (now_ns - record.left_ns)
+    if record.kind != WHOLE:
+        record.arrived_bytes += record.in_rate * (now_ns - record.left_ns)
     record.left_ns = now_ns
 
 
@@ -67,7 +67,7 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
     """Adds a message at the end of a flow's queue."""
     record = network.flows[flow]
     end_bytes = line_bytes
-    if record.station >= 0:
+    if record.kind != WHOLE:
         _append_to_stations(network, flow, instance, line_bytes, now_ns)
         return
     if record.count:
@@ -106,7 +106,7 @@ def _append_to_stations(network: Network, flow: int, instance: int, line_bytes: 
         end_bytes = network.messages[record.first_message + (record.head + record.count - 1) % record.room].end_bytes
     end_bytes += line_bytes
     _add_message(network, flow, instance, end_bytes, line_bytes, 1)
-    last = network.line.stations[record.station].last
+    last = record.last
     _add_message(network, last, instance, end_bytes, line_bytes, 0)
     record.accepted, record.accept_bytes = instance, end_bytes - record.unsent_bytes
     touch(network, flow)
@@ -139,16 +139,18 @@ def share_ports(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
         flow = network.touched[number]
         record = network.flows[flow]
         record.is_touched = 0
-        wanted = is_wanted(network, flow)
+        wanted = record.count > 0 if record.kind == WHOLE else is_wanted(network, flow)
         if wanted and not record.is_active:
             record.is_active = 1
             join(network, flow)
-            pass_through(network, flow)
+            if record.kind != WHOLE:
+                pass_through(network, flow)
         elif not wanted and record.is_active:
             record.is_active = 0
             leave(network, flow)
             cancel(agenda, first_thing + flow)
-            tell(network, agenda, first_thing + len(network.flows) + 1, flow, now_ns)
+            if record.kind != WHOLE:
+                tell(network, agenda, first_thing, flow, now_ns)
         elif wanted:
             _schedule_next(network, agenda, first_thing, flow, now_ns)
     network.counts[TOUCHED] = 0
@@ -165,17 +167,19 @@ def _reschedule(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
     for number in range(network.counts[FILLED_FLOWS]):
         flow = network.filled_flows[number]
         record = network.flows[flow]
-        if record.old_rate != record.rate or agenda.things[first_thing + flow].place < 0:
+        # What limits a station may have changed where its rate has not.
+        is_same = record.old_rate == record.rate and record.kind == WHOLE
+        if not is_same or agenda.things[first_thing + flow].place < 0:
             _drain_at(network, flow, record.old_rate, now_ns)
-            keep_up(network, flow)
-            tell(network, agenda, first_thing + len(network.flows) + 1, flow, now_ns)
+            if record.kind != WHOLE:
+                tell(network, agenda, first_thing, flow, now_ns)
             _schedule_next(network, agenda, first_thing, flow, now_ns)
 
 
 @compiled
 def _schedule_next(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: float) -> None:
     record = network.flows[flow]
-    if record.station >= 0:
+    if record.kind != WHOLE:
         _schedule_station(network, agenda, first_thing, flow, now_ns)
     elif record.rate > 0.0:
         wait_ns = (next_bytes(network, flow) - record.left_bytes) / record.rate
@@ -193,9 +197,8 @@ def _schedule_station(network: Network, agenda: Agenda, first_thing: int, flow: 
     if record.rate > 0.0:
         if record.count > 0:
             wait_ns = (next_bytes(network, flow) - record.left_bytes) / record.rate
-        in_rate = network.line.stations[record.station].in_rate
-        if record.limit == np.inf and record.rate > in_rate:
-            wait_ns = min(wait_ns, waiting_bytes(network, flow) / (record.rate - in_rate))
+        if record.limit == np.inf and record.rate > record.in_rate:
+            wait_ns = min(wait_ns, (record.arrived_bytes - record.left_bytes) / (record.rate - record.in_rate))
     if wait_ns < np.inf:
         schedule(agenda, first_thing + flow, max(now_ns, record.left_ns + wait_ns))
     else:

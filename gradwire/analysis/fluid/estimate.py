@@ -19,7 +19,7 @@ from gradwire.analysis.fluid.network import network_of
 from gradwire.analysis.fluid.paths import SpineOf, paths_of
 from gradwire.analysis.fluid.progress import Progress, progress_of
 from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
-from gradwire.analysis.fluid.stations import LINE_ROOM
+from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InternalFault
@@ -115,7 +115,7 @@ def estimate(
     longer_first_ns: Float64 = np.zeros(len(plan.ops) if len(apart_s) else 0)
     if len(apart_s):
         longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
-    window, line_room = min(LEAST_WINDOW, most_iterations), LINE_ROOM
+    window, line_room = min(LEAST_WINDOW, most_iterations), LEAST_LINE_ROOM
     while True:
         network = network_of(paths, unsent_bytes, float(early_bytes), window, delays, line_room)
         replay = Replay(
@@ -128,7 +128,7 @@ def estimate(
                 logged=with_ops,
             ),
             lanes_of(policy, lane_ops, window),
-            agenda_for(len(policy) + len(network.flows) + 1 + len(network.line.stations)),
+            agenda_for(len(policy) + 2 * len(network.flows) + 1),
             network,
             latency_ns,
             jitter_ns,

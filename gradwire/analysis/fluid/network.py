@@ -10,17 +10,7 @@ from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, travel_ns
 from gradwire.analysis.fluid.graph import Float64, Records
 from gradwire.analysis.fluid.lags import hop_lags_ns
 from gradwire.analysis.fluid.paths import Paths
-from gradwire.analysis.fluid.stations import (
-    FIRST,
-    LAST,
-    LINE_ROOM,
-    MIDDLE,
-    WHOLE,
-    Parts,
-    Stations,
-    parts_of,
-    stations_of,
-)
+from gradwire.analysis.fluid.stations import LAST, LEAST_LINE_ROOM, MIDDLE, WHOLE, Parts, lay_lines, parts_of
 from gradwire.datatypes.plan import Int64
 
 UNTOUCHED, RATE_UNKNOWN = -1.0, -2.0
@@ -54,7 +44,16 @@ FLOW = np.dtype(
         ("end_hop", "i8"),  # before this one
         ("is_active", "i8"),
         ("is_touched", "i8"),
-        ("station", "i8"),  # which one it is, of Network.stations; -1 for a flow in one part
+        ("kind", "i8"),  # WHOLE, or which station of a flow in several parts it is (stations.py):
+        ("next", "i8"),  # what leaves it comes to this one; of LAST that is the first one, by ACKs; or NOBODY
+        ("last", "i8"),  # of FIRST: the last one
+        ("lag_ns", "f8"),  # how long that takes
+        ("told_rate", "f8"),  # the rate that the next one was told of last
+        ("arrived_bytes", "f8"),  # what may have left at `left_ns`: what has come, and of FIRST a window and what has
+        ("in_rate", "f8"),  # been acknowledged. It grows by so much, in bytes per ns
+        ("first_change", "i8"),  # the changes on the line to it are a ring from here on,
+        ("change_head", "i8"),  # the oldest one's place in the ring,
+        ("change_count", "i8"),  # and their number
     ]
 )
 MESSAGE = np.dtype(
@@ -94,7 +93,7 @@ PAIR = np.dtype(
 class Network(NamedTuple):
     """All flows and ports."""
 
-    #: FLOWs.
+    #: FLOWs. Those of Paths, and behind them all stations but first ones.
     flows: Records
     #: MESSAGEs of all flows, flow by flow.
     messages: Records
@@ -113,14 +112,14 @@ class Network(NamedTuple):
     #: The ports and flows that are being filled.
     filled_ports: Int64
     filled_flows: Int64
-    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows have full windows, and how many
-    #: have a most rate.
+    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows are limited, how many have a most
+    #: rate, the room of each line, and 1 if that was too little.
     counts: Int64
-    #: Of flows in several parts, whose first stations have the numbers of their flows.
-    line: Stations
+    #: CHANGEs on the lines of all stations, line by line.
+    changes: Records
 
 
-TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED = 0, 1, 2, 3, 4
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED, LINE_ROOM, CROWDED = 0, 1, 2, 3, 4, 5, 6
 """Indices of Network.counts."""
 
 
@@ -130,7 +129,7 @@ def network_of(
     early_bytes: float,
     iterations: int,
     delays: Delays = NO_DELAYS,
-    line_room: int = LINE_ROOM,
+    line_room: int = LEAST_LINE_ROOM,
 ) -> Network:
     """A network without active flows.
 
@@ -146,7 +145,6 @@ def network_of(
     far = travels_ns > 0
     window_bytes = np.full(len(far), np.inf)
     window_bytes[far] = delays.window_bytes / paths.flow_goodput_share[far]
-    line, station_of_row = stations_of(parts, travels_ns, window_bytes, line_room)
 
     flows = np.zeros(len(flow), FLOW)
     flows["old_rate"], flows["accept_bytes"] = UNTOUCHED, np.inf
@@ -157,12 +155,12 @@ def network_of(
     flows["window_bytes"][windowed] = window_bytes[windowed]
     flows["window_rate"][windowed] = window_bytes[windowed] / (2 * travels_ns[windowed])
     flows["free_bytes"] = flows["window_bytes"]
-    flows["window_bytes"][parts.kind == FIRST] = window_bytes[flow[parts.kind == FIRST]]
+    changes = lay_lines(flows, parts, travels_ns, window_bytes, line_room)
     limited = paths.flow_is_limited[flow] & (parts.kind != MIDDLE) & (parts.kind != LAST)
     flows["most_rate"] = np.where(limited, paths.flow_bytes_per_ns, np.inf)
     flows["room"] = _message_room(paths, parts, iterations, has_unsent=bool(unsent_bytes))
     flows["first_message"] = np.cumsum(flows["room"]) - flows["room"]
-    flows["band"], flows["station"] = paths.flow_band[flow], station_of_row
+    flows["band"] = paths.flow_band[flow]
     return Network(
         flows=flows,
         messages=np.empty(int(flows["room"].sum()), MESSAGE),
@@ -174,8 +172,8 @@ def network_of(
         touched=np.zeros(len(flow), np.int64),
         filled_ports=np.zeros(ports, np.int64),
         filled_flows=np.zeros(len(flow), np.int64),
-        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum()], np.int64),
-        line=line,
+        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum(), line_room, 0], np.int64),
+        changes=changes,
     )
 
 

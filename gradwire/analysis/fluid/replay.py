@@ -26,10 +26,10 @@ from gradwire.analysis.fluid.draining import (
 )
 from gradwire.analysis.fluid.graph import STREAM, Float64, Graph
 from gradwire.analysis.fluid.lanes import NOTHING, Lanes, have_served, next_to_serve, push, take_next
-from gradwire.analysis.fluid.network import Network
+from gradwire.analysis.fluid.network import CROWDED, Network
 from gradwire.analysis.fluid.progress import ENDED, NONE, OVERLAP, Progress
 from gradwire.analysis.fluid.serving import expect, pass_through, slack_bytes, take
-from gradwire.analysis.fluid.stations import CROWDED
+from gradwire.analysis.fluid.stations import WHOLE
 from gradwire.datatypes.plan import Discipline, OpKind
 
 SIMULTANEOUS_NS = 1e-3
@@ -48,7 +48,7 @@ _FIFO = int(Discipline.FIFO)
 
 class Replay(NamedTuple):
     """All of a replay. The agenda's things are the lanes, then the flows and stations, then the next arrival of what
-    travels, then the lines of the stations."""
+    travels, then the lines to the stations."""
 
     graph: Graph
     progress: Progress
@@ -78,7 +78,7 @@ def proceed(replay: Replay, iteration: int) -> int:
         share_ports(replay.network, agenda, len(replay.lanes.lanes), now_ns)
         if progress.counts[OVERLAP]:
             return OVERLAPPING
-        if replay.network.line.counts[CROWDED]:
+        if replay.network.counts[CROWDED]:
             return FULL_LINE
         if progress.results[iteration].has_ended:
             return DONE
@@ -101,7 +101,7 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
             _dispatch(replay, lanes[thing].serving, now_ns)
     elif thing < len(lanes) + len(network.flows):
         flow = thing - len(lanes)
-        if network.flows[flow].station >= 0:
+        if network.flows[flow].kind != WHOLE:
             _go_on(replay, flow, now_ns)
             return
         target = next_bytes(network, flow)
@@ -136,13 +136,12 @@ def _go_on(replay: Replay, flow: int, now_ns: float) -> None:
 
 
 @compiled
-def _feel(replay: Replay, station: int, now_ns: float) -> None:
-    """What comes over a station's line changes."""
+def _feel(replay: Replay, flow: int, now_ns: float) -> None:
+    """What comes over the line to a station changes."""
     network = replay.network
-    flow = network.line.stations[station].row
     drain(network, flow, now_ns)
     take(network, flow)
-    expect(network, replay.agenda, len(replay.lanes.lanes) + len(network.flows) + 1, station)
+    expect(network, replay.agenda, len(replay.lanes.lanes), flow)
     _pass_on(replay, flow, now_ns)
 
 

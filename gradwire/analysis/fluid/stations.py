@@ -12,7 +12,6 @@ lost to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +21,11 @@ from gradwire.datatypes.plan import Int64
 
 WHOLE, FIRST, MIDDLE, LAST = 0, 1, 2, 3
 """What a row of Network.flows is: a flow in one part, or a station of one."""
+NOBODY = -1
 
-LINE_ROOM = 16
+LEAST_LINE_ROOM = 16
 """Changes of rate that a line has room for at first; where more come, the replay begins anew with twice as much."""
 
-STATION = np.dtype(
-    [
-        ("kind", "i8"),  # FIRST, MIDDLE or LAST
-        ("row", "i8"),  # its flow record
-        ("next", "i8"),  # the flow record that gets what leaves; of LAST the first one, by ACKs; -1 for none
-        ("last", "i8"),  # of FIRST: the flow record of its last station
-        ("lag_ns", "f8"),  # how long that takes
-        ("told_rate", "f8"),  # the rate that the next one was told of last
-        ("arrived_bytes", "f8"),  # what may have left by now, as of the flow's `left_ns`: what has come, and of FIRST
-        ("in_rate", "f8"),  # what has been acknowledged and a window. It grows by so much, in bytes per ns
-        ("first_change", "i8"),  # the changes of its own line are a ring from here on,
-        ("head", "i8"),  # the oldest one's place in the ring,
-        ("count", "i8"),  # and their number
-    ]
-)
 CHANGE = np.dtype(
     [
         ("at_ns", "f8"),  # when it is felt
@@ -48,21 +33,6 @@ CHANGE = np.dtype(
         ("total_bytes", "f8"),  # what has come until then
     ]
 )
-
-
-class Stations(NamedTuple):
-    """The stations of all flows in several parts, and their lines."""
-
-    #: STATIONs, in the order of the flow records that they are the rest of.
-    stations: Records
-    #: CHANGEs of all lines, line by line.
-    changes: Records
-    #: Room of each line; and 1 if that was too little.
-    counts: Int64
-
-
-ROOM, CROWDED = 0, 1
-"""Indices of Stations.counts."""
 
 
 @dataclass(frozen=True)
@@ -109,31 +79,28 @@ def parts_of(paths: Paths, hop_lags_ns: Float64) -> Parts:
     return Parts(first_hop.astype(np.int64), end_hop, kind, flow.astype(np.int64), lag_ns)
 
 
-def stations_of(parts: Parts, travel_ns: Float64, window_bytes: Float64, room: int) -> tuple[Stations, Int64]:
-    """Stations at which nothing has come, and the station of each row, -1 of a whole flow.
+def lay_lines(flows: Records, parts: Parts, travel_ns: Float64, window_bytes: Float64, room: int) -> Records:
+    """Joins the stations of each flow by lines, which are empty; returns the changes on all lines.
 
-    travel_ns: of each flow, how long it is under way. window_bytes: of each flow, what may be on the line without
-    having been acknowledged, which takes as long again as it was under way; infinite where no window matters.
+    flows: the flow records of `parts`. travel_ns: of each flow, how long it is under way. window_bytes: of each flow,
+    what may be on the line without having been acknowledged, which takes as long again as it was under way; infinite
+    where no window matters. room: changes that are on a line at a time.
     """
+    flows["kind"], flows["next"], flows["last"] = parts.kind, NOBODY, NOBODY
     rows = np.flatnonzero(parts.kind != WHOLE)
-    station_of_row: Int64 = np.full(len(parts.kind), -1, np.int64)
-    station_of_row[rows] = np.arange(len(rows))
-    stations = np.zeros(len(rows), STATION)
-    stations["kind"], stations["row"], stations["next"], stations["last"] = parts.kind[rows], rows, -1, -1
     by_flow = rows[np.lexsort((parts.lag_ns[rows], parts.flow[rows]))]
     here, there = by_flow[:-1], by_flow[1:]
     joined = parts.flow[here] == parts.flow[there]
     here, there = here[joined], there[joined]
-    stations["next"][station_of_row[here]] = there
-    stations["lag_ns"][station_of_row[here]] = parts.lag_ns[there] - parts.lag_ns[here]
+    flows["next"][here] = there
+    flows["lag_ns"][here] = parts.lag_ns[there] - parts.lag_ns[here]
     lasts = rows[parts.kind[rows] == LAST]
     firsts = parts.flow[lasts]
-    stations["last"][station_of_row[firsts]] = lasts
-    stations["arrived_bytes"][station_of_row[firsts]] = window_bytes[firsts]
+    flows["last"][firsts] = lasts
+    flows["arrived_bytes"][firsts] = flows["window_bytes"][firsts] = window_bytes[firsts]
     limited = np.isfinite(window_bytes[firsts])
-    acked, sender = station_of_row[lasts[limited]], firsts[limited]
-    stations["next"][acked] = sender
-    stations["lag_ns"][acked] = 2 * travel_ns[sender] - parts.lag_ns[lasts[limited]]
-    stations["first_change"] = np.arange(len(rows)) * room
-    changes = np.zeros(len(rows) * room, CHANGE)
-    return Stations(stations, changes, np.array([room, 0], np.int64)), station_of_row
+    acked, sender = lasts[limited], firsts[limited]
+    flows["next"][acked] = sender
+    flows["lag_ns"][acked] = 2 * travel_ns[sender] - parts.lag_ns[acked]
+    flows["first_change"][rows] = np.arange(len(rows)) * room
+    return np.zeros(len(rows) * room, CHANGE)
