@@ -1,0 +1,77 @@
+"""Jobs whose ranks are few classes: what the estimate of thousands of ranks needs of a plan, without an op for each rank.
+
+Ranks r and r + P of a job are of one class if they do the same, with peers that are P ranks further: then one rank of
+each class stands for all. A `ClassPlan` is a plan of these P ranks. A `RingSequence` is for jobs whose ranks differ by
+the sizes of their messages alone: collectives around one ring, one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.plan import Int64, Plan
+
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClassPlan:
+    """A plan with one rank for each class. Rank r of the job is of class r modulo the number of classes."""
+
+    #: Of the classes' ranks. A RECV's message is the SEND of the class that sends to it.
+    plan: Plan
+    #: Ranks of the job.
+    ranks: int
+    #: Host of the fabric of each rank of the job.
+    host_of_rank: Int64
+    #: Of each SEND: its receiver is so many ranks further, counted around; 0 for other ops.
+    shift: Int64
+    #: Messages that one op stands for: steps of a ring that follow one another without a gap.
+    messages_of_op: int = 1
+
+    @property
+    def classes(self) -> int:
+        """Number of classes, which divides that of ranks."""
+        return len(self.plan.rank_role)
+
+    def members(self, of_class: int) -> Int64:
+        """The ranks of a class."""
+        return np.arange(of_class, self.ranks, self.classes, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RingCall:
+    """One all-reduce around a ring of all ranks."""
+
+    #: When it may start at a rank, counted from the start of the rank's iteration: one time for all, or one for each.
+    ready_ns: Float64
+    #: Bytes of each part, as many as ranks; larger ones come first, and those without bytes are not sent.
+    part_bytes: Int64
+
+
+@dataclass(frozen=True)
+class RingSequence:
+    """Iterations of all-reduces around one ring, one after the other, while computation goes on undisturbed.
+
+    A rank's next iteration starts when it has computed and all calls are over there.
+    """
+
+    name: str
+    ranks: int
+    #: Host of the fabric of each rank.
+    host_of_rank: Int64
+    #: NICs of each machine, which are hosts of the fabric one behind the other.
+    nics_per_host: int
+    calls: tuple[RingCall, ...]
+    #: When a rank has computed, counted from the start of its iteration: one time for all, or one for each.
+    computed_ns: Float64
+    #: Software latency of a message to another machine, and inside one.
+    latency_ns: float
+    local_latency_ns: float
+    #: Rate of a machine's own link.
+    local_bytes_per_ns: float
+    compute_s: float
+    samples: int
