@@ -142,7 +142,9 @@ class FoldedRing:
         arrivals = self._additions(recvs, rank, adding, number, size).reshape(steps, classes)
         builder.depend_columns(sends[0], started)
         builder.depend_columns(sends[1:].ravel(), arrivals[:-1].ravel())
-        builder.depend_columns(done, sends[-1])
+        # Parts may overtake one another where ranks are out of step, so the end waits for what is last to each of them.
+        last = sends[1 - self.job.cluster.workers :]
+        builder.depend_columns(np.tile(done, len(last)), last.ravel())
         builder.depend_columns(done, arrivals[-1])
 
     def _additions(self, recvs: Int64, rank: Int64, adding: Int64, number: int, size: int) -> Int64:
