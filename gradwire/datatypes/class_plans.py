@@ -69,9 +69,9 @@ class RingSequence:
     #: When a rank has computed, counted from the start of its iteration: one time for all, or one for each.
     computed_ns: Float64
     #: Software latency of a message to another machine, and inside one.
-    latency_ns: float
-    local_latency_ns: float
+    latency_s: float
+    local_latency_s: float
     #: Rate of a machine's own link.
-    local_bytes_per_ns: float
+    local_bytes_per_s: float
     compute_s: float
     samples: int
