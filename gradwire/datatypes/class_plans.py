@@ -1,8 +1,9 @@
 """Jobs whose ranks are few classes: what the estimate of thousands of ranks needs of a plan, without an op for each rank.
 
-Ranks r and r + P of a job are of one class if they do the same, with peers that are P ranks further: then one rank of
-each class stands for all. A `ClassPlan` is a plan of these P ranks. A `RingSequence` is for jobs whose ranks differ by
-the sizes of their messages alone: collectives around one ring, one after the other.
+Ranks are of one class if they do the same, with peers of the same classes: then one rank of each class stands for all. A
+`ClassPlan` is a plan of such ranks. Each class has as many ranks, its copies, and a message goes from one copy to the
+copy of another class that is as many further. A `RingSequence` is for jobs whose ranks differ by the sizes of their
+messages alone: collectives around one ring, one after the other.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ClassPlan:
-    """A plan with one rank for each class. Rank r of the job is of class r modulo the number of classes."""
+    """A plan with one rank for each class."""
 
     #: Of the classes' ranks. A RECV's message is the SEND of the class that sends to it.
     plan: Plan
-    #: Ranks of the job.
-    ranks: int
+    #: The ranks of each class, shape (classes, copies).
+    members: Int64
     #: Host of the fabric of each rank of the job.
     host_of_rank: Int64
-    #: Of each SEND: its receiver is so many ranks further, counted around; 0 for other ops.
-    shift: Int64
-    #: Messages that one op stands for: steps of a ring that follow one another without a gap.
+    #: Of each SEND: its receiver is the copy of class `peer` that is so many further, counted around; 0 for other ops.
+    copies_further: Int64
+    #: Messages that one op stands for, at most: steps of a ring that follow one another without a gap.
     messages_of_op: int = 1
 
     @property
-    def classes(self) -> int:
-        """Number of classes, which divides that of ranks."""
-        return len(self.plan.rank_role)
+    def ranks(self) -> int:
+        """Ranks of the job."""
+        return int(self.members.size)
 
-    def members(self, of_class: int) -> Int64:
-        """The ranks of a class."""
-        return np.arange(of_class, self.ranks, self.classes, dtype=np.int64)
+    def receivers(self, of_class: int, copies_further: int) -> Int64:
+        """The ranks that the copies of some class send to, if their receivers are of this class and so much further."""
+        return np.roll(self.members[of_class], -copies_further)
 
 
 @dataclass(frozen=True)

@@ -128,9 +128,7 @@ def _times(ends_ns: list[float], period: int) -> FluidTimes:
     return FluidTimes(np.diff(ends_s), float(ends_s[-1] - ends_s[-1 - averaged]) / averaged, period)
 
 
-def _all_reduce(
-    call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Float64, unsent_bytes: float
-) -> Float64:
+def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Float64, unsent_bytes: float) -> Float64:
     """When a call is over at each rank."""
     if lines.is_uniform and call.part_bytes.all():
         return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)

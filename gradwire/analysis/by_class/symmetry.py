@@ -84,10 +84,11 @@ def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Flows that have their sender's class and their receiver's distance in common."""
+    """Flows that have their sender's and their receiver's class in common, and how many copies they go further."""
 
     sender: Int64
-    shift: Int64
+    peer: Int64
+    further: Int64
     #: Of each SEND that crosses the network: its kind; -1 for other ops.
     of_send: Int64
 
@@ -99,32 +100,36 @@ def class_paths(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) ->
     kinds = _kinds(classes)
     if not len(kinds.sender):
         return _paths(classes, fabric, kinds, [], [], np.empty(0))
-    members = [classes.members(int(sender)) for sender in kinds.sender]
-    source = np.concatenate(members)
+    copies = classes.members.shape[1]
+    source = classes.members[kinds.sender].ravel()
     target = np.concatenate(
-        [(each + shift) % classes.ranks for each, shift in zip(members, kinds.shift.tolist(), strict=True)]
+        [classes.receivers(*each) for each in zip(kinds.peer.tolist(), kinds.further.tolist(), strict=True)]
     )
     ways = ways_of(fabric, spine_of, classes.host_of_rank[source], classes.host_of_rank[target]).binding()
-    kind_of_flow = np.repeat(np.arange(len(members)), [len(each) for each in members])
-    port_kind, counts, rates = _port_kinds(ways, kind_of_flow, len(members))
-    routes = _routes(ways, port_kind, [len(each) for each in members])
+    port_kind, counts, rates = _port_kinds(ways, np.repeat(np.arange(len(kinds.sender)), copies), len(kinds.sender))
+    routes = _routes(ways, port_kind, copies)
     repeats = [[int(counts[port, kind]) for port in route] for kind, route in enumerate(routes)]
     return _paths(classes, fabric, kinds, routes, repeats, rates)
 
 
 def _kinds(classes: ClassPlan) -> _Kinds:
+    """Raises NotAlike where some copies of a message cross the network and others do not."""
     ops = classes.plan.ops
     sends = np.flatnonzero(ops.kind == OpKind.SEND)
-    machine = classes.host_of_rank // classes.plan.nics_per_host
-    rank = ops.rank[sends].astype(np.int64)
-    crosses = machine[rank] != machine[(rank + classes.shift[sends]) % classes.ranks]
-    sends, rank = sends[crosses], rank[crosses]
     of_send = np.full(len(ops), -1, np.int64)
-    if not len(sends):
-        return _Kinds(np.empty(0, np.int64), np.empty(0, np.int64), of_send)
-    keys, kind = np.unique(np.stack([rank, classes.shift[sends]]), axis=1, return_inverse=True)
-    of_send[sends] = kind.reshape(-1)
-    return _Kinds(keys[0], keys[1], of_send)
+    columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.copies_further[sends]])
+    keys, kind = np.unique(columns, axis=1, return_inverse=True) if len(sends) else (columns, np.empty(0, np.int64))
+    machine = classes.host_of_rank // classes.plan.nics_per_host
+    crosses: npt.NDArray[np.bool_] = np.zeros(keys.shape[1], np.bool_)
+    for number, (sender, peer, further) in enumerate(keys.T.tolist()):
+        apart = machine[classes.members[sender]] != machine[classes.receivers(peer, further)]
+        if apart.any() != apart.all():
+            raise NotAlike("some messages of ranks that do the same stay on a machine, and others leave it")
+        crosses[number] = apart.all()
+    numbers = np.where(crosses, np.cumsum(crosses) - 1, -1)
+    of_send[sends] = numbers[kind.reshape(-1)]
+    sender, peer, further = keys[:, crosses]
+    return _Kinds(sender, peer, further, of_send)
 
 
 def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int64, Float64]:
@@ -140,20 +145,19 @@ def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int
     return port_kind, table[:, 1:], rates[table[:, 0]]
 
 
-def _routes(ways: Ways, port_kind: Int64, members: Sequence[int]) -> list[list[int]]:
+def _routes(ways: Ways, port_kind: Int64, copies: int) -> list[list[int]]:
     """The kinds of ports that flows of each kind pass. Raises NotAlike where flows of one kind pass others."""
     order = np.lexsort((port_kind[ways.port], ways.flow))
-    flow, kind = ways.flow[order], port_kind[ways.port[order]]
-    lengths = np.bincount(flow, minlength=ways.flows)
+    kind = port_kind[ways.port[order]]
+    lengths = np.bincount(ways.flow, minlength=ways.flows)
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    routes, first = [], 0
-    for count in members:
-        length = lengths[first : first + count]
-        passed = kind[starts[first] : starts[first + count]]
-        if (length != length[0]).any() or (passed.reshape(count, -1) != passed[: length[0]]).any():
+    routes = []
+    for first in range(0, ways.flows, copies):
+        length = lengths[first : first + copies]
+        passed = kind[starts[first] : starts[first + copies]]
+        if (length != length[0]).any() or (passed.reshape(copies, -1) != passed[: length[0]]).any():
             raise NotAlike("messages of ranks that do the same share ports with others or with fewer others")
         routes.append(np.unique(passed[: length[0]]).tolist())
-        first += count
     return routes
 
 
