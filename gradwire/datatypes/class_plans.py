@@ -19,6 +19,21 @@ Float64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Folding:
+    """How a job's ranks are folded."""
+
+    #: Neighbours of which each is a class, where a strategy has one ring of all ranks: a multiple of a machine's
+    #: workers, and a divisor of all.
+    neighbours: int
+    #: Whether links add nothing to the time that bytes take on the line.
+    undelayed: bool = True
+
+
+class NotByClass(Exception):
+    """Why a job has no classes of ranks, or none that fare alike on a fabric, in words that follow "because"."""
+
+
+@dataclass(frozen=True)
 class ClassPlan:
     """A plan with one rank for each class."""
 

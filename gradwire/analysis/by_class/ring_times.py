@@ -6,8 +6,7 @@ change, and its end is
 
     T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
 
-which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, and every part
-has bytes, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a
+which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a
 grid, on which a part may wait for the part before it. All c are one of two, the larger ones first, so that a way takes
 every step but one for each part at the slowest part that it comes to, and the longest way is a running maximum of
 starting times (`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
@@ -20,18 +19,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.analysis.by_class.symmetry import NotAlike, refuse_unlike_ways, ways_of
+from gradwire.analysis.by_class.symmetry import refuse_unlike_ways, ways_of
 from gradwire.analysis.fluid.compiled import compiled
 from gradwire.analysis.fluid.estimate import LONGEST_PERIOD, MOST_ITERATIONS, Buffered, FluidTimes, SendEnds
 from gradwire.analysis.fluid.paths import Float64, SpineOf
-from gradwire.datatypes.class_plans import RingCall, RingSequence
+from gradwire.datatypes.class_plans import NotByClass, RingCall, RingSequence
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64
 
 SAME_STATE = 1e-9
 """Two iterations are alike if no rank's times differ by more than this share of an iteration."""
-MOST_STEPS = 40_000_000_000
-"""Of ranks in all steps of all calls of an iteration, which take a nanosecond each: more than a minute is refused."""
+MOST_STEPS = 10_000_000_000
+"""Of all ranks in all calls and iterations that are followed step by step, which take 2 to 3 ns each: half a minute."""
+LEAST_ITERATIONS = 4
+"""That many must fit into MOST_STEPS."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class RingLines:
 
 
 def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None) -> RingLines:
-    """The ways of a ring's messages. Raises NotAlike where messages of several ranks share a port that binds them."""
+    """The ways of a ring's messages. Raises NotByClass where messages of several ranks share a port that binds them, and where
+    ranks that differ have too many steps."""
     refuse_unlike_ways(fabric)
     hosts = sequence.host_of_rank
     after = np.roll(hosts, -1)
@@ -66,16 +68,19 @@ def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None)
         ways = ways_of(fabric, spine_of, hosts[away], after[away])
         binding = ways.binding()
         if (np.bincount(binding.port) > 1).any():
-            raise NotAlike("messages of several ranks share ports between switches, or of machines")
+            raise NotByClass("messages of several ranks share ports between switches, or of machines")
         rates[away] = ways.slowest_bytes_per_ns() * fabric.goodput_share()
         if fabric.flow_rate_bps:
             rates[away] = np.minimum(rates[away], fabric.flow_rate_bps / 8e9 * fabric.goodput_share())
     local_ns = 1e9 / sequence.local_bytes_per_s
-    return RingLines(
+    lines = RingLines(
         rates,
         np.where(inside, sequence.local_latency_s, sequence.latency_s) * 1e9,
         np.where(inside, local_ns, 0.0),
     )
+    if _most_iterations(sequence, lines) < LEAST_ITERATIONS:
+        raise NotByClass("its ranks differ in how they send to the next one, and their steps are too many")
+    return lines
 
 
 @dataclass
@@ -87,19 +92,13 @@ class _Ranks:
     sent_ns: Float64
 
 
-def ring_times(
-    sequence: RingSequence, lines: RingLines, send_ends: SendEnds, most_iterations: int = MOST_ITERATIONS
-) -> FluidTimes:
-    """Iteration times from the cold start until they repeat. Raises NotAlike for what takes too long."""
+def ring_times(sequence: RingSequence, lines: RingLines, send_ends: SendEnds) -> FluidTimes:
+    """Iteration times from the cold start until they repeat."""
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
-    steps = 2.0 * sequence.ranks * (sequence.ranks - 1)
-    stepwise = sum(not (lines.is_uniform and call.part_bytes.all()) for call in sequence.calls)
-    if stepwise * steps > MOST_STEPS:
-        raise NotAlike("ranks differ in how they send, and their steps are too many")
     begin_ns: Float64 = np.zeros(sequence.ranks)
     ranks = _Ranks(begin_ns.copy(), begin_ns.copy())
     ends_ns, states = [0.0], list[Float64]()
-    for _ in range(most_iterations):
+    for _ in range(_most_iterations(sequence, lines)):
         done_ns = begin_ns
         for call in sequence.calls:
             started_ns = np.maximum(begin_ns + call.ready_ns, done_ns)
@@ -110,6 +109,12 @@ def ring_times(
         if period := _period(states, ends_ns):
             return _times(ends_ns, period)
     return _times(ends_ns, 0)
+
+
+def _most_iterations(sequence: RingSequence, lines: RingLines) -> int:
+    """How many iterations fit into MOST_STEPS."""
+    steps = len(sequence.calls) * 2 * sequence.ranks * (sequence.ranks - 1)
+    return MOST_ITERATIONS if lines.is_uniform else min(MOST_ITERATIONS, MOST_STEPS // max(1, steps))
 
 
 def _period(states: list[Float64], ends_ns: list[float]) -> int:
@@ -130,7 +135,7 @@ def _times(ends_ns: list[float], period: int) -> FluidTimes:
 
 def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Float64, unsent_bytes: float) -> Float64:
     """When a call is over at each rank."""
-    if lines.is_uniform and call.part_bytes.all():
+    if lines.is_uniform:
         return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)
     done_ns = started_ns.copy()
     # Times are counted from the call's start, so that few of their digits are lost.
@@ -198,6 +203,8 @@ def _at_once(
 ) -> Float64:
     """The same where all ranks send at one rate and without latency."""
     count, steps = len(part_bytes), 2 * (len(part_bytes) - 1)
+    if not part_bytes[0]:
+        return started_ns
     zero_ns = float(started_ns.min())
     # Part p starts at rank p, behind what that rank has not sent yet.
     begins_ns = np.maximum(started_ns, ranks.left_ns) - zero_ns
@@ -213,11 +220,13 @@ def _at_once(
     around_ns = np.concatenate([[-np.inf], np.maximum.accumulate(beyond_ns)[:-1]])
     before = np.maximum(0, part - larger)
     through_large_ns = np.where(part < larger, np.maximum(to_end_ns, around_ns), around_ns) + less_ns * before
-    last_ns = through_large_ns + steps * large_ns
-    if larger < count:
+    last_ns = through_large_ns + steps * large_ns + zero_ns
+    if small_ns > 0:
         small_only_ns = np.where(part >= larger, np.maximum.accumulate(begins_ns[::-1])[::-1], -np.inf)
-        last_ns = np.maximum(last_ns, small_only_ns + steps * small_ns)
-    last_ns = last_ns + zero_ns
+        last_ns = np.maximum(last_ns, small_only_ns + steps * small_ns + zero_ns)
+    else:
+        # Parts without bytes are not sent: what comes last is the next part that has some, as many steps earlier.
+        last_ns = np.where(part < larger, last_ns, last_ns[0] - (count - part) * large_ns)
     # In its last step, rank i gets part i + 2 and sends part i + 3, as many ranks around.
     arrived_ns, left_ns = np.roll(last_ns, -2), np.roll(last_ns, -3)
     sent_ns = np.maximum(arrived_ns, left_ns - unsent_bytes / bytes_per_ns)

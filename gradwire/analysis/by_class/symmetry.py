@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
-from gradwire.datatypes.class_plans import ClassPlan
+from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from gradwire.datatypes.fabric import Fabric, Routing, band_of_class
 from gradwire.datatypes.plan import Int64, OpKind
 from gradwire.datatypes.routes import routes_of
@@ -28,16 +28,12 @@ ROUNDING = 1e-9
 """By how much sums of rates may be off, as a share."""
 
 
-class NotAlike(Exception):
-    """Why ranks of a class do not fare alike on a fabric, in words that follow "because"."""
-
-
 def refuse_unlike_ways(fabric: Fabric) -> None:
-    """Raises NotAlike for a fabric whose ways or delays no class has in common."""
+    """Raises NotByClass for a fabric whose ways or delays no class has in common."""
     if fabric.routing is Routing.ECMP:
-        raise NotAlike("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
+        raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
     if any(link.delay_s for link in fabric.shape_links):
-        raise NotAlike("links have delays")
+        raise NotByClass("links have delays")
 
 
 @dataclass(frozen=True)
@@ -83,53 +79,56 @@ def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int
 
 
 @dataclass(frozen=True)
-class _Kinds:
-    """Flows that have their sender's and their receiver's class in common, and how many copies they go further."""
+class Flows:
+    """What crosses the network between ranks, kind by kind.
 
-    sender: Int64
-    peer: Int64
-    further: Int64
+    Flows of a kind have in common their sender's and their receiver's class, and how many copies they go further.
+    """
+
+    #: Sending and receiving host of each flow, as many of each kind as a class has copies.
+    source: Int64
+    target: Int64
     #: Of each SEND that crosses the network: its kind; -1 for other ops.
-    of_send: Int64
+    kind_of_send: Int64
 
 
 def class_paths(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -> Paths:
-    """The ports and flows that one rank of each class sees. Raises NotAlike where the division into classes is not
+    """The ports and flows that one rank of each class sees. Raises NotByClass where the division into classes is not
     equitable."""
     refuse_unlike_ways(fabric)
-    kinds = _kinds(classes)
-    if not len(kinds.sender):
-        return _paths(classes, fabric, kinds, [], [], np.empty(0))
-    copies = classes.members.shape[1]
-    source = classes.members[kinds.sender].ravel()
-    target = np.concatenate(
-        [classes.receivers(*each) for each in zip(kinds.peer.tolist(), kinds.further.tolist(), strict=True)]
-    )
-    ways = ways_of(fabric, spine_of, classes.host_of_rank[source], classes.host_of_rank[target]).binding()
-    port_kind, counts, rates = _port_kinds(ways, np.repeat(np.arange(len(kinds.sender)), copies), len(kinds.sender))
+    flows, copies = flows_of(classes), classes.members.shape[1]
+    if not len(flows.source):
+        return _paths(classes, fabric, flows, [], [], np.empty(0))
+    kinds = len(flows.source) // copies
+    ways = ways_of(fabric, spine_of, flows.source, flows.target).binding()
+    port_kind, counts, rates = _port_kinds(ways, np.repeat(np.arange(kinds), copies), kinds)
     routes = _routes(ways, port_kind, copies)
     repeats = [[int(counts[port, kind]) for port in route] for kind, route in enumerate(routes)]
-    return _paths(classes, fabric, kinds, routes, repeats, rates)
+    return _paths(classes, fabric, flows, routes, repeats, rates)
 
 
-def _kinds(classes: ClassPlan) -> _Kinds:
-    """Raises NotAlike where some copies of a message cross the network and others do not."""
-    ops = classes.plan.ops
+def flows_of(classes: ClassPlan) -> Flows:
+    """The flows of all ranks. Raises NotByClass where some copies of a message cross the network and others do not."""
+    ops, members, hosts = classes.plan.ops, classes.members, classes.host_of_rank
     sends = np.flatnonzero(ops.kind == OpKind.SEND)
-    of_send = np.full(len(ops), -1, np.int64)
+    kind_of_send = np.full(len(ops), -1, np.int64)
+    if not len(sends):
+        return Flows(np.empty(0, np.int64), np.empty(0, np.int64), kind_of_send)
     columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.copies_further[sends]])
-    keys, kind = np.unique(columns, axis=1, return_inverse=True) if len(sends) else (columns, np.empty(0, np.int64))
-    machine = classes.host_of_rank // classes.plan.nics_per_host
-    crosses: npt.NDArray[np.bool_] = np.zeros(keys.shape[1], np.bool_)
+    keys, key = np.unique(columns, axis=1, return_inverse=True)
+    machine = hosts // classes.plan.nics_per_host
+    ends, kinds = [], np.full(keys.shape[1], -1, np.int64)
     for number, (sender, peer, further) in enumerate(keys.T.tolist()):
-        apart = machine[classes.members[sender]] != machine[classes.receivers(peer, further)]
+        source, target = members[sender], classes.receivers(peer, further)
+        apart = machine[source] != machine[target]
         if apart.any() != apart.all():
-            raise NotAlike("some messages of ranks that do the same stay on a machine, and others leave it")
-        crosses[number] = apart.all()
-    numbers = np.where(crosses, np.cumsum(crosses) - 1, -1)
-    of_send[sends] = numbers[kind.reshape(-1)]
-    sender, peer, further = keys[:, crosses]
-    return _Kinds(sender, peer, further, of_send)
+            raise NotByClass("some messages of ranks that do the same stay on a machine, and others leave it")
+        if apart.all():
+            kinds[number] = len(ends)
+            ends.append(np.stack([hosts[source], hosts[target]]))
+    kind_of_send[sends] = kinds[key.reshape(-1)]
+    source, target = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
+    return Flows(source, target, kind_of_send)
 
 
 def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int64, Float64]:
@@ -146,7 +145,7 @@ def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int
 
 
 def _routes(ways: Ways, port_kind: Int64, copies: int) -> list[list[int]]:
-    """The kinds of ports that flows of each kind pass. Raises NotAlike where flows of one kind pass others."""
+    """The kinds of ports that flows of each kind pass. Raises NotByClass where flows of one kind pass others."""
     order = np.lexsort((port_kind[ways.port], ways.flow))
     kind = port_kind[ways.port[order]]
     lengths = np.bincount(ways.flow, minlength=ways.flows)
@@ -156,7 +155,7 @@ def _routes(ways: Ways, port_kind: Int64, copies: int) -> list[list[int]]:
         length = lengths[first : first + copies]
         passed = kind[starts[first] : starts[first + copies]]
         if (length != length[0]).any() or (passed.reshape(copies, -1) != passed[: length[0]]).any():
-            raise NotAlike("messages of ranks that do the same share ports with others or with fewer others")
+            raise NotByClass("messages of ranks that do the same share ports with others or with fewer others")
         routes.append(np.unique(passed[: length[0]]).tolist())
     return routes
 
@@ -164,15 +163,15 @@ def _routes(ways: Ways, port_kind: Int64, copies: int) -> list[list[int]]:
 def _paths(
     classes: ClassPlan,
     fabric: Fabric,
-    kinds: _Kinds,
+    flows: Flows,
     routes: Sequence[Sequence[int]],
     repeats: Sequence[Sequence[int]],
     rates: Float64,
 ) -> Paths:
     """Ports and flows as the engine reads them. A flow that a port has m of passes it m times."""
     ops = classes.plan.ops
-    remote = np.flatnonzero(kinds.of_send >= 0)
-    keys = np.stack([ops.lane[remote].astype(np.int64), kinds.of_send[remote], ops.traffic_class[remote]])
+    remote = np.flatnonzero(flows.kind_of_send >= 0)
+    keys = np.stack([ops.lane[remote].astype(np.int64), flows.kind_of_send[remote], ops.traffic_class[remote]])
     distinct, flow = np.unique(keys, axis=1, return_inverse=True) if len(remote) else (keys, np.empty(0, np.int64))
     flow = flow.reshape(-1)
     ports = [

@@ -18,26 +18,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.class_plans import ClassPlan
+from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan
 from gradwire.workloads.builder import Columns, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import REDUCE_LANE
 from gradwire.workloads.job import Cluster, Job
-
-
-@dataclass(frozen=True)
-class Folding:
-    """How a job's ranks are folded."""
-
-    #: Neighbours of which each is a class, where a strategy has one ring of all ranks: a multiple of a machine's
-    #: workers, and a divisor of all.
-    neighbours: int
-    #: Whether links add nothing to the time that bytes take on the line.
-    undelayed: bool = True
-
-
-class NotByClass(Exception):
-    """Why a job has no plan of classes, in words that follow "because"."""
 
 
 def refuse_unequal_ranks(job: Job) -> None:

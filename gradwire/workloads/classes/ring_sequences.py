@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwire.datatypes.class_plans import Float64, RingCall, RingSequence
+from gradwire.datatypes.class_plans import Float64, NotByClass, RingCall, RingSequence
 from gradwire.datatypes.plan import Int64
-from gradwire.workloads.classes.folding import NotByClass, host_of_rank
+from gradwire.workloads.classes.folding import host_of_rank
 from gradwire.workloads.engines.allreduce_buckets import Bucket, after_backward
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE, AllreduceOptions
 from gradwire.workloads.job import Job

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gradwire.datatypes.class_plans import ClassPlan
+from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass
 from gradwire.datatypes.plan import Combine
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.classes.folding import (
     Call,
     FoldedRings,
-    Folding,
-    NotByClass,
     folded_job,
     neighbours_folded,
 )
