@@ -20,6 +20,7 @@ from gradwire.workloads.fields import (
     LARGEST_RATIO,
     LARGEST_TENSOR_BYTES,
     MOST_SAMPLES,
+    MOST_ESTIMATED_WORKERS,
     MOST_WORKERS,
     Because,
     BytesPerS,
@@ -49,8 +50,8 @@ Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
 class ClusterSection(Section):
     """The workers and servers, and the hosts that they run on."""
 
-    workers: Workers
-    """Workers, each a GPU with a replica of the model."""
+    workers: Annotated[int, Field(ge=1, le=MOST_ESTIMATED_WORKERS)]
+    """Workers, each a GPU with a replica of the model. More than 1,024 are only estimated (docs/thousands.md)."""
     servers: Workers | None = None
     """Parameter servers; as many as workers by default."""
     colocated: bool = True

@@ -16,7 +16,7 @@ from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.graph import Float64, graph_of
 from gradwire.analysis.fluid.lanes import lanes_of
 from gradwire.analysis.fluid.network import network_of
-from gradwire.analysis.fluid.paths import SpineOf, paths_of
+from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
 from gradwire.analysis.fluid.progress import Progress, progress_of
 from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
 from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
@@ -91,6 +91,7 @@ def estimate(
     apart_s: Sequence[float] = (),
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
+    paths: Paths | None = None,
 ) -> FluidTimes:
     """Replays a plan on an ideal network until its iterations repeat.
 
@@ -99,11 +100,11 @@ def estimate(
     comes on top, and early_bytes of payload have not left when a message arrives. A message with less payload than
     whole_bytes has as much less of both latency and jitter; delays are those of links, with the windows of
     connections; the fabric's own where they are left out. With jitter no iteration repeats another. apart_s: how much
-    later than the first each worker begins iteration 0; all begin together where it is empty. Raises InternalFault for
-    a plan that gets stuck.
+    later than the first each worker begins iteration 0; all begin together where it is empty. paths: those of the plan's
+    messages, where they are not those of its ranks on the fabric. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
-    paths = paths_of(plan, fabric, spine_of)
+    paths = paths_of(plan, fabric, spine_of) if paths is None else paths
     delays = own_delays(fabric) if delays is None else delays
     graph, policy, lane_ops = graph_of(plan, paths)
     late_share = np.minimum(1.0, plan.ops.size_bytes / whole_bytes) if whole_bytes else np.ones(len(plan.ops))
