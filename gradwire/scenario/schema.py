@@ -19,8 +19,8 @@ from gradwire.workloads.divided_messages import MOST_CONNECTIONS
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     LARGEST_TENSOR_BYTES,
-    MOST_SAMPLES,
     MOST_ESTIMATED_WORKERS,
+    MOST_SAMPLES,
     MOST_WORKERS,
     Because,
     BytesPerS,

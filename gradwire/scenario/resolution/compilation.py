@@ -26,9 +26,9 @@ from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
+from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
-from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.shortened import shortened, shortened_time
