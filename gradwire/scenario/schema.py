@@ -229,7 +229,7 @@ class TransportSection(Section):
     """"one" process for all hosts (faster on one core), or one "per-host"."""
     agent_code: Literal["compiled", "python"] = "compiled"
     """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do the same. On the wall
-    clock, with multicast and with faults, agents are in Python."""
+    clock, with multicast, with faults and on stock hosts, agents are in Python."""
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:

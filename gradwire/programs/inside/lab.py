@@ -99,8 +99,9 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(fabric.host_names()):
-            with network_namespace(namespace_of(network.host_pid(index))):
-                write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
+            if not fabric.host_tcp.is_stock:
+                with network_namespace(namespace_of(network.host_pid(index))):
+                    write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
             hosts.append(Host(name, network.host_pid(index), sandbox))
             held.callback(hosts[-1].end)
         if task.enters:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
@@ -152,6 +153,9 @@ class FabricSection(Section):
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
+    hosts: HostTcp = HostTcp.TUNED
+    """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
+    buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
