@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import HostSetting
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
@@ -57,7 +58,7 @@ NO_LIMIT_BYTES = 2**31 - 1
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "host_settings"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "host_settings", "host_tcp"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -111,6 +112,7 @@ class Fabric(Shape):
     #: Decides which spine each pair of hosts uses.
     seed: int = 1
     routing: Routing = Routing.BALANCED
+    host_tcp: HostTcp = HostTcp.TUNED
     #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a rate limit.
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
@@ -424,6 +426,7 @@ class Fabric(Shape):
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
+            "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
             "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),

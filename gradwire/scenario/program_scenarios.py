@@ -170,6 +170,7 @@ class ProgramPoint(ScenarioPoint):
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,
+            host_tcp=wanted.hosts,
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,

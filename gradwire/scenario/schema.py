@@ -233,7 +233,7 @@ class TransportSection(Section):
     """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts (NCCL's channels)."""
     agent_code: Literal["compiled", "python"] = "compiled"
     """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do the same. On the wall
-    clock, with multicast and with faults, agents are in Python."""
+    clock, with multicast, with faults and on stock hosts, agents are in Python."""
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:

@@ -39,14 +39,11 @@ from gradwire.topo.reading.counters import (
 )
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
-    ECN_SYSCTLS,
-    HOST_SYSCTLS,
-    LOSSLESS_SYSCTLS,
-    REORDERING_SYSCTLS,
     Naming,
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    host_sysctls,
     inner_end_of_far,
     kernel_sysctls,
     link_commands,
@@ -93,7 +90,7 @@ class Network:
     switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
     owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
     impaired: ports at which faults will lose or delay packets.
-    socket_bytes: the largest buffer of a socket, for which a kernel that is owned makes room.
+    socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
@@ -266,15 +263,9 @@ class Network:
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:
-            for name, value in kernel_sysctls(self._socket_bytes).items():
+            for name, value in kernel_sysctls(self._socket_bytes, self.fabric.host_tcp).items():
                 write_sysctl(name, value)
-        settings = {
-            **HOST_SYSCTLS,
-            **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
-            **(ECN_SYSCTLS if self.fabric.marks else {}),
-        }
-        if self.userspace and self.fabric.is_lossless:
-            settings |= REORDERING_SYSCTLS
+        settings = host_sysctls(self.fabric, userspace=self.userspace)
         self._own_settings = frozenset(settings)
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):

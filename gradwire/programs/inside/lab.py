@@ -105,7 +105,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(fabric.host_names()):
-            if UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
+            if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
                 with network_namespace(namespace_of(network.host_pid(index))):
                     write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
             hosts.append(Host(name, network.host_pid(index), sandbox))

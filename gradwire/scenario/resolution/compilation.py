@@ -443,6 +443,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         routing=wanted.routing,
+        host_tcp=wanted.hosts,
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
         link_settings=wanted.link_settings,

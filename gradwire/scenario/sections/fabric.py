@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
 from gradwire.scenario.sections.host import HostSection
 from gradwire.workloads.fields import (
@@ -156,6 +157,9 @@ class FabricSection(Section):
     """What single links are like for good."""
     host: dict[str, HostSection] = Field(default_factory=dict)
     """What single hosts are like."""
+    hosts: HostTcp = HostTcp.TUNED
+    """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
+    buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
