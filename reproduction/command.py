@@ -35,7 +35,8 @@ from reproduction.scoring.score import Evaluated
 
 
 def list_scenarios(names: Sequence[str]) -> None:
-    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown name."""
+    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown
+    name."""
     paper_title = ""
     for paper, scenario in choose_scenarios(load_papers(), names):
         if paper.title != paper_title:
