@@ -1,4 +1,5 @@
-"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not checked."""
+"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not
+checked."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")
 """Checks of a point's verdict that compare with its plan."""
 RATE_SLACK = 0.001
-"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their way."""
+"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their
+way."""
 
 
 def line_bytes(port: PortTraffic) -> int:
@@ -31,8 +33,9 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
 def checks(report: Report, fabric: Fabric) -> list[Check]:
     """Every check that can be made without a plan.
 
-    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams. Where programs replaced
-    queues below a port's shaper, what these drop is the programs' doing: the port's drops and TCP's retransmits are not judged.
+    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams. Where
+    programs replaced queues below a port's shaper, what these drop is the programs' doing: the port's drops and TCP's
+    retransmits are not judged.
     """
     replaced = [port for port in report.ports if port.replaced_by]
     queues = [_queues(replaced)] if replaced else []
@@ -78,8 +81,10 @@ def _queues(replaced: Sequence[PortTraffic]) -> Check:
     """Programs may put queues below the bands of their ports, but the line keeps its rate."""
     said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
     meaning = (
-        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there now. "
-        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a link "
+        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there "
+        "now. "
+        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a "
+        "link "
         'can be described in the scenario ([fabric.link."h1"]).'
     )
     return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)
