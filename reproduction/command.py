@@ -36,7 +36,8 @@ from reproduction.world.command import WORLD, is_of_world, list_sources, reprodu
 
 
 def list_scenarios(names: Sequence[str]) -> None:
-    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown name."""
+    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown
+    name."""
     of_world = [name for name in names if is_of_world(name)]
     if of_world or not names:
         list_sources(of_world or [WORLD])

@@ -1,4 +1,5 @@
-"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not checked."""
+"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not
+checked."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ STOCK_RESENT_SHARE = 0.01
 """Of the segments, those that TCP on stock hosts may send again although none was lost: probes of a tail whose answer is late (RFC 8985),
 and what is behind in its own host's queue for longer than its timer. Tuned hosts have neither."""
 RATE_SLACK = 0.001
-"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their way."""
+"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their
+way."""
 
 
 def line_bytes(port: PortTraffic) -> int:
@@ -94,8 +96,10 @@ def _queues(replaced: Sequence[PortTraffic]) -> Check:
     """Programs may put queues below the bands of their ports, but the line keeps its rate."""
     said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
     meaning = (
-        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there now. "
-        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a link "
+        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there "
+        "now. "
+        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a "
+        "link "
         'can be described in the scenario ([fabric.link."h1"]).'
     )
     return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)

@@ -88,13 +88,14 @@ class Network:
     abilities: what the kernel can do (gradwire.topo.abilities.probe_kernel).
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
     switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
-    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
+    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and
+    timers are exact.
     impaired: ports at which faults will lose or delay packets.
     socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
 
-    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
-    If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
+    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always. If something cannot
+    be built, entering removes what was built and raises MachineFault with the command and its error.
     """
 
     def __init__(
@@ -167,7 +168,8 @@ class Network:
         self._cleanup.close()
 
     def host_pid(self, host: int) -> int:
-        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this process."""
+        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this
+        process."""
         # By name, for Mininet's own order has aggregators before hosts.
         pid: int = self._mininet()[self._names[host]].pid
         return pid
@@ -182,7 +184,8 @@ class Network:
         return {name: port.interface for name, port in ports.items()}
 
     def namespace_of_port(self, port: Port) -> str:
-        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's initial one."""
+        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's
+        initial one."""
         if self._naming.is_switch(port.device):
             return ""
         return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
@@ -197,7 +200,8 @@ class Network:
         return self._naming
 
     def counters(self) -> list[PortCounters]:
-        """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
+        """What every port has sent since the network was built: first the ports of hosts, in order, then those of
+        switches.
 
         Raises MachineFault if something has replaced a port's qdiscs.
         """
@@ -343,7 +347,8 @@ class Network:
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
 
     def _open_sending_socket(self) -> None:
-        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody receives."""
+        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody
+        receives."""
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
         run(
@@ -389,7 +394,8 @@ class Network:
     def _shape_hosts(self, commands: Mapping[int, list[list[str]]]) -> None:
         """Runs the commands of each host's port.
 
-        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without another process of tc.
+        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without
+        another process of tc.
         """
         models: dict[str, tuple[list[Part], list[Part]]] = {}
         for host, batch in commands.items():
@@ -406,11 +412,13 @@ class Network:
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 
     def _end_nodes(self) -> None:
-        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own nodes."""
+        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own
+        nodes."""
         self._mininet().stop()
 
     def _delete_links(self) -> None:
-        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of them."""
+        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of
+        them."""
         ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
         ends += [end for link in self.fabric.links() if (end := inner_end_of_far(link, self._naming))]
         names = [name for name in ends if Path("/sys/class/net", name).exists()]
