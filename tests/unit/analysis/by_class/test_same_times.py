@@ -147,3 +147,41 @@ def test_small_tensors_leave_parts_without_bytes() -> None:
     compiled = compiled_classes(resolved_point("layer-allreduce", 64), 1)
     assert isinstance(compiled, RingSequence)
     assert any((call.part_bytes == 0).any() for call in compiled.calls)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tensor": 1, "stages": 2, "microbatches": 4},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "sequence_parallel": True},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "schedule": "gpipe", "recompute": "full"},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "chunks": 2, "sharded_optimizer": True},
+        {
+            "tensor": 4,
+            "stages": 1,
+            "overlap_gradients": True,
+            "bucket_parameters": 4_000_000,
+            "sharded_optimizer": True,
+            "priorities": True,
+        },
+        {"tensor": 4, "stages": 4, "microbatches": 8, "overlap_gradients": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "tables",
+    [{}, LATENCY, {"fabric": {**LEAVES, "oversubscription": 2}}, MACHINES, RAILS],
+    ids=lambda tables: "-".join(tables) or "plain",
+)
+def test_replicas_of_a_divided_model(tables: dict[str, Any], options: dict[str, Any], rule: Any) -> None:
+    per_host = tables.get("cluster", {}).get("workers_per_host", 1)
+    if options["tensor"] % per_host:
+        pytest.skip("a machine has workers of several tensor groups")
+    point = resolved_point("megatron", 32, model=TRANSFORMER, options=options, **{k: dict(v) for k, v in tables.items()})
+    try:
+        by_class = times_by_class(point, rule, neighbours=per_host)
+    except NotByClass:
+        assert tables.get("fabric")
+        return
+    assert_same(by_class, times_of_all(point, rule))
