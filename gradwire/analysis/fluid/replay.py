@@ -106,9 +106,10 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
             return
         target = next_bytes(network, flow)
         record = network.flows[flow]
-        for_window = record.window_rate > 0.0 and _is_before(network, flow, target, now_ns)
+        # Its window may be full, or a message that was appended at this moment has found the one before it gone.
+        is_early = _is_before(network, flow, target, now_ns)
         drain(network, flow, now_ns)
-        if not for_window:
+        if not is_early:
             record.left_bytes = max(record.left_bytes, target)
         fill_window(network, flow)
         _pass_on(replay, flow, now_ns)
@@ -147,7 +148,7 @@ def _feel(replay: Replay, flow: int, now_ns: float) -> None:
 
 @compiled
 def _is_before(network: Network, flow: int, target_bytes: float, now_ns: float) -> bool:
-    """Whether the flow will only come to this byte later than now: the event is that its window is full."""
+    """Whether the flow will only come to this byte later than now."""
     record = network.flows[flow]
     return bool(record.left_ns + (target_bytes - record.left_bytes) / record.rate > now_ns + SIMULTANEOUS_NS)
 

@@ -66,13 +66,19 @@ class ByClass:
 def by_class(point: ResolvedPoint) -> ByClass | None:
     """A point's job by classes; None for one that is estimated with all of its ranks.
 
-    Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes.
+    Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
+    compiled.
     """
     workers = point.job.cluster.workers
     if workers < LEAST_WORKERS:
         return None
     try:
         return _found(point)
+    except InputFault:
+        # Of a plan with all ranks, it is said when that is compiled.
+        if workers <= MOST_WORKERS:
+            return None
+        raise
     except NotByClass as reason:
         if workers <= MOST_WORKERS:
             return None
@@ -92,9 +98,6 @@ def _found(point: ResolvedPoint) -> ByClass:
         try:
             compiled = compile_classes(job, point.options, Folding(neighbours))
             return ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
-        except InputFault as fault:
-            first = first or NotByClass(str(fault))
-            break  # more classes have more ops
         except NotByClass as reason:
             first = first or reason
     raise first or NotByClass("its workers do not divide among machines")
