@@ -48,7 +48,7 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.datatypes.balanced_routes import stable_hash
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Routing, dscp_of_band
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 
@@ -70,7 +70,7 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
 
 def _unicast(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and the groups that they choose by."""
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         return hashed_flows(fabric)
     if fabric.graph is not None:
         return [(flows, []) for flows in graph_flows(fabric)]
