@@ -29,7 +29,7 @@ from gradwire.analysis.fluid.lanes import NOTHING, Lanes, have_served, next_to_s
 from gradwire.analysis.fluid.network import CROWDED, Network
 from gradwire.analysis.fluid.progress import ENDED, NONE, OVERLAP, Progress
 from gradwire.analysis.fluid.serving import expect, pass_through, slack_bytes, take
-from gradwire.analysis.fluid.stations import WHOLE
+from gradwire.analysis.fluid.stations import WINDOWED
 from gradwire.datatypes.plan import Discipline, OpKind
 
 SIMULTANEOUS_NS = 1e-3
@@ -101,16 +101,17 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
             _dispatch(replay, lanes[thing].serving, now_ns)
     elif thing < len(lanes) + len(network.flows):
         flow = thing - len(lanes)
-        if network.flows[flow].kind != WHOLE:
+        if network.flows[flow].kind > WINDOWED:
             _go_on(replay, flow, now_ns)
             return
         target = next_bytes(network, flow)
         record = network.flows[flow]
-        for_window = record.window_rate > 0.0 and _is_before(network, flow, target, now_ns)
+        for_window = record.kind == WINDOWED and _is_before(network, flow, target, now_ns)
         drain(network, flow, now_ns)
         if not for_window:
             record.left_bytes = max(record.left_bytes, target)
-        fill_window(network, flow)
+        if record.kind == WINDOWED:
+            fill_window(network, flow)
         _pass_on(replay, flow, now_ns)
     elif thing == len(lanes) + len(network.flows):
         _arrive(replay, now_ns)
