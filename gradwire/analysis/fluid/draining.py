@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.network import FILLED_FLOWS, TOUCHED, Network
 from gradwire.analysis.fluid.serving import is_wanted, pass_through, tell
 from gradwire.analysis.fluid.sharing import fill, forget, join, leave, limit
@@ -15,7 +15,7 @@ NOTHING_FREE = 1e-9
 """The share of a window that rounding may leave of it."""
 
 
-@compiled
+@inlined
 def touch(network: Network, flow: int) -> None:
     """Has the flow looked at in the next `share_ports`."""
     if not network.flows[flow].is_touched:
@@ -24,13 +24,13 @@ def touch(network: Network, flow: int) -> None:
         network.counts[TOUCHED] += 1
 
 
-@compiled
+@inlined
 def drain(network: Network, flow: int, now_ns: float) -> None:
     """Counts what has left until now."""
     _drain_at(network, flow, network.flows[flow].rate, now_ns)
 
 
-@compiled
+@inlined
 def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
     """The same where the flow has had this rate since it was last looked at."""
     record = network.flows[flow]
@@ -83,7 +83,7 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
     touch(network, flow)
 
 
-@compiled
+@inlined
 def _add_message(
     network: Network, flow: int, instance: int, end_bytes: float, line_bytes: float, has_arrived: int
 ) -> None:
@@ -114,7 +114,7 @@ def _append_to_stations(network: Network, flow: int, instance: int, line_bytes: 
     touch(network, last)
 
 
-@compiled
+@inlined
 def next_bytes(network: Network, flow: int) -> float:
     """At which byte of the flow something happens next: its latest SEND ends, or its oldest message arrives or has
     left."""
@@ -123,7 +123,7 @@ def next_bytes(network: Network, flow: int) -> float:
     return float(min(record.accept_bytes, oldest.end_bytes if oldest.has_arrived else oldest.arrive_bytes))
 
 
-@compiled
+@inlined
 def remove_first(network: Network, flow: int) -> None:
     """Removes the oldest message."""
     record = network.flows[flow]
@@ -161,7 +161,7 @@ def share_ports(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
             forget(network)
 
 
-@compiled
+@inlined
 def _reschedule(network: Network, agenda: Agenda, first_thing: int, now_ns: float) -> None:
     """Moves the events of flows whose rates have changed."""
     for number in range(network.counts[FILLED_FLOWS]):
@@ -176,7 +176,7 @@ def _reschedule(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
             _schedule_next(network, agenda, first_thing, flow, now_ns)
 
 
-@compiled
+@inlined
 def _schedule_next(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: float) -> None:
     record = network.flows[flow]
     if record.kind > WINDOWED:
