@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
+from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.plan import Plan
 from gradwire.runs.replay import replay_plans
 from gradwire.runs.stored.spines import Spines

@@ -1,7 +1,8 @@
-"""Which messages of a plan are parts of others, that travel beside them on other connections. Pure; imports only numpy and frozen data.
+"""Which messages of a plan are parts of others, which travel at the same time on other connections. Pure; imports only
+numpy and frozen data.
 
-A message that is divided over the connections of its pair (workloads/divided_messages.py) has a first part, which says what it carries
-of which chunk, and others, which only carry bytes: the first part's RECV waits for theirs.
+A message that is divided over the connections of its pair (workloads/divided_messages.py) has a first part, which says
+what it carries of which chunk, and others, which only carry bytes: the first part's RECV waits for theirs.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from gradwire.runs.planned import PlannedRun
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.transport_fit import is_grown
 from gradwire.workloads.plan_summary import summary_lines
 from gradwire.workloads.units import SIZE
 
@@ -32,9 +33,9 @@ def _used_by(point: Point) -> dict[str, str]:
 def _used(point: ResolvedPoint) -> dict[str, str]:
     """Every setting of a point, with the buffer of its sockets where the scenario leaves that to its network."""
     used = used_settings(point.section, point.options)
-    return (
-        used | {"transport.buffer": SIZE.text(point.buffer_bytes)} if point.section.transport.buffer is None else used
-    )
+    if point.section.transport.buffer is not None or is_grown(point.section, point.fabric):
+        return used
+    return used | {"transport.buffer": SIZE.text(point.buffer_bytes)}
 
 
 def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:

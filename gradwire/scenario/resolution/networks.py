@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.shape import Topology
 from gradwire.datatypes.static_routes import route_defects
 from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, places, ring, spread, torus

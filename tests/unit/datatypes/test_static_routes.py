@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.datatypes.fabric import Fabric, Topology, dscp_of_band
-from gradwire.datatypes.graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.routes import line_ends, line_interfaces, routes_of
 from gradwire.datatypes.routing import Route, Routing
 from gradwire.datatypes.static_routes import MOST_CELLS, most_trunks_on_way, route_defects, rows_of
