@@ -24,6 +24,7 @@ from gradwire.cli import command_line
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.scenario.definitions.inlining import inlined, read_definition
+from gradwire.scenario.definitions.route_files import routes_in
 from gradwire.scenario.loading import Scenario, load_scenario, resolve
 from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
@@ -178,6 +179,9 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
         assert read_definition(
             home / snippet.file.removeprefix("~/"), ModelFile if "layers" in document else DeviceFile
         )
+        return
+    if "route" in document:
+        assert routes_in(home / snippet.file.removeprefix("~/")) == document
         return
     if has_programs(document):
         path = home / snippet.file.removeprefix("~/")
