@@ -7,7 +7,16 @@ ports where a packet has them, so that a ping has one way as well. Destinations 
 
 from __future__ import annotations
 
-from gradwire.controller.rules import DESTINATION_PRIORITY, Bucket, FlowRule, GroupRule, Match, band_of_dscp, rules_to
+from gradwire.controller.rules import (
+    DESTINATION_PRIORITY,
+    Bucket,
+    FlowRule,
+    GroupRule,
+    Match,
+    band_of_dscp,
+    priority_for,
+    rules_to,
+)
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.hashed_routes import HashedRoutes, parameter_of
 
@@ -43,7 +52,7 @@ def _rules_of(fabric: Fabric, routes: HashedRoutes, switch: int) -> tuple[list[F
             )
         flows += [
             FlowRule(
-                DESTINATION_PRIORITY,
+                priority_for(DESTINATION_PRIORITY, dscp),
                 Match(None, fabric.host_ip(endpoint), dscp),
                 band,
                 group_id=groups[ports].group_id,
