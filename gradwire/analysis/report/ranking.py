@@ -186,9 +186,9 @@ def rank(
     samples as that of another, such as a round of many steps, all times are of as many samples as the smallest has.
 
     rows: one per point and seed. families: of each strategy. partial: strategies that do not send all gradients of
-    every step; they are ranked but never the answer, unless there is no other strategy. random: for each row, whether its seed decides its time; what ran
-    with several seeds is taken to be random in any case. scaled: what the rows' times are, where they are not those
-    that were measured.
+    every step; they are ranked but never the answer, unless there is no other strategy. random: for each row, whether
+    its seed decides its time; what ran with several seeds is taken to be random in any case. scaled: what the rows'
+    times are, where they are not those that were measured.
     """
     rows, samples = of_equal_samples(rows)
     times_s: dict[str, dict[str, float]] = {}
