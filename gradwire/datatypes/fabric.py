@@ -66,6 +66,7 @@ NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
         *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
+        "ipv6",
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -121,6 +122,8 @@ class Fabric(Shape):
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
+    #: Whether hosts have IPv6 addresses too (datatypes/ipv6.py), which programs may use.
+    ipv6: bool = False
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
