@@ -97,9 +97,8 @@ def _queues(replaced: Sequence[PortTraffic]) -> Check:
     said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
     meaning = (
         "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there "
-        "now. "
-        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a "
-        "link "
+        "now. Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses "
+        "of a link "
         'can be described in the scenario ([fabric.link."h1"]).'
     )
     return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)

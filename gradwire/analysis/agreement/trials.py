@@ -347,8 +347,7 @@ def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
         farthest = quantity(max(seen.far.port_s), "s")
         effect = (
             f"Links delay what passes them by up to {farthest} each, so that flows which share a port are not there "
-            "at the same "
-            "time, as those of an ideal network are"
+            "at the same time, as those of an ideal network are"
         )
         yield Trial(Cause.DELAYS, run.with_delays(NO_DELAYS).time_s(), effect, is_bound=True)
 
