@@ -46,6 +46,12 @@ def without_effect(points: Sequence[Point]) -> list[str]:
     found = []
     if any(point.section.program for point in points):
         found.append("an ideal network has no programs: estimates are of the strategies alone")
+    hosts = (point.section.fabric.hosts for point in points)
+    if stock := dict.fromkeys(each for each in hosts if each.is_stock):
+        found.append(
+            "estimates do not know how TCP starts slowly and grows its windows, which hosts do with fabric.hosts = "
+            f"{' or '.join(map(repr, map(str, stock)))}: where links have a delay, runs take longer"
+        )
     if faults := list(dict.fromkeys(name for point in points for name in point.section.fault)):
         of = sum(bool(point.section.fault) for point in points)
         which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"

@@ -18,7 +18,8 @@ from gradwire.analysis.fluid.lanes import lanes_of
 from gradwire.analysis.fluid.network import network_of
 from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
 from gradwire.analysis.fluid.progress import Progress, progress_of
-from gradwire.analysis.fluid.replay import OVERLAPPING, STUCK, Replay, proceed
+from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
+from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InternalFault
@@ -115,8 +116,9 @@ def estimate(
     longer_first_ns: Float64 = np.zeros(len(plan.ops) if len(apart_s) else 0)
     if len(apart_s):
         longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
-    window = min(LEAST_WINDOW, most_iterations)
+    window, line_room = min(LEAST_WINDOW, most_iterations), LEAST_LINE_ROOM
     while True:
+        network = network_of(paths, unsent_bytes, float(early_bytes), window, delays, line_room)
         replay = Replay(
             graph,
             progress_of(
@@ -127,25 +129,28 @@ def estimate(
                 logged=with_ops,
             ),
             lanes_of(policy, lane_ops, window),
-            agenda_for(len(policy) + len(paths.flow_band) + 1),
-            network_of(paths, unsent_bytes, float(early_bytes), window, delays),
+            agenda_for(len(policy) + 2 * len(network.flows) + 1),
+            network,
             latency_ns,
             jitter_ns,
             drawn,
             longer_first_ns,
         )
         times = _run(replay, most_iterations)
-        if times is not None:
+        if times == OVERLAPPING:
+            window *= 2
+        elif times == FULL_LINE:
+            line_room *= 2
+        elif isinstance(times, FluidTimes):
             return times
-        window *= 2
 
 
-def _run(replay: Replay, most_iterations: int) -> FluidTimes | None:
-    """Replays until iterations repeat; None if more of them overlap than there is room for."""
+def _run(replay: Replay, most_iterations: int) -> FluidTimes | int:
+    """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
     for iteration in range(most_iterations):
         how = proceed(replay, iteration)
-        if how == OVERLAPPING:
-            return None
+        if how in (OVERLAPPING, FULL_LINE):
+            return how
         if how == STUCK:
             waiting = int(replay.progress.columns["unended"].max())
             raise InternalFault(

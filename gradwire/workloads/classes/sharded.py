@@ -92,7 +92,10 @@ class _PartitionedClasses(PartitionedPlan):
         queues = rings.queues(classes)
         summing = (Combine.ADD,) if self.partition.scatter else (Combine.ADD, Combine.COPY)
         moves = [
-            *((each, bucket, summing, self.partition.gradient_bytes) for each, bucket in zip(sums, self.buckets, strict=True)),
+            *(
+                (each, bucket, summing, self.partition.gradient_bytes)
+                for each, bucket in zip(sums, self.buckets, strict=True)
+            ),
             *(
                 (each, bucket, (Combine.COPY,), self.partition.parameter_bytes)
                 for each, bucket in zip(gathers, reversed(self.buckets), strict=True)
