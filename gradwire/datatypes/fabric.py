@@ -18,8 +18,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 
+from gradwire.datatypes.host_settings import HostSetting
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
-from gradwire.datatypes.links import LinkSetting, link_queue_defects, short_queues
+from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.shape import Shape
@@ -59,7 +61,7 @@ NO_LIMIT_BYTES = 2**31 - 1
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "host_settings", "host_tcp"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -116,6 +118,7 @@ class Fabric(Shape):
     #: Decides which spine each pair of hosts uses.
     seed: int = 1
     routing: Routing = Routing.BALANCED
+    host_tcp: HostTcp = HostTcp.TUNED
     #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a
     #: rate limit.
     aggregators: bool = False
@@ -127,6 +130,8 @@ class Fabric(Shape):
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if self.link_settings and not defects:
             defects = [*self.link_defects(), *link_queue_defects(self.link_settings, self.shape_links, self.gso_bytes)]
+        if self.host_settings and not defects:
+            defects = list(self.host_defects())
         if defects:
             raise InputFault("\n".join(defects))
 
@@ -201,26 +206,12 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        yield from self._queue_defects()
+        yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
                 "of switches; use 'single' or 'leaf-spine'"
             )
-
-    def _queue_defects(self) -> Iterator[str]:
-        if self.buffer_bytes and self.loss:
-            yield (
-                f"fabric.loss = {self.loss:g}: drops of a finite fabric.buffer could not be distinguished from those "
-                "at random; use one of them"
-            )
-        if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
-            yield (
-                f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below "
-                "fabric.buffer"
-            )
-        sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
-        yield from short_queues(sizes, self.gso_bytes)
 
     def _address_defects(self) -> Iterator[str]:
         if not 1 <= self.hosts <= MAX_HOSTS:
@@ -425,8 +416,10 @@ class Fabric(Shape):
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
+            "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
+            "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),
         }
         if fields.get("graph") is not None:
             parts["graph"] = Graph.from_fields(fields["graph"])

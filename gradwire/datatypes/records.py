@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
+from gradwire.datatypes.host_settings import HostParameter
 
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
@@ -145,6 +146,8 @@ class AgentSummary:
     windows: tuple[WindowState, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
+    #: Those that the scenario sets (`fabric.host`).
+    host_parameters: tuple[HostParameter, ...] = ()
     #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.
     code: str = "python"
 
@@ -338,3 +341,5 @@ class PointRecord:
     faults: tuple[FaultRecord, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
+    #: Those that the scenario sets (`fabric.host`).
+    host_parameters: tuple[HostParameter, ...] = ()

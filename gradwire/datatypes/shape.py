@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, Parameters, parameters_of_hosts
 from gradwire.datatypes.links import Link, LinkSetting, Port, idle_settings, numbered, with_settings
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.tiers import Tiers
@@ -70,6 +71,8 @@ class Shape:
     flow_rate_bps: float = 0.0
     #: The switches of a topology that has no tiers.
     graph: Graph | None = None
+    #: Parameters of hosts' kernels that the user sets, a later one before an earlier one.
+    host_settings: tuple[HostSetting, ...] = ()
 
     def shape_defects(self) -> Iterator[str]:
         """What makes the shape impossible, a line for each reason."""
@@ -89,6 +92,36 @@ class Shape:
         names = ", ".join(link.name for link in self._unset_links[:3])
         for setting in idle_settings(self._unset_links, self.link_settings, self.aliases):
             yield f"fabric.link.'{setting.pattern}': no link is called that; links are {names}, ..."
+
+    def host_defects(self) -> Iterator[str]:
+        """What is wrong with settings of hosts, of a shape that has no other defects."""
+        for setting in self.host_settings:
+            if not any(setting.takes(names) for names in self._names_of_hosts):
+                names = self._names_of_hosts
+                yield f"fabric.host.'{setting.pattern}': no host is called that; hosts are {names[0][-1]} to {names[-1][-1]}"
+
+    @property
+    def _names_of_hosts(self) -> list[tuple[str, ...]]:
+        """Everything that each host is called."""
+        return [tuple(dict.fromkeys((name, *self.aliases.get(name, ())))) for name in self.host_names()]
+
+    @cached_property
+    def host_parameters(self) -> tuple[Parameters, ...]:
+        """What is asked of each host's kernel, by key."""
+        if not self.host_settings:
+            return ({},) * self.hosts
+        return parameters_of_hosts(self._names_of_hosts, self.host_settings)
+
+    @cached_property
+    def set_keys(self) -> frozenset[str]:
+        """All parameters that are asked of any host."""
+        return frozenset(key for parameters in self.host_parameters for key in parameters)
+
+    @property
+    def congestion_of_hosts(self) -> tuple[str, ...]:
+        """The congestion control that is asked of each host's kernel; "" where none is."""
+        asked = (parameters.get(CONGESTION_KEY) for parameters in self.host_parameters)
+        return tuple(each.value if each else "" for each in asked)
 
     def _graph_defects(self) -> Iterator[str]:
         if self.graph is None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from gradwire.datatypes.host_settings import HostParameter
+
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
 """What the hosts share, inside the kernel: their names, the program that enters one, and what scripts import."""
@@ -174,6 +176,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     killed_for_memory: int
     #: What programs wrote beyond their limit, which was not kept.
     dropped_output_bytes: int = 0
+    #: Those that the scenario sets, as they were when all programs had ended.
+    host_parameters: tuple[HostParameter, ...] = ()
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):

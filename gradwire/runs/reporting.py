@@ -22,12 +22,14 @@ from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.executing.point_machine import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.line_notes import line_notes
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -127,6 +129,8 @@ def write_report(
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
+            *line_notes(runs),
+            *_parameter_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
             *stop_notes(runs),
@@ -296,6 +300,16 @@ def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
             with fitting(run.folder):
                 said = list(congestion_lines(run.fabric, run.stored.record(), run.stored.queues()))
             lines += [f"{run.label}: {line}" for line in said]
+    return lines
+
+
+def _parameter_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Settings of gradwire's own that the scenario replaces at hosts."""
+    lines = []
+    for run in runs:
+        if run.result.valid:
+            said = replaced_settings(run.stored.record().host_parameters)
+            lines += [f"{run.label}: fabric.host replaces gradwire's own {line}" for line in said]
     return lines
 
 

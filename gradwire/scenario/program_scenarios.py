@@ -1,4 +1,5 @@
-"""Scenarios of programs: what they may say, and how files with sweeps are resolved to points, as those of strategies are."""
+"""Scenarios of programs: what they may say, and how files with sweeps are resolved to points, as those of strategies
+are."""
 
 from __future__ import annotations
 
@@ -170,9 +171,11 @@ class ProgramPoint(ScenarioPoint):
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,
+            host_tcp=wanted.hosts,
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,
+            host_settings=wanted.host_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
         )
 
@@ -193,13 +196,15 @@ AnyScenario = Scenario[Point] | ProgramScenario
 
 
 def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:
-    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for everything that is wrong."""
+    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for
+    everything that is wrong."""
     resolve = programs_of_document if has_programs(document) else scenario_of_document
     return resolve(document, origin, settings)
 
 
 def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
-    """The scenario, if its points have plans. Raises InputFault with the words `otherwise` if they are programs alone."""
+    """The scenario, if its points have plans. Raises InputFault with the words `otherwise` if they are programs
+    alone."""
     if isinstance(scenario.points[0], ProgramPoint):
         raise InputFault(otherwise)
     return scenario
@@ -210,14 +215,15 @@ def load_programs(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
 
     as_run: the file is the copy in a run folder, which is not a link.
 
-    Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
-    as well.
+    Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings
+    replace has to be right as well.
     """
     return programs_of_document(read_document(path, follow=not as_run), Origin.of_file(path, as_run=as_run), settings)
 
 
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
-    """The scenario with this content, as `load_programs` gives that of a file with the same content; its name is made of its title.
+    """The scenario with this content, as `load_programs` gives that of a file with the same content; its name is made
+    of its title.
 
     Raises InputFault for everything that is wrong.
     """
@@ -226,7 +232,8 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
 
 
 def programs_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> ProgramScenario:
-    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right as well.
+    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right
+    as well.
 
     Raises InputFault for everything that is wrong.
     """

@@ -101,6 +101,14 @@ def write_sysctl(name: str, value: str) -> None:
         raise MachineFault(f"cannot write {value!r} to {path}: {refused.strerror}") from refused
 
 
+def read_sysctl(name: str) -> str:
+    """A kernel parameter in the caller's network namespace; "" for one that cannot be read."""
+    try:
+        return (Path("/proc/sys") / name).read_text()
+    except OSError:
+        return ""
+
+
 def _complaint(stderr: str, text: str) -> str:
     """The tool's own words, with the batch line that they mean, of which tc and ip give only the number ("Command
     failed -:3")."""

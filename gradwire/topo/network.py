@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 from mininet.topo import Topo
 
 from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
+from gradwire.topo.host_parameters import read_again, set_parameters
 from gradwire.topo.long_links import holding_commands
 from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
 from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
@@ -37,14 +39,11 @@ from gradwire.topo.reading.counters import (
 )
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
-    ECN_SYSCTLS,
-    HOST_SYSCTLS,
-    LOSSLESS_SYSCTLS,
-    REORDERING_SYSCTLS,
     Naming,
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    host_sysctls,
     inner_end_of_far,
     kernel_sysctls,
     link_commands,
@@ -92,7 +91,7 @@ class Network:
     owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and
     timers are exact.
     impaired: ports at which faults will lose or delay packets.
-    socket_bytes: the largest buffer of a socket, for which a kernel that is owned makes room.
+    socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always. If something cannot
@@ -121,6 +120,7 @@ class Network:
         self._socket_bytes = socket_bytes
         self._first_window = first_window
         self._cleanup = ExitStack()
+        self._parameters: list[HostParameter] = []
         self.net: QuietMininet | None = None
 
     @property
@@ -154,6 +154,7 @@ class Network:
             undo.callback(self._delete_links)
             self._make_links()
             self._configure_hosts()
+            self._set_parameters()
             undo.callback(self._delete_bridges)
             self._make_bridges()
             self.net.start()
@@ -266,21 +267,31 @@ class Network:
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:
-            for name, value in kernel_sysctls(self._socket_bytes).items():
+            for name, value in kernel_sysctls(self._socket_bytes, self.fabric.host_tcp).items():
                 write_sysctl(name, value)
-        settings = {
-            **HOST_SYSCTLS,
-            **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
-            **(ECN_SYSCTLS if self.fabric.marks else {}),
-        }
-        if self.userspace and self.fabric.is_lossless:
-            settings |= REORDERING_SYSCTLS
+        settings = host_sysctls(self.fabric, userspace=self.userspace)
+        self._own_settings = frozenset(settings)
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
                     write_sysctl(name, value)
                 for scope in ("all", "default"):
                     _silence_ipv6(scope)
+
+    def _set_parameters(self) -> None:
+        """Sets what the scenario asks of hosts' kernels, after all that gradwire sets itself."""
+        for host, asked in enumerate(self.fabric.host_parameters):
+            if asked:
+                with network_namespace(namespace_of(self.host_pid(host))):
+                    self._parameters += set_parameters(self._names[host], asked, self._own_settings)
+
+    def host_parameters(self) -> tuple[HostParameter, ...]:
+        """Those that the scenario sets, with what they are now."""
+        found: list[HostParameter] = []
+        for name in dict.fromkeys(each.host for each in self._parameters):
+            with network_namespace(namespace_of(self.host_pid(self._names.index(name)))):
+                found += read_again(self._parameters, name)
+        return tuple(found)
 
     def _make_links(self) -> None:
         pids = {name: self.host_pid(host) for host, name in enumerate(self.fabric.endpoint_names())}

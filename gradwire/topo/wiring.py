@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
+from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.long_links import inner_ends
 
@@ -52,6 +53,17 @@ REORDERING_SYSCTLS: Mapping[str, str] = {
 """Parameters for hosts of a fabric without losses whose switch is Open vSwitch's userspace datapath. The first packets
 of a flow, which wait for a rule, are overtaken there by those behind them, and TCP sent them again: 1 to 24 in a run
 of VGG-19 on eight busy hosts."""
+STOCK_SYSCTLS: Mapping[str, str] = {
+    # Set, and not left alone, because what a kernel comes with depends on its memory.
+    "net/ipv4/tcp_slow_start_after_idle": "1",
+    "net/ipv4/tcp_no_metrics_save": "0",
+    "net/ipv4/tcp_autocorking": "1",
+    "net/ipv4/tcp_wmem": f"4096 16384 {STOCK_SEND_BYTES}",
+}
+"""Parameters of hosts whose TCP is as Linux comes (datatypes/host_tcp.py has the sources); their tcp_rmem depends on
+the kernel's age."""
+STOCK_SOCKET_REQUEST_BYTES = 212992
+"""SK_WMEM_MAX and SK_RMEM_MAX of include/net/sock.h: what a process on a stock host may ask of a socket's buffer."""
 LARGEST_SOCKET_REQUEST_BYTES = 64 << 20
 """What a process may ask of a socket's buffer where nobody asks for more. The kernel takes less in silence, and
 doubles what it takes."""
@@ -63,9 +75,22 @@ KERNEL_SYSCTLS: Mapping[str, str] = {
 """Parameters of the whole kernel, to be set only if the kernel is this run's alone."""
 
 
-def kernel_sysctls(socket_bytes: int) -> dict[str, str]:
+def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
+    """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace
+    datapath."""
+    marking = ECN_SYSCTLS if fabric.marks else {}
+    # That datapath is this machine's, whatever hosts are like.
+    reordering = REORDERING_SYSCTLS if userspace and fabric.is_lossless else {}
+    if fabric.host_tcp.is_stock:
+        receive = f"4096 131072 {fabric.host_tcp.receive_bytes}"
+        return {**STOCK_SYSCTLS, "net/ipv4/tcp_rmem": receive, **marking, **reordering}
+    return {**HOST_SYSCTLS, **(LOSSLESS_SYSCTLS if fabric.is_lossless else {}), **marking, **reordering}
+
+
+def kernel_sysctls(socket_bytes: int, host_tcp: HostTcp = HostTcp.TUNED) -> dict[str, str]:
     """KERNEL_SYSCTLS, and limits below which sockets can have buffers of `socket_bytes` each."""
-    most = str(max(LARGEST_SOCKET_REQUEST_BYTES, socket_bytes // 2))
+    usual_bytes = STOCK_SOCKET_REQUEST_BYTES if host_tcp.is_stock else LARGEST_SOCKET_REQUEST_BYTES
+    most = str(max(usual_bytes, socket_bytes // 2))
     return {"net/core/rmem_max": most, "net/core/wmem_max": most, **KERNEL_SYSCTLS}
 
 

@@ -39,6 +39,7 @@ from gradwire.analysis.verdict.congestion_checks import (
     retransmits_check,
     window_check,
 )
+from gradwire.analysis.verdict.host_checks import parameter_checks
 from gradwire.analysis.verdict.job_checks import job_timing
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
@@ -140,6 +141,7 @@ def judge(
         *(() if _restarts(faults) else (_table_misses(record),)),
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
+        *parameter_checks(fabric, record.host_parameters),
         *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),
         *(_of_all_bytes(plan, fabric, record, circumstances.spine_of) if as_planned else ()),

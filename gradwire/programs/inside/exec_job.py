@@ -46,6 +46,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         upcalls=counts.upcalls,
         killed_for_memory=_killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,
+        host_parameters=lab.network.host_parameters(),
     )
     channel.say(report)
 

@@ -22,18 +22,19 @@ from gradwire.programs.inside.sandbox import Sandbox
 from gradwire.programs.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
+from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
 from gradwire.topo.reading.counters import PortQueues
 
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 UNKILLABLE = "-1000"
+UNSENT_LIMIT_KEY = "net.ipv4.tcp_limit_output_bytes"
 UNSENT_LIMIT_BYTES = 131072
-"""Of a socket's bytes, those that may wait in its host's port (net.ipv4.tcp_limit_output_bytes). Programs' data and
-their ACKs share a band, so with Linux's 4 MiB an ACK waits behind the data of the same connection: one that sends both
-ways had 6.1 of 9.4 Gbit/s, and 66 of
-94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of their
-  ideal at 100 Gbit/s)."""
+"""Of a socket's bytes, those that may wait in its host's port, unless the scenario sets another number. Programs' data
+and their ACKs share a band, so with Linux's 4 MiB an ACK waits behind the data of the same connection: one that sends
+both ways had 6.1 of 9.4 Gbit/s, and 66 of 94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one
+receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,9 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(fabric.host_names()):
-            with network_namespace(namespace_of(network.host_pid(index))):
-                write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
+            if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
+                with network_namespace(namespace_of(network.host_pid(index))):
+                    write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
             hosts.append(Host(name, network.host_pid(index), sandbox))
             held.callback(hosts[-1].end)
         if task.enters:

@@ -26,6 +26,7 @@ from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
+from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
@@ -47,9 +48,9 @@ OF_ONE_JOB = ("model.", "strategy.", "cluster.", "costs.")
 class ResolvedPoint:
     """What a point's names stand for: its strategy with its options, the job, and the fabric.
 
-    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
-    scenario's point has its own (`Point.resolved`).
-    Every attribute raises InputFault, with the key, for what does not exist or fit together.
+    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it
+    does not need. A scenario's point has its own (`Point.resolved`). Every attribute raises InputFault, with the key,
+    for what does not exist or fit together.
     """
 
     section: PointSection
@@ -90,7 +91,8 @@ class ResolvedPoint:
 
     @cached_property
     def unsent_bytes(self) -> int | None:
-        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system does it.
+        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system
+        does it.
 
         None where a SEND ends when its last byte has left the host.
         """
@@ -108,7 +110,8 @@ class ResolvedPoint:
 
     @cached_property
     def job(self) -> Job:
-        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
+        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and
+        rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
             if self.section.cluster.stands_for is not None:
@@ -176,7 +179,8 @@ class ResolvedPoint:
 
     @cached_property
     def misfits(self) -> tuple[str, ...]:
-        """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
+        """Describes what does not exist or fit together, one line each, for every part that can be judged without the
+        others."""
         if self.jobs:
             return self._misfits_of_jobs()
         lines: list[str] = congestion_defects(self.section)
@@ -241,8 +245,18 @@ def compile_resolved(
     return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)
 
 
+def refuse_thousands(cluster: Cluster) -> None:
+    """Raises InputFault for more workers than a plan with an op for each of them can have."""
+    if cluster.workers > MOST_WORKERS:
+        raise InputFault(
+            f"cluster.workers = {cluster.workers}: a plan with all ranks, which runs need, has at most {MOST_WORKERS:,} workers: "
+            "`gradwire estimate` answers for more (docs/thousands.md), and cluster.stands_for lets a few run for all"
+        )
+
+
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
+    refuse_thousands(job.cluster)
     try:
         plans = plans_of_strategy(point.strategy, job, point.options, point.fabric)
     except OverflowError as error:
@@ -255,7 +269,8 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
-    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on switches stays there."""
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on
+    switches stays there."""
     if cluster.nics_per_host == 1:
         return plan
     ports = plan.rank_host.copy()
@@ -331,7 +346,8 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
 
 
 def _drawn_times(section: PointSection) -> tuple[float, ...]:
-    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and network."""
+    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and
+    network."""
     variation = section.costs.compute_variation
     if variation is None or not variation.value:
         return ()
@@ -432,9 +448,11 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         routing=wanted.routing,
+        host_tcp=wanted.hosts,
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
         link_settings=wanted.link_settings,
+        host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
     if rate_bps in (None, wanted.rate):

@@ -77,10 +77,11 @@ def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Req
     """The route to all hosts, where it has to say something of TCP.
 
     On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds
-    back. With Linux's 0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers.
+    back. With Linux's 0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers, and
+    so do stock hosts.
     """
     metrics, words = b"", ""
-    if fabric.is_lossless:
+    if fabric.is_lossless and not fabric.host_tcp.is_stock:
         # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each
         # locked metric.
         metrics += attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))

@@ -1,4 +1,5 @@
-"""What can be written in a scenario is told from the schema itself: keys with their meanings, the page of all keys, the JSON Schema."""
+"""What can be written in a scenario is told from the schema itself: keys with their meanings, the page of all keys,
+the JSON Schema."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
         ("fabric.rate", ["fabric.rate"]),
         (
             "transport",
-            [f"transport.{key}" for key in ("buffer", "send_ends", "unsent", "congestion", "agents", "agent_code")],
+            [
+                f"transport.{key}"
+                for key in ("buffer", "send_ends", "unsent", "congestion", "agents", "connections", "agent_code")
+            ],
         ),
         ("title", ["title"]),
         ("costs.copy_rate.value", ["costs.copy_rate.value"]),

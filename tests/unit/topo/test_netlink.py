@@ -4,6 +4,7 @@ import struct
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.faults import MachineFault
 from gradwire.topo.netlink.addresses import ADDRESS, NEIGHBOUR, ROUTE, host_requests, neighbour_requests
 from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
@@ -32,6 +33,7 @@ def test_every_host_knows_every_other_and_not_itself() -> None:
 def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
     assert any("rto_min" in line for line in words(FABRIC, 0))
     assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
+    assert not any("route" in line for line in words(Fabric(3, 10e9, host_tcp=HostTcp.STOCK), 0))
 
 
 def test_a_first_window_is_a_matter_of_the_route_on_every_fabric() -> None:
@@ -102,7 +104,8 @@ def test_qdiscs_that_the_kernel_describes_in_another_form_are_not_copied() -> No
 
 
 class Dumping(Kernel):
-    """A kernel that has been asked already: it tells of two interfaces whatever the question, as this one does of qdiscs."""
+    """A kernel that has been asked already: it tells of two interfaces whatever the question, as this one does of
+    qdiscs."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, tuple[int, ...]]] = []
@@ -119,7 +122,8 @@ class Dumping(Kernel):
 
 
 def test_only_a_ports_own_qdiscs_are_its_parts() -> None:
-    """linux/rtnetlink.h: RTM_GETQDISC is 38 and RTM_GETTCLASS 42. Classes are told of the interface that is asked for."""
+    """linux/rtnetlink.h: RTM_GETQDISC is 38 and RTM_GETTCLASS 42. Classes are told of the interface that is asked
+    for."""
     kernel = Dumping()
     htb, prio = parts(kernel, 4)
     assert (htb.kind, htb.handle, htb.parent, htb.options) == ("htb", HTB.handle, TC_H_ROOT, b"rate")
