@@ -130,8 +130,8 @@ def discard(sock: socket.socket, most_bytes: int) -> int:
 class Receiver:
     """The receiving end of a connection.
 
-    low_water_bytes: what waits of a long message before epoll reports it. The kernel makes a window of that size, and
-    a buffer for it (tcp_set_rcvlowat of net/ipv4/tcp.c): where windows are to be the kernel's own, 1.
+    low_water_bytes: what waits of a long message before epoll reports it. The kernel makes a window of that size, and a buffer for it
+    (tcp_set_rcvlowat of net/ipv4/tcp.c): where windows are to be the kernel's own, 1.
     """
 
     def __init__(self, sock: socket.socket, framing: Framing, low_water_bytes: int = LOW_WATER_BYTES) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from gradwire.analysis.bounds import message_ns, once, switches_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
 from gradwire.datatypes.routes import SummitOf
@@ -65,7 +65,7 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        if fabric.graph is None and fabric.routing is not Routing.ECMP:
+        if fabric.graph is None and not fabric.routing.is_by_connection:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         else:
             passing = _passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)

@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from enum import StrEnum
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import HostSetting
@@ -24,6 +23,8 @@ from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
+from gradwire.datatypes.routing import Route
+from gradwire.datatypes.routing import Routing as Routing  # noqa: PLC0414
 from gradwire.datatypes.shape import Shape
 from gradwire.datatypes.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.faults import InputFault
@@ -61,21 +62,13 @@ NO_LIMIT_BYTES = 2**31 - 1
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "host_settings", "host_tcp"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
+        "ipv6",
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
-
-
-class Routing(StrEnum):
-    """How switches choose among equally short ways."""
-
-    #: Evenly, pair by pair of hosts (controller/flows.py: SummitChoice, datatypes/balanced_routes.py).
-    BALANCED = "balanced"
-    #: By a hash of each connection's five-tuple (datatypes/hashed_routes.py).
-    ECMP = "ecmp"
 
 
 @dataclass(frozen=True)
@@ -118,12 +111,16 @@ class Fabric(Shape):
     #: Decides which spine each pair of hosts uses.
     seed: int = 1
     routing: Routing = Routing.BALANCED
+    #: The table by which switches send, where `routing` is static.
+    routes: tuple[Route, ...] = ()
     host_tcp: HostTcp = HostTcp.TUNED
     #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a
     #: rate limit.
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
+    #: Whether hosts have IPv6 addresses too (datatypes/ipv6.py), which programs may use.
+    ipv6: bool = False
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
@@ -168,14 +165,6 @@ class Fabric(Shape):
     def marks(self) -> bool:
         """Whether queues of switches' ports mark what waits behind too much."""
         return any(link.ecn_bytes for link in self.links())
-
-    @cached_property
-    def most_trunks_on_way(self) -> int:
-        """Links between switches that a packet passes at most."""
-        if self.graph is None:
-            return 2 * len(self.tree.tiers)
-        ends = [switch for switch, hosts in enumerate(self.graph.hosts_of_switches) if hosts]
-        return max(distance for switch in ends for distance in self.graph.distances(switch))
 
     @property
     def has_switch_queues(self) -> bool:
@@ -417,6 +406,7 @@ class Fabric(Shape):
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
             "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
+            "routes": tuple(Route(**{**row, "next": tuple(row["next"])}) for row in fields.get("routes", ())),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
             "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),

@@ -214,8 +214,8 @@ def _compiled_agent(section: PointSection, clock: Clock) -> str:
 
 
 def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes: int | None) -> SocketOptions:
-    """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small, unless
-    the kernel grows them."""
+    """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small, unless the kernel grows
+    them."""
     grown = is_grown(section, fabric)
     bytes_each = 0 if grown else buffer_bytes(section, fabric)
     if clock.name == "virtual" or grown:

@@ -1,5 +1,4 @@
-"""Scenarios of programs: what they may say, and how files with sweeps are resolved to points, as those of strategies
-are."""
+"""Scenarios of programs: what they may say, and how files with sweeps are resolved to points, as those of strategies are."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
@@ -40,6 +39,7 @@ from gradwire.scenario.schema import (
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import NetworkDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
+from gradwire.scenario.sections.routes import RoutesDefinition
 from gradwire.scenario.toml_documents import has_programs, read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
@@ -83,6 +83,8 @@ class NetworksSection(Section):
 
     networks: dict[str, NetworkDefinition] = Field(default_factory=dict)
     """What files of networks say, by the networks' names."""
+    routes: dict[str, RoutesDefinition] = Field(default_factory=dict)
+    """What tables of routes say, by the tables' names."""
 
 
 class ProgramPointSection(PointTables):
@@ -97,7 +99,7 @@ class ProgramPointSection(PointTables):
     program: dict[str, ProgramSection] = Field(min_length=1)
     """The programs, each with a name that no other has."""
     defined: NetworksSection = NetworksSection()
-    """What the file at `fabric.file` says. The copy of a scenario in a run folder has it here."""
+    """What the files at `fabric.file` and `fabric.routes` say. The copy of a scenario in a run folder has it here."""
     run: ProgramRunSection = ProgramRunSection()
     """Limits, captures."""
 
@@ -152,7 +154,7 @@ class ProgramPoint(ScenarioPoint):
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
         graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
-        return Fabric(
+        made = Fabric(
             hosts=self.section.cluster.workers if graph is None else len(graph.host_links),
             rate_bps=wanted.rate,
             graph=graph,
@@ -178,6 +180,7 @@ class ProgramPoint(ScenarioPoint):
             host_settings=wanted.host_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
         )
+        return with_routes(made, wanted, self.section.defined.routes)
 
     def _needed_classes(self) -> int:
         return max(
@@ -196,15 +199,13 @@ AnyScenario = Scenario[Point] | ProgramScenario
 
 
 def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:
-    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for
-    everything that is wrong."""
+    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for everything that is wrong."""
     resolve = programs_of_document if has_programs(document) else scenario_of_document
     return resolve(document, origin, settings)
 
 
 def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
-    """The scenario, if its points have plans. Raises InputFault with the words `otherwise` if they are programs
-    alone."""
+    """The scenario, if its points have plans. Raises InputFault with the words `otherwise` if they are programs alone."""
     if isinstance(scenario.points[0], ProgramPoint):
         raise InputFault(otherwise)
     return scenario
@@ -215,15 +216,14 @@ def load_programs(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
 
     as_run: the file is the copy in a run folder, which is not a link.
 
-    Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings
-    replace has to be right as well.
+    Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
+    as well.
     """
     return programs_of_document(read_document(path, follow=not as_run), Origin.of_file(path, as_run=as_run), settings)
 
 
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
-    """The scenario with this content, as `load_programs` gives that of a file with the same content; its name is made
-    of its title.
+    """The scenario with this content, as `load_programs` gives that of a file with the same content; its name is made of its title.
 
     Raises InputFault for everything that is wrong.
     """
@@ -232,8 +232,7 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
 
 
 def programs_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> ProgramScenario:
-    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right
-    as well.
+    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right as well.
 
     Raises InputFault for everything that is wrong.
     """

@@ -1,5 +1,4 @@
-"""The schema of scenario files. Validation rejects unknown keys, wrong units and wrong values, and names the key of
-each."""
+"""The schema of scenario files. Validation rejects unknown keys, wrong units and wrong values, and names the key of each."""
 
 from __future__ import annotations
 
@@ -58,16 +57,14 @@ class ClusterSection(Section):
     colocated: bool = True
     """Whether servers share the workers' hosts."""
     workers_per_host: Workers = 1
-    """GPUs of one host. They exchange data inside it, at `costs.local_rate` and `costs.local_latency`, and not over
-    the network. `gpus_per_host` is another name of this key."""
+    """GPUs of one host. They exchange data inside it, at `costs.local_rate` and `costs.local_latency`, and not over the network.
+    `gpus_per_host` is another name of this key."""
     nics_per_host: Workers = 1
-    """Network interfaces (NICs) of one host, each with `fabric.rate`: a divisor of `workers_per_host`, whose GPUs are
-    divided among them in order; parameter servers take them in turn. What two GPUs of different hosts exchange goes
-    from the NIC of the one to the NIC of the other. In plans, captures and reports each NIC counts as a host of the
-    network: with 4 of them, the first host's are h1 to h4."""
+    """Network interfaces (NICs) of one host, each with `fabric.rate`: a divisor of `workers_per_host`, whose GPUs are divided among them in
+    order; parameter servers take them in turn. What two GPUs of different hosts exchange goes from the NIC of the one to the NIC of the
+    other. In plans, captures and reports each NIC counts as a host of the network: with 4 of them, the first host's are h1 to h4."""
     stands_for: int | None = Field(None, ge=2, le=LARGEST_CLUSTER)
-    """Workers of a larger cluster that this one stands for. Costs and rates are given as those of the larger
-    cluster."""
+    """Workers of a larger cluster that this one stands for. Costs and rates are given as those of the larger cluster."""
     stands_for_per_host: int = Field(1, ge=1, le=LARGEST_CLUSTER)
     """GPUs of one machine of that larger cluster."""
 
@@ -94,15 +91,14 @@ class ModelSection(Section):
 
     name: str
     """A model of `gradwire models`, with added modules if wanted (`inception-v3+25compute`); a model file of your own
-    (`./my-model.toml`); or any name for a model with `layers` or a `trace`. A file's path is relative to the scenario,
-    or to the current folder where the command line gives it."""
+    (`./my-model.toml`); or any name for a model with `layers` or a `trace`. A file's path is relative to the scenario, or
+    to the current folder where the command line gives it."""
     device: str | None = None
     """The GPU whose times are used: one of `gradwire devices`, or a device file of your own (`./my-gpu.toml`)."""
     modules_device: str | None = None
     """The device that times the modules added by `name`, if it is not `device`."""
     layers: list[LayerSection] = Field(default_factory=list)
-    """Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times and need no
-    device."""
+    """Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times and need no device."""
     batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
     """Samples that a worker processes in an iteration; by default as in the model's paper."""
     iteration_time: DurationS | None = Field(None, gt=0)
@@ -120,15 +116,13 @@ class ModelSection(Section):
     fused_parameters: int = Field(0, ge=0, le=LARGEST_TENSOR_BYTES)
     """Consecutive tensors travel as one until they have this many parameters. With 0, each travels by itself."""
     blocks: int | None = Field(None, ge=1, le=10_000)
-    """Keeps so many of a transformer's blocks, evenly spaced. Each keeps the time and the tensors that it has in the
-    whole model, so that a short run shows what a block does. Unset: all."""
+    """Keeps so many of a transformer's blocks, evenly spaced. Each keeps the time and the tensors that it has in the whole model, so that a
+    short run shows what a block does. Unset: all."""
     trace: str | None = None
-    """A recorded workload in place of a model, as `gradwire import` makes it: its folder or its file. For the strategy
-    `replay`."""
+    """A recorded workload in place of a model, as `gradwire import` makes it: its folder or its file. For the strategy `replay`."""
     grow: Groups | None = None
-    """For a trace on a multiple of its ranks, by data parallelism: which groups of ranks then have those of all
-    copies. "all-ranks" are those that have all recorded ranks; others are named by their numbers, as `gradwire import`
-    lists them: `[2, 3]`."""
+    """For a trace on a multiple of its ranks, by data parallelism: which groups of ranks then have those of all copies. "all-ranks" are
+    those that have all recorded ranks; others are named by their numbers, as `gradwire import` lists them: `[2, 3]`."""
 
     @model_validator(mode="after")
     def _a_trace_alone(self) -> Self:
@@ -163,8 +157,7 @@ class StrategySection(Section):
 
     name: str
     """A strategy of `gradwire strategies`, or a file of your own that lists it in STRATEGIES (`./my_strategy.py`, or
-    `./my_strategies.py:NAME` for one of several). Its code is run to compile the scenario, and not to read a run
-    folder."""
+    `./my_strategies.py:NAME` for one of several). Its code is run to compile the scenario, and not to read a run folder."""
     options: dict[str, Any] = Field(default_factory=dict)
     """The strategy's own options."""
 
@@ -209,42 +202,38 @@ class CostsSection(Section):
     local_rate: SourcedRate | None = None
     """Rate of a host's own link between two of its GPUs."""
     local_latency: SourcedDuration | None = None
-    """Software latency of every message between two GPUs of one host; if it is left out, `message_latency` as for all
-    others."""
+    """Software latency of every message between two GPUs of one host; if it is left out, `message_latency` as for all others."""
     copy_rate: SourcedRate | None = None
-    """Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values
-    with which it answers a pull."""
+    """Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
+    answers a pull."""
     slice_merge: SourcedDuration | None = None
     """For Geryon's strategies that slice, and for NetOps' messages."""
     compute_variation: SourcedVariation | None = None
-    """Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution
-    with mean 1."""
+    """Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution with mean 1."""
 
 
 class TransportSection(Section):
     """TCP, which stands in for RDMA."""
 
     buffer: SizeBytes | None = Field(None, ge=65536, le=LARGEST_SOCKET_BYTES)
-    """Socket buffer of each connection and direction. Unset: 4 MiB; where links have a delay, three times what the
-    longest round trip holds at the line rate if that is more, so that windows are not the limit."""
+    """Socket buffer of each connection and direction. Unset: 4 MiB; where links have a delay, three times what the longest round trip holds
+    at the line rate if that is more, so that windows are not the limit."""
     send_ends: Literal["departure", "buffered"] | None = None
-    """When a message is sent, so that its queue continues: at the "departure" of its last byte from the host; or, as
-    in systems that buffer, as soon as a socket has taken it. Unset: as the strategy's system does it (`gradwire
-    strategies`)."""
+    """When a message is sent, so that its queue continues: at the "departure" of its last byte from the host; or, as in systems that
+    buffer, as soon as a socket has taken it. Unset: as the strategy's system does it (`gradwire strategies`)."""
     unsent: SizeBytes | None = Field(None, ge=16384, le=LARGEST_SOCKET_BYTES)
-    """Where messages are buffered: how much may wait unsent in a socket, of TCP or of a multicast flow. Unset: as in
-    the strategy's system, or 1 MiB where that buffers nothing."""
+    """Where messages are buffered: how much may wait unsent in a socket, of TCP or of a multicast flow. Unset: as in the strategy's
+    system, or 1 MiB where that buffers nothing."""
     congestion: Literal["cubic", "dctcp", "bbr", "reno"] | None = None
-    """TCP's congestion control. Unset: the kernel's default, which is cubic on the virtual clock; with `fabric.buffer`
-    or `fabric.ecn`, cubic."""
+    """TCP's congestion control. Unset: the kernel's default, which is cubic on the virtual clock; with `fabric.buffer` or `fabric.ecn`,
+    cubic."""
     agents: Literal["one", "per-host"] = "one"
     """"one" process for all hosts (faster on one core), or one "per-host"."""
     connections: int = Field(1, ge=1, le=MOST_CONNECTIONS)
-    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts
-    (NCCL's channels)."""
+    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts (NCCL's sockets)."""
     agent_code: Literal["compiled", "python"] = "compiled"
-    """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do
-    the same. On the wall clock, with multicast, with faults and on stock hosts, agents are in Python."""
+    """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do the same. On the wall
+    clock, with multicast, with faults and on stock hosts, agents are in Python."""
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
@@ -253,8 +242,7 @@ class TransportSection(Section):
         return self
 
     def unsent_bytes(self, senders: Senders) -> int | None:
-        """How much may wait unsent in a socket; None where messages are sent when they have left. senders: the
-        strategy's.
+        """How much may wait unsent in a socket; None where messages are sent when they have left. senders: the strategy's.
 
         Raises InputFault for `unsent` where nothing is buffered.
         """
@@ -274,33 +262,30 @@ class RunSection(Section):
     """The length of a run, its limits, and what it captures."""
 
     warmup: Literal["steady"] | Annotated[int, Field(ge=0, le=MOST_ITERATIONS)] = "steady"
-    """Iterations at the beginning that are dropped: a number, or as many, 1 at least, as an ideal network needs to
-    come within 1 % of its "steady" state; a run that was not steady after them is repeated with more of both, up to 40
-    iterations in all. With 0, the first iteration is measured from its cold start."""
+    """Iterations at the beginning that are dropped: a number, or as many, 1 at least, as an ideal network needs to come within 1 % of its
+    "steady" state; a run that was not steady after them is repeated with more of both, up to 40 iterations in all. With 0, the first
+    iteration is measured from its cold start."""
     iterations: int = Field(3, ge=1, le=MOST_ITERATIONS)
-    """Measured iterations, after the warm-up. With warmup = "steady" it may be some more, if a schedule repeats only
-    after several."""
+    """Measured iterations, after the warm-up. With warmup = "steady" it may be some more, if a schedule repeats only after several."""
     search_iterations: int = Field(1, ge=1, le=MOST_ITERATIONS)
     """Iterations of each candidate plan."""
     fidelity: Share | None = Field(None, gt=0, le=0.1)
-    """How far a quicker run may be off, as a share of the iteration time. Bytes and rates are divided by the same
-    number, the largest power of 2 at which bursts move the iteration on the ideal network by no more. Unset: nothing
-    is divided."""
+    """How far a quicker run may be off, as a share of the iteration time. Bytes and rates are divided by the same number, the largest
+    power of 2 at which bursts move the iteration on the ideal network by no more. Unset: nothing is divided."""
     seed: int = Field(1, ge=-LARGEST_SEED, le=LARGEST_SEED)
     """Decides every random draw: orders of transfers, spines of flows, compute times that vary, losses."""
     time_limit: DurationS = Field(1800.0, gt=0)
     """Wall time that one point may take."""
     stall_limit: DurationS = Field(600.0, gt=0)
-    """With faults: virtual time without any progress after which a point ends, and says what was waited for. Ten
-    minutes are how long PyTorch waits for a collective of NCCL's by default."""
+    """With faults: virtual time without any progress after which a point ends, and says what was waited for. Ten minutes are how long
+    PyTorch waits for a collective of NCCL's by default."""
     memory_mb: int = Field(DEFAULT_MEMORY_MB, ge=512, le=MOST_MEMORY_MB)
     """Memory of the virtual-time kernel."""
     queue_sample: DurationS | None = Field(None, ge=SHORTEST_SAMPLE_S)
-    """How often the queues of all switches' ports are read, into the point's `queues.npz`; the report then tells their
-    lengths. Unset: never."""
+    """How often the queues of all switches' ports are read, into the point's `queues.npz`; the report then tells their lengths. Unset:
+    never."""
     capture: Names = ()
-    """Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's
-    port."""
+    """Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port."""
     capture_snaplen: int = Field(160, ge=128, le=262144)
     """Bytes kept of each packet; framing headers are always kept."""
 
@@ -334,11 +319,10 @@ class AboutSection(Section):
     labels: dict[str, str] = Field(default_factory=dict)
     """What tables and charts write for a parameter's name or value, e.g. `geryon = "P. + S. + Geryon"`."""
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
-    """Lists of values for dotted keys, e.g. `"cluster.workers" = [2, 4]`. The points are their product. A list of
-    tables sweeps several keys together."""
+    """Lists of values for dotted keys, e.g. `"cluster.workers" = [2, 4]`. The points are their product. A list of tables sweeps several
+    keys together."""
     cases: list[dict[str, list[Any]]] = Field(default_factory=list)
-    """Further sweeps, each on top of `sweep`. The points are those of all cases, or of `sweep` alone where there are
-    none."""
+    """Further sweeps, each on top of `sweep`. The points are those of all cases, or of `sweep` alone where there are none."""
     notes: list[str] = Field(default_factory=list)
     """Sentences for the end of the report."""
 
@@ -349,8 +333,7 @@ class FileSection(AboutSection):
     printed: list[PrintedSection] = Field(default_factory=list)
     """Values that a paper prints, to be shown next to the measured ones."""
     printed_claims: list[str] = Field(default_factory=list)
-    """Printed values by their names in gradwire/analysis/printed_values: a table ("geryon-table2"), or one of its
-    values after a slash."""
+    """Printed values by their names in gradwire/analysis/printed_values: a table ("geryon-table2"), or one of its values after a slash."""
     chart: Literal["auto", "ranking"] = "auto"
     """"ranking" draws one bar per strategy, the fastest first."""
     left_out: dict[str, str] = Field(default_factory=dict)
@@ -410,8 +393,7 @@ class PointSection(PointTables):
     fault: dict[str, FaultSection] = Field(default_factory=dict)
     """Faults during the replay, by names of your own. `[[fault]]` names them by their numbers."""
     job: dict[str, JobSection] = Field(default_factory=dict)
-    """Several jobs, by names of your own, that share the network and iterate independently, in place of one model,
-    strategy and cluster."""
+    """Several jobs, by names of your own, that share the network and iterate independently, in place of one model, strategy and cluster."""
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""
 
@@ -457,8 +439,7 @@ class PointSection(PointTables):
 
     @property
     def congestion(self) -> str:
-        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks, or where
-        it is set there."""
+        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks, or where it is set there."""
         by_default = "cubic" if self.drops_or_marks and not self.fabric.sets_congestion else ""
         return self.transport.congestion or by_default
 

@@ -29,8 +29,7 @@ SOURCE = "tc_cluster"
 LINE_GBPS = 10.0
 """The source: "up to 10 Gbit/s"."""
 FLOW_GBPS = 5.05
-"""The source: "some 5 Gbit/s" of a connection, counted without preambles and gaps, which take 1 % of a frame of 9,001
-bytes."""
+"""The source: "some 5 Gbit/s" of a connection, counted without preambles and gaps, which take 1 % of a frame of 9,001 bytes."""
 ROUND_TRIP_S = 1e-4
 """The source: "about 0.1 ms" between two hosts of the default network."""
 LINKS_OF_ROUND_TRIP = 4
@@ -65,8 +64,7 @@ class Row:
 
     @property
     def netem(self) -> str:
-        """The words of the netem on every host's egress; "none" for the default network. Raises ValueError for other
-        words."""
+        """The words of the netem on every host's egress; "none" for the default network. Raises ValueError for other words."""
         delay, rate = re.search(r"delay (\d+) ms", self.setting), re.search(r"rate (\d+) Gbit/s", self.setting)
         if self.setting == "default":
             return "none"

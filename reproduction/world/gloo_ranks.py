@@ -20,8 +20,7 @@ import torch
 import torch.distributed as dist
 
 BAND = "1:1"
-"""Where programs' packets wait in a host's port. netem takes the place of the queue there, above the shaper of the
-line."""
+"""Where programs' packets wait in a host's port. netem takes the place of the queue there, above the shaper of the line."""
 
 
 def call(collective: str, values: torch.Tensor) -> None:

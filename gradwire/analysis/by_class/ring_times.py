@@ -6,11 +6,10 @@ change, and its end is
 
     T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
 
-which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be
-the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a grid, on which a part may
-wait for the part before it. All c are one of two, the larger ones first, so that a way takes every step but one for
-each part at the slowest part that it comes to, and the longest way is a running maximum of starting times
-(`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
+which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a
+grid, on which a part may wait for the part before it. All c are one of two, the larger ones first, so that a way takes
+every step but one for each part at the slowest part that it comes to, and the longest way is a running maximum of
+starting times (`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class RingLines:
 
 
 def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None) -> RingLines:
-    """The ways of a ring's messages. Raises NotByClass where messages of several ranks share a port that binds them,
-    and where ranks that differ have too many steps."""
+    """The ways of a ring's messages. Raises NotByClass where messages of several ranks share a port that binds them, and where
+    ranks that differ have too many steps."""
     refuse_unlike_ways(fabric)
     hosts = sequence.host_of_rank
     after = np.roll(hosts, -1)

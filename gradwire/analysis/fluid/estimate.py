@@ -100,9 +100,8 @@ def estimate(
     comes on top, and early_bytes of payload have not left when a message arrives. A message with less payload than
     whole_bytes has as much less of both latency and jitter; delays are those of links, with the windows of
     connections; the fabric's own where they are left out. With jitter no iteration repeats another. apart_s: how much
-    later than the first each worker begins iteration 0; all begin together where it is empty. paths: those of the
-    plan's messages, where they are not those of its ranks on the fabric. Raises InternalFault for a plan that gets
-    stuck.
+    later than the first each worker begins iteration 0; all begin together where it is empty. paths: those of the plan's
+    messages, where they are not those of its ranks on the fabric. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of) if paths is None else paths

@@ -20,6 +20,7 @@ from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
 from gradwire.datatypes.host_settings import CONGESTION_KEY
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import BandCount, PointRecord
+from gradwire.datatypes.static_routes import most_trunks_on_way
 from gradwire.datatypes.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -239,7 +240,7 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     arrived = record.counts.marked_arrivals
     frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
     marks_are_due = above > 0 and not plan.multicasts() and all_ask_for_ecn(fabric)
-    least = 0 if fabric.faulty else min(marks, 1) if fabric.most_trunks_on_way else marks - drops
+    least = 0 if fabric.faulty else min(marks, 1) if most_trunks_on_way(fabric) else marks - drops
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",

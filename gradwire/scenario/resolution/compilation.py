@@ -17,7 +17,7 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -48,9 +48,9 @@ OF_ONE_JOB = ("model.", "strategy.", "cluster.", "costs.")
 class ResolvedPoint:
     """What a point's names stand for: its strategy with its options, the job, and the fabric.
 
-    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it
-    does not need. A scenario's point has its own (`Point.resolved`). Every attribute raises InputFault, with the key,
-    for what does not exist or fit together.
+    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
+    scenario's point has its own (`Point.resolved`).
+    Every attribute raises InputFault, with the key, for what does not exist or fit together.
     """
 
     section: PointSection
@@ -91,8 +91,7 @@ class ResolvedPoint:
 
     @cached_property
     def unsent_bytes(self) -> int | None:
-        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system
-        does it.
+        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system does it.
 
         None where a SEND ends when its last byte has left the host.
         """
@@ -110,8 +109,7 @@ class ResolvedPoint:
 
     @cached_property
     def job(self) -> Job:
-        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and
-        rate scaled."""
+        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
             if self.section.cluster.stands_for is not None:
@@ -179,8 +177,7 @@ class ResolvedPoint:
 
     @cached_property
     def misfits(self) -> tuple[str, ...]:
-        """Describes what does not exist or fit together, one line each, for every part that can be judged without the
-        others."""
+        """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
         lines: list[str] = congestion_defects(self.section)
@@ -269,8 +266,7 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
-    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on
-    switches stays there."""
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on switches stays there."""
     if cluster.nics_per_host == 1:
         return plan
     ports = plan.rank_host.copy()
@@ -346,8 +342,7 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
 
 
 def _drawn_times(section: PointSection) -> tuple[float, ...]:
-    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and
-    network."""
+    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and network."""
     variation = section.costs.compute_variation
     if variation is None or not variation.value:
         return ()
@@ -455,6 +450,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
+    built = with_routes(built, wanted, section.defined.routes)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

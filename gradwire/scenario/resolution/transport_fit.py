@@ -1,5 +1,4 @@
-"""Whether a point's transport fits its network: congestion control with ports that drop or mark, sockets' buffers with
-paths. Pure."""
+"""Whether a point's transport fits its network: congestion control with ports that drop or mark, sockets' buffers with paths. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from gradwire.scenario.schema import PointSection
 from gradwire.workloads.units import SIZE
 
 BURST_MEMORY_BYTES = 1280
-"""What a burst under way takes of the machine's memory, in addition to its payload, of which there is one copy for
-all: the kernel's structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
+"""What a burst under way takes of the machine's memory, in addition to its payload, of which there is one copy for all: the kernel's
+structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
 SOCKETS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network, the plan and the logs."""
 
@@ -39,8 +38,8 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
-    """The buffer of each socket, or the largest that it gets: what the point asks for, what its hosts' kernel grows it
-    to, or what fills its paths. Raises InputFault as `path_bytes` does."""
+    """The buffer of each socket, or the largest that it gets: what the point asks for, what its hosts' kernel grows it to, or what fills
+    its paths. Raises InputFault as `path_bytes` does."""
     if section.transport.buffer:
         return section.transport.buffer
     return STOCK_SEND_BYTES if fabric.host_tcp.is_stock else enough_buffer_bytes(path_bytes(section, fabric))
@@ -78,8 +77,7 @@ def small_windows(section: PointSection, fabric: Fabric) -> str:
 
 
 def crowded_memory(section: PointSection, fabric: Fabric, connections: int) -> str:
-    """What a user should know before the run where all sockets together may hold more than the machine's memory; ""
-    where they may not."""
+    """What a user should know before the run where all sockets together may hold more than the machine's memory; "" where they may not."""
     each_bytes, memory_bytes = buffer_bytes(section, fabric), section.run.memory_mb << 20
     burst_bytes = max(fabric.mss_bytes(), fabric.gso_bytes * fabric.mss_bytes() // fabric.mtu_bytes)
     needed_bytes = connections * each_bytes / burst_bytes * BURST_MEMORY_BYTES
@@ -107,8 +105,7 @@ def congestion_defects(section: PointSection) -> list[str]:
 
 
 def host_defects(section: PointSection) -> list[str]:
-    """Parameters of hosts that would have no effect, because agents set the same for each of their sockets; one line
-    each."""
+    """Parameters of hosts that would have no effect, because agents set the same for each of their sockets; one line each."""
     by_agents = dict(SET_BY_AGENTS)
     if not section.transport.congestion:
         del by_agents[CONGESTION_KEY]
@@ -141,8 +138,7 @@ def congestion_keys(section: PointSection) -> list[str]:
 
 
 def refuse_scaled(section: PointSection, scale: int) -> None:
-    """Raises InputFault where bytes and rates are divided, for windows count packets, which stay as large as they
-    are."""
+    """Raises InputFault where bytes and rates are divided, for windows count packets, which stay as large as they are."""
     if section.fabric.hosts.is_stock and scale != 1:
         raise InputFault(
             f"fabric.hosts = '{section.fabric.hosts}': bytes and rates would be divided by {scale}, and such hosts' windows would "
@@ -158,8 +154,7 @@ def refuse_scaled(section: PointSection, scale: int) -> None:
 
 
 def refuse_multicast(section: PointSection, plans: Iterable[Plan]) -> None:
-    """Raises InputFault for multicast past finite buffers: its senders have no congestion control that would slow them
-    down."""
+    """Raises InputFault for multicast past finite buffers: its senders have no congestion control that would slow them down."""
     if section.fabric.buffer_bytes and any(plan.multicasts() for plan in plans):
         raise InputFault(
             f"fabric.buffer = {section.fabric.buffer_bytes}B: strategy '{section.strategy.name}' sends multicast, which is UDP without "

@@ -24,14 +24,12 @@ from gradwire.workloads.fields import (
 )
 
 LARGEST_LOSS = 0.1
-"""TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more
-than without losses at a loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections
-broke."""
+"""TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
+loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
 LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 """Finite buffers and thresholds, from a frame upwards: 2^30 is more than any switch has for all of its ports."""
 LARGEST_MTU_BYTES = 9216
-"""What data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for headers of
-tunnels."""
+"""What data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for headers of tunnels."""
 LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
@@ -66,18 +64,15 @@ GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
 
 
 class LinkSection(Section):
-    """What the links are like for good whose names match the table's: "h1-s1" or "s1-s3" (in either order), "h1" for
-    the link of a host, "leaf1-spine2", a port such as "s1-eth4", or a pattern such as "s1-*". Where several tables
-    match, the later one counts."""
+    """What the links are like for good whose names match the table's: "h1-s1" or "s1-s3" (in either order), "h1" for the link of a host,
+    "leaf1-spine2", a port such as "s1-eth4", or a pattern such as "s1-*". Where several tables match, the later one counts."""
 
     rate: RateBps | None = None
     """Line rate of each direction."""
     delay: Annotated[DurationS, Because(LONG_DELAYS)] | None = Field(None, ge=0, le=LONGEST_DELAY_S)
-    """How long packets of each direction are under way, in addition to their time on the line: 5 us is a kilometre of
-    fibre."""
+    """How long packets of each direction are under way, in addition to their time on the line: 5 us is a kilometre of fibre."""
     jitter: Annotated[DurationS, Because(LONG_DELAYS)] | None = Field(None, ge=0, le=LONGEST_DELAY_S)
-    """How much longer than `delay` a packet may be under way, at random and evenly; packets do not overtake one
-    another."""
+    """How much longer than `delay` a packet may be under way, at random and evenly; packets do not overtake one another."""
     loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] | None = Field(
         None, ge=0, le=LARGEST_LOSS
     )
@@ -102,12 +97,11 @@ class FabricSection(Section):
     """The network."""
 
     rate: RateBps
-    """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500,
-    TCP's payload gets 1448/1538 of it."""
+    """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500, TCP's payload gets
+    1448/1538 of it."""
     topology: Topology = Topology.SINGLE_SWITCH
-    """One switch for all hosts; leaves and spines; or a fat tree of three tiers, whose pods of leaves and spines are
-    joined by cores. The k-ary fat tree of Al-Fares et al. (SIGCOMM 2008) has `pods` = k, `leaves` = `spines` = k/2,
-    `cores` = (k/2)² and k³/4 hosts."""
+    """One switch for all hosts; leaves and spines; or a fat tree of three tiers, whose pods of leaves and spines are joined by cores. The
+    k-ary fat tree of Al-Fares et al. (SIGCOMM 2008) has `pods` = k, `leaves` = `spines` = k/2, `cores` = (k/2)² and k³/4 hosts."""
     leaves: int = Field(1, ge=1, le=MOST_WORKERS)
     """Leaf switches, over which hosts are spread evenly; in a fat tree, of each pod."""
     spines: int = Field(0, ge=0, le=MOST_WORKERS)
@@ -131,25 +125,28 @@ class FabricSection(Section):
     global_links: int = Field(1, ge=1, le=MOST_WORKERS)
     """Links between any two groups of a dragonfly, at their switches in turn."""
     file: str | None = None
-    """A network of your own: a .graphml or .json file (networkx's node-link form), or a class of Mininet's Topo, such
-    as "lab.py:Campus". Its topology is "custom"."""
+    """A network of your own: a .graphml or .json file (networkx's node-link form), or a class of Mininet's Topo, such as "lab.py:Campus".
+    Its topology is "custom"."""
     rails: bool = False
-    """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more.
-    Otherwise all NICs of a host are at the same leaf."""
+    """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
+    a host are at the same leaf."""
     routing: Routing = Routing.BALANCED
-    """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every
-    switch hashes the five-tuple of each connection, as real switches do, and which connections meet is luck that
-    `run.seed` decides."""
+    """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
+    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "static", the table
+    in `routes` says all ways."""
+    routes: str | None = None
+    """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
+    host."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
-    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `buffer` or
-    `ecn` one frame, for there a burst would be dropped or marked as a whole."""
+    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `buffer` or `ecn` one frame, for
+    there a burst would be dropped or marked as a whole."""
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
-    """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or
-    "deep", as with priority flow control, so that nothing is dropped."""
+    """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
+    flow control, so that nothing is dropped."""
     ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "off"
     """Length of such a queue from which on it marks packets (ECN): DCTCP's K. All connections then ask for ECN."""
     loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
@@ -159,16 +156,14 @@ class FabricSection(Section):
     delay: Annotated[DurationS, Because(LONG_DELAYS)] = Field(0.0, ge=0, le=LONGEST_DELAY_S)
     """How long packets of each direction are under way on every link, in addition to their time on the line."""
     flow_rate: RateBps | None = None
-    """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of
-    it."""
+    """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
     host: dict[str, HostSection] = Field(default_factory=dict)
     """What single hosts are like."""
     hosts: HostTcp = HostTcp.TUNED
-    """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as
-    Linux comes, with buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive
-    windows of half their buffers."""
+    """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
+    buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
@@ -193,8 +188,7 @@ class FabricSection(Section):
 
     @property
     def delay_of_all_s(self) -> float:
-        """`delay` for a fabric; 0 for a network that a file describes, each of whose links has what its file says, or
-        else `delay`."""
+        """`delay` for a fabric; 0 for a network that a file describes, each of whose links has what its file says, or else `delay`."""
         return 0.0 if self.topology is Topology.CUSTOM else self.delay
 
     @property
@@ -234,6 +228,14 @@ class FabricSection(Section):
                 lines.append(f"{key}: needs fabric.topology = {topologies}")
         if lines:
             raise ValueError("\n".join(lines))
+        return self
+
+    @model_validator(mode="after")
+    def _a_table_where_one_is_used(self) -> Self:
+        if self.routing is Routing.STATIC and self.routes is None:
+            raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
+        if self.routing is not Routing.STATIC and self.routes is not None:
+            raise ValueError("routes: needs fabric.routing = 'static'")
         return self
 
     @model_validator(mode="before")

@@ -53,12 +53,12 @@ Sysctls = Annotated[
 
 
 class HostSection(Section):
-    """What the hosts are like whose names match the table's: "h1", a pattern such as "h[1-4]", or "all". Where several
-    tables match, the later one counts."""
+    """What the hosts are like whose names match the table's: "h1", a pattern such as "h[1-4]", or "all". Where several tables match, the
+    later one counts."""
 
     sysctl: Sysctls
-    """Parameters of the kernel in the host's network namespace, which begin with `net.`: they are written before the
-    first byte, after gradwire's own, and read back then and at the end."""
+    """Parameters of the kernel in the host's network namespace, which begin with `net.`: they are written before the first byte, after
+    gradwire's own, and read back then and at the end."""
 
     @model_validator(mode="after")
     def _of_the_network(self) -> Self:

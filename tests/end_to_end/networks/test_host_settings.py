@@ -1,5 +1,4 @@
-"""Parameters of hosts' kernels, in virtual time: what is asked is there when the first byte leaves, for plans and for
-programs."""
+"""Parameters of hosts' kernels, in virtual time: what is asked is there when the first byte leaves, for plans and for programs."""
 
 from __future__ import annotations
 

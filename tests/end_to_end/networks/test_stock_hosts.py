@@ -1,5 +1,4 @@
-"""Hosts whose TCP is as Linux comes, in the virtual-time kernel: plans and programs have its buffers, and its
-windows."""
+"""Hosts whose TCP is as Linux comes, in the virtual-time kernel: plans and programs have its buffers, and its windows."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 FAR = Fabric(2, 1e9, classes=1, mtu_bytes=9001, delay_s=0.005)
-"""A round trip of 20 ms, which holds 2.5 MB: a little less than stock windows, and more than the 1 MiB of
-SO_RCVLOWAT."""
+"""A round trip of 20 ms, which holds 2.5 MB: a little less than stock windows, and more than the 1 MiB of SO_RCVLOWAT."""
 SIZE_BYTES = 32_000_000
 GROWN = SocketOptions(0, None)
 

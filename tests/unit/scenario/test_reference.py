@@ -1,5 +1,4 @@
-"""What can be written in a scenario is told from the schema itself: keys with their meanings, the page of all keys,
-the JSON Schema."""
+"""What can be written in a scenario is told from the schema itself: keys with their meanings, the page of all keys, the JSON Schema."""
 
 from __future__ import annotations
 

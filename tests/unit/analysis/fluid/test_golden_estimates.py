@@ -1,5 +1,4 @@
-"""Estimates as they were before flows had lags: where no link has a delay, and where all flows come to a port after
-the same one."""
+"""Estimates as they were before flows had lags: where no link has a delay, and where all flows come to a port after the same one."""
 
 from __future__ import annotations
 
