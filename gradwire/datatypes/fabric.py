@@ -20,7 +20,7 @@ from functools import cached_property
 from gradwire.datatypes.host_settings import HostSetting
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
-from gradwire.datatypes.links import LinkSetting, link_queue_defects, short_queues
+from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.routing import Route
@@ -195,26 +195,12 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        yield from self._queue_defects()
+        yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
                 "of switches; use 'single' or 'leaf-spine'"
             )
-
-    def _queue_defects(self) -> Iterator[str]:
-        if self.buffer_bytes and self.loss:
-            yield (
-                f"fabric.loss = {self.loss:g}: drops of a finite fabric.buffer could not be distinguished from those "
-                "at random; use one of them"
-            )
-        if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
-            yield (
-                f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below "
-                "fabric.buffer"
-            )
-        sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
-        yield from short_queues(sizes, self.gso_bytes)
 
     def _address_defects(self) -> Iterator[str]:
         if not 1 <= self.hosts <= MAX_HOSTS:

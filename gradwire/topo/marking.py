@@ -24,7 +24,7 @@ def marking_commands(interface: str, bands: Iterable[int]) -> list[list[str]]:
 
 
 def _filter(interface: str, band: int, kind: str) -> list[str]:
-    """One for packets of a kind. Filters of one priority are for one protocol, so each kind has priorities of its own."""
+    """One for packets of a kind. Filters of one priority are for one protocol, so each kind has separate priorities."""
     order = str(KINDS.index(kind) * MAX_BANDS + band + 1)
     place = ["filter", "add", "dev", interface, "egress", "protocol", PROTOCOLS[kind], "prio", order]
     match = ["basic", "match", "meta(priority", "eq", f"{socket_priority(band)})"]
@@ -32,7 +32,8 @@ def _filter(interface: str, band: int, kind: str) -> list[str]:
 
 
 def _marks(dscp: int, kind: str) -> list[str]:
-    """What writes a DSCP. The lowest two bits of its field are those of congestion notification, which stay as they are."""
+    """What writes a DSCP. The lowest two bits of its field are those of congestion notification, which stay as they
+    are."""
     if kind == "ip6":
         # Bits 4 to 9 of the header, which has no checksum. Tools before iproute2 6.4 have no word for them.
         return ["offset", "0", "u16", "set", f"{dscp << 6:#06x}", "retain", "0x0fc0"]

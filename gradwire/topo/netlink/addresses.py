@@ -72,7 +72,8 @@ def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
 def host6_requests(
     host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
 ) -> list[Request]:
-    """What gives a host that is configured for IPv4 its IPv6 address too; nothing where hosts have none. As `host_requests`."""
+    """What gives a host that is configured for IPv4 its IPv6 address too; nothing where hosts have none. As
+    `host_requests`."""
     if not has_ipv6(fabric):
         return []
     ip = socket.inet_pton(socket.AF_INET6, host_ip6(host))
