@@ -97,6 +97,11 @@ class Agent:
         self._hosts = {host.index: host for host in hosts}
         self._fabric, self._options = fabric, options
 
+    @property
+    def _tells_congestion(self) -> bool:
+        """Whether somebody chose a congestion control, so that the agent has to say what sockets have."""
+        return bool(self._options.congestion) or any(self._fabric.congestion_of_hosts)
+
     def load(self, command: LoadPlan) -> None:
         """Reads the plan and listens on every host."""
         self._plan = Plan.load(Path(command.plan))
@@ -131,7 +136,7 @@ class Agent:
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._outgoing = outgoing
-        self._windows = Windows(outgoing) if self._options.congestion else None
+        self._windows = Windows(outgoing) if self._tells_congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
         if self._replay is not None:
             self._replay.connect(self._connections, sends, outgoing, incoming, line_of)

@@ -27,10 +27,10 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.point_protocol import TASK_FILE
 from gradwire.runs.stored.files import reading
-from gradwire.runs.stored.links import refuse_links
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, runs_of, stored_plans
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.runs.works import judge_stored
 
 CLAIMS_FILE = "claims.csv"

@@ -1,8 +1,10 @@
-"""The OpenFlow rules of switches that hash connections (ECMP), whose ways are those of datatypes/hashed_routes.py. Pure.
+"""The OpenFlow rules of switches that hash connections (ECMP), whose ways are those of datatypes/hashed_routes.py.
+Pure.
 
-Each switch has a rule for each destination and band. Where one port leads nearer to the destination, the rule names it. Where several do,
-it sends packets to a group of type `select`, whose buckets are these ports and which hashes the five-tuple of each packet: TCP's and UDP's
-ports where a packet has them, so that a ping has one way as well. Destinations with the same ports share a group.
+Each switch has a rule for each destination and band. Where one port leads nearer to the destination, the rule names
+it. Where several do, it sends packets to a group of type `select`, whose buckets are these ports and which hashes the
+five-tuple of each packet: TCP's and UDP's ports where a packet has them, so that a ping has one way as well.
+Destinations with the same ports share a group.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Ways that switches choose by a hash of the five-tuple of each connection (ECMP). Pure; imports only frozen data.
 
-At every switch, the ports that begin a way with the fewest links towards the destination's switch are equal. A packet leaves by the one
-that the switch's hash chooses (datatypes/switch_hash.py), whose parameter follows from the seed and the switch, as real switches differ in
-theirs. So nothing is balanced: which connections meet is luck, and the two directions of a connection may take different
-ways. All packets of a connection take the same way.
+At every switch, the ports that begin a way with the fewest links towards the destination's switch are equal. A packet
+leaves by the one that the switch's hash chooses (datatypes/switch_hash.py), whose parameter follows from the seed and
+the switch, as real switches differ in theirs. So nothing is balanced: which connections meet is luck, and the two
+directions of a connection may take different ways. All packets of a connection take the same way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Links of a fabric: their ends, and what they are like for good. Imports only the standard library.
 
-A link is called by the devices at its ends, in either order: "h1-s1", "s3-s1". Where several links join the same two devices, the second
-one is "s3-s1#2". In a leaf/spine network or a fat tree, "leaf1-spine2" says the same, and whatever a network of the user's own calls its
-devices does as well. A host's link is also called by the host alone, and each link by its ports ("s1-eth4").
+A link is called by the devices at its ends, in either order: "h1-s1", "s3-s1". Where several links join the same two
+devices, the second one is "s3-s1#2". In a leaf/spine network or a fat tree, "leaf1-spine2" says the same, and whatever
+a network that a user describes calls its devices does as well. A host's link is also called by the host alone, and each
+link by its ports ("s1-eth4").
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class LinkSetting:
 def with_settings(
     links: Iterable[Link], settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]
 ) -> tuple[Link, ...]:
-    """The links as settings have them, of which a later one counts where several set the same. aliases: what devices are called."""
+    """The links as settings have them, of which a later one counts where several set the same. aliases: what devices
+    are called."""
     return tuple(_settled(link, settings, aliases) if settings else link for link in links)
 
 

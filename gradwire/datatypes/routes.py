@@ -1,8 +1,9 @@
 """Which lines a packet passes on its way through a fabric. Pure; imports only frozen data.
 
-A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links between switches in the
-order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down"). Aggregators' links have no rate and do not
-count. Everything that has to know ways asks `routes_of`: estimates, loads of links, checks, and, for graphs, the switches' rules.
+A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links
+between switches in the order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down").
+Aggregators' links have no rate and do not count. Everything that has to know ways asks `routes_of`: estimates, loads
+of links, checks, and, for graphs, the switches' rules.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.faults import InternalFault
 
 SummitOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
-multicast group; it is empty for unicast."""
+"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument
+has the hosts of a multicast group; it is empty for unicast."""
 
 
 class Routes(Protocol):
     """The ways through a fabric."""
 
     def path(self, source: int, target: int, ports: FlowPorts | None = None) -> list[int]:
-        """The lines from one endpoint to another, in order. ports: of the connection; needed where switches hash them."""
+        """The lines from one endpoint to another, in order. ports: of the connection; needed where switches hash
+        them."""
 
     def all_lines(self, source: int, target: int) -> list[int]:
         """All lines that connections from one endpoint to another may pass."""
@@ -113,7 +115,8 @@ class EqualCostRoutes:
         """From one endpoint to another. Raises InternalFault if nothing says which ports the connection has."""
         if ports is None:
             raise InternalFault(
-                f"switches hash connections from {source} to {target}, and the ports of one are not known; report this with the scenario"
+                f"switches hash connections from {source} to {target}, and the ports of one are not known; report "
+                "this with the scenario"
             )
         return self._with_ends(source, target, self._hashed.steps(source, target, ports))
 

@@ -1,12 +1,15 @@
-"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not checked."""
+"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not
+checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.programs.program_protocol import PortTraffic, Report
 
@@ -17,7 +20,8 @@ STOCK_RESENT_SHARE = 0.01
 """Of the segments, those that TCP on stock hosts may send again although none was lost: probes of a tail whose answer is late (RFC 8985),
 and what is behind in its own host's queue for longer than its timer. Tuned hosts have neither."""
 RATE_SLACK = 0.001
-"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their way."""
+"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their
+way."""
 
 
 def line_bytes(port: PortTraffic) -> int:
@@ -33,10 +37,18 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
 def checks(report: Report, fabric: Fabric) -> list[Check]:
     """Every check that can be made without a plan.
 
-    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams.
+    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor where
+    the scenario sets what decides that. Where programs replaced queues below a port's shaper, what these drop is the
+    programs' doing: the port's drops and TCP's retransmits are not judged.
     """
-    resent = [] if fabric.drops else [_retransmits(report, fabric)]
-    return [_drops(report, fabric), *resent, _table_misses(report), _line_rate(report, fabric)]
+    replaced = [port for port in report.ports if port.replaced_by]
+    queues = [_queues(replaced)] if replaced else []
+    report = msgspec.structs.replace(report, ports=tuple(port for port in report.ports if port not in replaced))
+    is_compared = not (fabric.drops or resending_keys(fabric) or replaced)
+    resent = [_retransmits(report, fabric)] if is_compared else []
+    kept = [_drops(report, fabric)] if report.ports else []
+    line = [_line_rate(report, fabric)] if report.ports else []
+    return [*queues, *kept, *resent, _table_misses(report), *line, *parameter_checks(fabric, report.host_parameters)]
 
 
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:
@@ -78,6 +90,19 @@ def _retransmits(report: Report, fabric: Fabric) -> Check:
         limit += int(STOCK_RESENT_SHARE * report.tcp_segments)
     meaning = "TCP took a segment for lost: data was sent twice and a congestion window shrank."
     return Check("TCP retransmits", str(sent), str(limit), sent <= limit, meaning)
+
+
+def _queues(replaced: Sequence[PortTraffic]) -> Check:
+    """Programs may put queues below the bands of their ports, but the line keeps its rate."""
+    said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
+    meaning = (
+        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there "
+        "now. "
+        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a "
+        "link "
+        'can be described in the scenario ([fabric.link."h1"]).'
+    )
+    return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)
 
 
 def _table_misses(report: Report) -> Check:

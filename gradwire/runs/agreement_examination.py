@@ -16,8 +16,8 @@ from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
-from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.runs.compiling.ideal_times import rule_of

@@ -17,6 +17,7 @@ from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.faults import InputFault
+from gradwire.runs.compiling.by_class import by_class
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of
 from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
@@ -83,6 +84,8 @@ class PointEstimate:
     #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends
     #: were given.
     by_queues: float = 0.0
+    #: Ranks that were followed: one of each class, where ranks fare alike (docs/thousands.md); 0: all.
+    classes: int = 0
     #: Of one of several jobs: its time with the network for itself; None for a point of one job.
     alone_time_s: float | None = None
 
@@ -196,15 +199,20 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     with origin_named(point):
         resolved = ResolvedPoint(_with_rule(point.section, send_ends))
         fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
-        plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
+        found = by_class(resolved)
+        plans = {} if found else _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
     socket_bytes = buffer_bytes(point.section, fabric)
+
+    def times(label: str, rule: SendEnds) -> FluidTimes:
+        return found.times(rule) if found else fluid_times(plans[label], fabric, rule)
+
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
-    estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
+    estimates = {label: times(label, rule) for label in ([found.label] if found else plans)}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
     time_s = estimates[label].iteration_s
     half = held_rule(unsent_bytes, fabric, socket_bytes, HELD_S / 2)
-    half_s = time_s if send_ends is not None else fluid_times(plans[label], fabric, half).iteration_s
-    lower: Bounds = bounds(plans[label], fabric)
+    half_s = time_s if send_ends is not None else times(label, half).iteration_s
+    lower: Bounds = found.bounds() if found else bounds(plans[label], fabric)
     return PointEstimate(
         parameters=point.parameters,
         plan=label,
@@ -215,6 +223,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
         by_queues=half_s / time_s - 1,
+        classes=found.classes if found else 0,
     )
 
 

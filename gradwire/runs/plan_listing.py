@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
+from gradwire.analysis.loaded_lines import lines_in_words
 from gradwire.analysis.quantities import quantity
+from gradwire.runs.line_notes import lines_of_plan
 from gradwire.runs.planned import PlannedRun
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
@@ -97,3 +99,5 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
+        if lines := lines_in_words(lines_of_plan(plan, planned.fabric)):
+            yield f"    lines between switches: {escape(lines)}"

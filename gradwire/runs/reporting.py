@@ -20,14 +20,16 @@ from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
-from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
-from gradwire.runs.executing.machine import OUTPUT_FILE
+from gradwire.runs.executing.point_machine import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.line_notes import line_notes
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -109,14 +111,16 @@ def write_report(
     figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
     if any(run.figures for run in runs):
         write_csv(out / FIGURES_FILE, frame_of_figures(figures))
-    random = [is_random(run.point.section) for run in runs]
-    return report(
-        out,
+    results = Results(
         rows,
-        printed_cells(scenario),
-        scenario.title,
-        _constants(runs),
         [run.verdict for run in runs],
+        [_details(run, out) for run in runs],
+        [is_random(run.point.section) for run in runs],
+    )
+    presentation = Presentation(
+        scenario.title,
+        printed_cells(scenario),
+        _constants(runs),
         labels=scenario.labels,
         notes=[
             *scenario.notes,
@@ -125,6 +129,8 @@ def write_report(
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
+            *line_notes(runs),
+            *_parameter_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
             *stop_notes(runs),
@@ -132,10 +138,8 @@ def write_report(
         ],
         ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
-        random=random,
-        details=[_details(run, out) for run in runs],
-        background=_background(scenario, runs, folder),
     )
+    return report(out, results, presentation, _background(scenario, runs, folder))
 
 
 def _details(run: JudgedRun, folder: Path) -> PointDetails:
@@ -296,6 +300,16 @@ def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
             with fitting(run.folder):
                 said = list(congestion_lines(run.fabric, run.stored.record(), run.stored.queues()))
             lines += [f"{run.label}: {line}" for line in said]
+    return lines
+
+
+def _parameter_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Settings of gradwire's own that the scenario replaces at hosts."""
+    lines = []
+    for run in runs:
+        if run.result.valid:
+            said = replaced_settings(run.stored.record().host_parameters)
+            lines += [f"{run.label}: fabric.host replaces gradwire's own {line}" for line in said]
     return lines
 
 

@@ -1,7 +1,8 @@
 """Marks the packets of programs, which do not know of traffic classes, at their host's port. Pure.
 
-The kernel gives packets of a program's sockets the priority of its cgroup (net_prio), which leads them to the band of their class at the
-host's own port (topo/tc.py). Before they get there, a filter writes the band's DSCP into them, by which switches know it.
+The kernel gives packets of a program's sockets the priority of its cgroup (net_prio), which leads them to the band of
+their class at the host's own port (topo/tc.py). Before they get there, a filter writes the band's DSCP into them, by
+which switches know it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from gradwire.datatypes.fabric import dscp_of_band, socket_priority
 
 
 def marking_commands(interface: str, bands: Iterable[int]) -> list[list[str]]:
-    """tc commands, without "tc", for a port without any `clsact`: they mark packets with the priorities of these bands."""
+    """tc commands, without "tc", for a port without any `clsact`: they mark packets with the priorities of these
+    bands."""
     return [["qdisc", "add", "dev", interface, "clsact"], *(_filter(interface, band) for band in bands)]
 
 
@@ -25,5 +27,5 @@ def _filter(interface: str, band: int) -> list[str]:
 
 
 def priority_line(interface: str, band: int) -> str:
-    """What a cgroup of net_prio is told (ifpriomap), so that its packets go to a band of a port."""
+    """What is written to a cgroup of net_prio (ifpriomap), so that its packets go to a band of a port."""
     return f"{interface} {socket_priority(band)}"

@@ -34,7 +34,7 @@ RUN_MODULES = (
 plans out."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
-FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
+FAULT_MODULES = ("gradwire.vm.kernel_death", "gradwire.vm.packages")
 """What a kernel's death is explained with. It does not count either: other words for it change no result."""
 NAMES_MODULES = ("gradwire",)
 """Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""

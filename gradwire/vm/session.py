@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
-from gradwire.vm.causes import Ending, Surroundings, kernel_died
+from gradwire.vm.kernel_death import Ending, Surroundings, kernel_died
 from gradwire.vm.machine import (
     JOB_DEFAULTS,
     KERNEL_ENVIRONMENT,

@@ -1,7 +1,7 @@
 """Why some of NetOps' claims on models, placement and distribution differ. Mechanisms: mechanism_explanations.py.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
-W: workers. S: bits of the model. B: rate of a port.
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py). W: workers. S: bits of the model. B: rate of a port.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _vgg_weights(points: Points, claim: Claim) -> Explanation:
 
 
 def size_in_the_same_table(parameters: int, size_gbit: float) -> str:
-    """The printed size leads to another number of weights than the one beside it."""
+    """The printed size leads to another number of weights than the one next to it."""
     weights = size_gbit * GBIT / BITS
     premise(
         close(parameters, weights, 0.01),
@@ -318,7 +318,7 @@ def last_worker_passes_alone(
     )
     return (
         "In blocks, the last worker begins when everything has been sent, and both its passes follow; with "
-        "aggregation, all workers' forward passes run beside the distribution. At 100 Gbit/s the last worker's "
+        "aggregation, all workers' forward passes run during the distribution. At 100 Gbit/s the last worker's "
         f"passes are {shown}. All workers take the slowest one's time here, as fitted on Table 6; in the paper each "
-        "replays a trace of its own, and the last one need not be the slowest."
+        "replays another trace, and the last one need not be the slowest."
     )

@@ -183,8 +183,8 @@ def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) ->
     """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in
     each round trip.
 
-    is_estimated: whether the run's estimate has these delays, which are then the network's own. Else nothing else is tried,
-    for all other effects would have to be estimated with delays that faults made as well.
+    is_estimated: whether the run's estimate has these delays, which are then the network's own. Else nothing else is
+    tried, for all other effects would have to be estimated with delays that faults made as well.
     """
     farthest_s = max(seen.far.port_s)
     late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
@@ -320,12 +320,14 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
 
 
 def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Where flows of different delays share a port, the farther one is there later than on an ideal network, whose flows are at
-    all ports of their ways at once. By how much an iteration is shorter is not known, but no more than by all delays."""
+    """Where flows of different delays share a port, the farther one is there later than on an ideal network, whose
+    flows are at all ports of their ways at once. By how much an iteration is shorter is not known, but no more than by
+    all delays."""
     if len(set(seen.far.port_s)) > 1:
         farthest = quantity(max(seen.far.port_s), "s")
         effect = (
-            f"Links delay what passes them by up to {farthest} each, so that flows which share a port are not there at the same "
+            f"Links delay what passes them by up to {farthest} each, so that flows which share a port are not there "
+            "at the same "
             "time, as those of an ideal network are"
         )
         yield Trial(Cause.DELAYS, run.with_delays(NO_DELAYS).time_s(), effect, is_bound=True)

@@ -6,7 +6,7 @@ band takes is missing to the bands below it.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed
 at that rate, as if it passed a port that has no more and that no other flow uses. So is a flow that the network limits
-(fabric.flow_rate).
+(fabric.flow_rate), and a station at which nothing waits (stations.py).
 
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them,
 directly or through other flows of the same band, and of lower bands at the ports where that band's sum has changed.
@@ -70,13 +70,25 @@ def leave(network: Network, flow: int) -> None:
 
 
 @compiled
-def limit(network: Network, flow: int) -> None:
-    """Notes that the window of an active flow is full, so that its rate is computed anew."""
+def limit(network: Network, flow: int, rate: float) -> None:
+    """Has an active flow take no more than a rate from now on."""
     record = network.flows[flow]
-    record.limit = record.window_rate
-    network.counts[FULL_WINDOWS] += 1
+    if record.limit == np.inf:
+        network.counts[FULL_WINDOWS] += 1
+    record.limit = rate
     for hop in range(record.first_hop, record.end_hop):
         _mark(network, network.hops[hop].port, record.band)
+
+
+@compiled
+def unlimit(network: Network, flow: int, is_felt: bool) -> None:
+    """Lets an active flow have what its ports give it. is_felt: whether its rate may change by that."""
+    record = network.flows[flow]
+    record.limit = np.inf
+    network.counts[FULL_WINDOWS] -= 1
+    if is_felt:
+        for hop in range(record.first_hop, record.end_hop):
+            _mark(network, network.hops[hop].port, record.band)
 
 
 @compiled

@@ -232,7 +232,7 @@ class CriticalPath:
         ops, names = self.plan.ops, self.names
         send = int(ops.message[segment.op])
         if send >= 0:
-            chunk = names.tensor(send) if segment.kind in NETWORK else names.chunk(int(ops.chunk[send]))
+            chunk = names.tensor(send) if segment.kind in NETWORK else names.chunk(names.chunk_of(send))
             return f"{chunk}: {names.rank(int(ops.rank[send]))} -> {names.receiver(send)}"
         return f"{names.rank(int(ops.rank[segment.op]))}: {names.op(segment.op)}"
 
@@ -336,7 +336,7 @@ class CriticalPath:
         ops, names = self.plan.ops, self.names
         send = segment.behind if segment.behind >= 0 else int(ops.message[segment.op])
         waits = "wait" if ops.group[send] else "waits"
-        chunk = names.chunk(int(ops.chunk[send]))
+        chunk = names.chunk(names.chunk_of(send))
         return f"{names.receiver(send)} {waits} for {chunk} from {names.rank(int(ops.rank[send]))}"
 
 

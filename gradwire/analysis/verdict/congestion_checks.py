@@ -15,7 +15,9 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import WindowUse
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.host_checks import all_ask_for_ecn, resending_keys, sets_tcp
 from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
+from gradwire.datatypes.host_settings import CONGESTION_KEY
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import BandCount, PointRecord
 from gradwire.datatypes.wire.flows import connections_of
@@ -83,6 +85,14 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
     sent, counts = record.counts.tcp_retransmits, record.counts.bands
     drops = sum(band.drops for band in counts)
     most = 0 if fabric.is_lossless else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
+    if keys := resending_keys(fabric):
+        return Check(
+            "TCP retransmits",
+            str(sent),
+            f"any number, for the scenario sets {', '.join(keys)}",
+            True,
+            "TCP sends again what may not be lost, as the scenario asks.",
+        )
     if fabric.host_tcp.is_stock and not fabric.drops:
         most += sum(agent.messages_sent for agent in record.agents)
     if fabric.drops:
@@ -108,7 +118,7 @@ def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Ch
     """
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
     slows_down = fabric.losses or fabric.has_switch_queues or fabric.host_tcp.is_stock
-    is_exact = not slows_down and congestion in AT_LINE_RATE
+    is_exact = not slows_down and congestion in AT_LINE_RATE and not sets_tcp(fabric, AT_LINE_RATE)
     return Check(
         "rate probe",
         f"{record.rate_probe:.4f} of the ideal time",
@@ -123,6 +133,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
     return [
         *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
+        *([_control_of_hosts(plan, fabric, record)] if any(fabric.congestion_of_hosts) and not congestion else []),
         *([_marks(plan, fabric, record)] if fabric.marks else []),
     ]
 
@@ -196,6 +207,26 @@ def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:
     )
 
 
+def _control_of_hosts(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
+    """Both ends of every connection have the congestion control that is asked of their host's kernel, where one is."""
+    asked = fabric.congestion_of_hosts
+    sockets = [state for agent in record.agents for state in agent.sockets]
+    having = sum(asked[state.src_host] in ("", state.congestion) for state in sockets)
+    ends = {asked[connection.dst_host] for connection in connections_of(plan)}
+    accepted = {name for agent in record.agents for name in agent.accepted_congestion}
+    others = sorted(accepted - ends) if "" not in ends else []
+    differing = f"; receivers have {', '.join(others)}" if others else ""
+    names = ", ".join(sorted({state.congestion for state in sockets}))
+    expected = len(connections_of(plan))
+    return Check(
+        "congestion control",
+        f"as asked of their hosts at {having} of {expected} connections, which have {names or 'none'}{differing}",
+        f"{CONGESTION_KEY} at both ends of each",
+        having == len(sockets) == expected and not others,
+        CONTROL_MEANING,
+    )
+
+
 def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """Where queues passed the threshold, packets were marked, and hosts saw marks, no more than were made.
 
@@ -207,7 +238,7 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     drops = sum(band.drops for band in record.counts.bands)
     arrived = record.counts.marked_arrivals
     frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
-    marks_are_due = above > 0 and not plan.multicasts()
+    marks_are_due = above > 0 and not plan.multicasts() and all_ask_for_ecn(fabric)
     least = 0 if fabric.faulty else min(marks, 1) if fabric.most_trunks_on_way else marks - drops
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gradwire.datatypes.graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.shape import Topology
 from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.faults import InputFault

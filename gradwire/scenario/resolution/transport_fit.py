@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from gradwire.datatypes.delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_settings import CONGESTION_KEY, is_of_tcp
 from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES
+from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.scenario.resolution.planned_faults import planned_faults
@@ -18,6 +19,14 @@ BURST_MEMORY_BYTES = 1280
 structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
 SOCKETS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network, the plan and the logs."""
+
+
+SET_BY_AGENTS: Mapping[str, str] = {
+    "net.ipv4.tcp_wmem": "transport.buffer",
+    "net.ipv4.tcp_rmem": "transport.buffer",
+    CONGESTION_KEY: "transport.congestion",
+}
+"""Parameters that agents set for each socket, and the key that decides them."""
 
 
 def path_bytes(section: PointSection, fabric: Fabric) -> int:
@@ -87,11 +96,28 @@ def _size(value_bytes: int) -> str:
 
 def congestion_defects(section: PointSection) -> list[str]:
     """Describes keys that do not fit together, one line each."""
+    lines = host_defects(section)
     if section.transport.congestion == "dctcp" and not section.fabric.ecn_bytes:
-        return [
+        lines.append(
             "transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn, such as \"100KB\" at 10 Gbit/s"
-        ]
-    return []
+        )
+    return lines
+
+
+def host_defects(section: PointSection) -> list[str]:
+    """Parameters of hosts that would have no effect, because agents set the same for each of their sockets; one line each."""
+    by_agents = dict(SET_BY_AGENTS)
+    if not section.transport.congestion:
+        del by_agents[CONGESTION_KEY]
+    if section.program:  # whose sockets they are for
+        return []
+    return [
+        f"fabric.host.'{pattern}'.sysctl.'{key}': has no effect on the sockets of a strategy, for which {by_agents[key]} decides; "
+        "use that, or leave out one of them"
+        for pattern, host in section.fabric.host.items()
+        for key in host.sysctl
+        if key in by_agents
+    ]
 
 
 def congestion_keys(section: PointSection) -> list[str]:
@@ -102,7 +128,13 @@ def congestion_keys(section: PointSection) -> list[str]:
         "fabric.ecn": f"{fabric.ecn_bytes}B" if fabric.ecn_bytes else "",
         "transport.congestion": f"'{transport.congestion}'" if transport.congestion else "",
     }
-    return [f"{key} = {value}" for key, value in said.items() if value]
+    of_hosts = [
+        f"fabric.host.'{pattern}'.sysctl.'{key}' = '{value}'"
+        for pattern, host in fabric.host.items()
+        for key, value in host.sysctl.items()
+        if is_of_tcp(key)
+    ]
+    return [*(f"{key} = {value}" for key, value in said.items() if value), *of_hosts]
 
 
 def refuse_scaled(section: PointSection, scale: int) -> None:

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
+from gradwire.scenario.sections.host import HostSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     MOST_WORKERS,
@@ -153,6 +155,8 @@ class FabricSection(Section):
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
+    host: dict[str, HostSection] = Field(default_factory=dict)
+    """What single hosts are like."""
     hosts: HostTcp = HostTcp.TUNED
     """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
     buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
@@ -167,6 +171,16 @@ class FabricSection(Section):
     def link_settings(self) -> tuple[LinkSetting, ...]:
         """`link` as a fabric has it."""
         return tuple(table.setting(pattern) for pattern, table in self.link.items())
+
+    @property
+    def host_settings(self) -> tuple[HostSetting, ...]:
+        """`host` as a fabric has it."""
+        return tuple(table.setting(pattern) for pattern, table in self.host.items())
+
+    @property
+    def sets_congestion(self) -> bool:
+        """Whether the congestion control of any host's kernel is set."""
+        return any(CONGESTION_KEY in table.sysctl for table in self.host.values())
 
     @property
     def delay_of_all_s(self) -> float:

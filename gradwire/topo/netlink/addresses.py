@@ -49,8 +49,8 @@ def host_requests(
 ) -> list[Request]:
     """What configures a host, to be done in its namespace.
 
-    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index. first_window: of TCP
-    connections, in segments; 0 for the kernel's own.
+    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index.
+    first_window: of TCP connections, in segments; 0 for the kernel's own.
     """
     ip = socket.inet_aton(fabric.host_ip(host))
     address = (
@@ -76,12 +76,14 @@ def raised(name: str, index: int) -> Request:
 def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Request]:
     """The route to all hosts, where it has to say something of TCP.
 
-    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds back. With Linux's
-    0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers, and so do stock hosts.
+    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds
+    back. With Linux's 0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers, and
+    so do stock hosts.
     """
     metrics, words = b"", ""
     if fabric.is_lossless and not fabric.host_tcp.is_stock:
-        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each locked metric.
+        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each
+        # locked metric.
         metrics += attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
         metrics += attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS))
         words += f" rto_min {STARVATION_MS // 1000}s"

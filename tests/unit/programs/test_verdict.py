@@ -86,6 +86,17 @@ def test_finite_buffers_drop_what_they_must_at_switches_and_nothing_at_hosts() -
     assert failed(msgspec.structs.replace(SOUND, ports=(host, switch)), finite) == ["drops"]
 
 
+def test_queues_that_programs_put_below_a_band_may_drop() -> None:
+    netem = msgspec.structs.replace(PORT, drops=100, replaced_by=("1:1 netem",))
+    assert failed(msgspec.structs.replace(SOUND, ports=(netem, SOUND.ports[1]), tcp_retransmits=100)) == []
+
+
+def test_a_port_without_its_shaper_has_another_rate() -> None:
+    netem = msgspec.structs.replace(PORT, replaced_by=("root netem",), is_shaped=False)
+    assert failed(msgspec.structs.replace(SOUND, ports=(netem, SOUND.ports[1]))) == ["queues"]
+    assert failed(msgspec.structs.replace(SOUND, ports=(netem,))) == ["queues"]
+
+
 def test_buffers_of_single_links_are_known() -> None:
     setting = LinkSetting("h2", loss=0.001, buffer_bytes=100_000)
     finite = replace(FABRIC, gso_bytes=1514, link_settings=(setting,))

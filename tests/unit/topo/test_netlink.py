@@ -130,9 +130,10 @@ def test_only_a_ports_own_qdiscs_are_its_parts() -> None:
     assert kernel.asked == [(38, (0, 4, 0, 0, 0)), (42, (0, 6, 0, 0, 0))]
 
 
-def test_what_is_shown_is_of_the_interfaces_with_a_name_and_below_their_roots() -> None:
+def test_what_is_shown_is_of_the_interfaces_with_a_name() -> None:
     kernel = Dumping()
-    (told,) = shown(kernel, {4: "h1-eth0", 5: "h2-eth0"})
+    root, told = shown(kernel, {4: "h1-eth0", 5: "h2-eth0"})
+    assert (root["kind"], root["dev"], root["root"]) == ("htb", "h1-eth0", True)
     assert (told["kind"], told["dev"], told["parent"], told["bytes"]) == ("prio", "h1-eth0", "5:1", 294)
     assert kernel.asked == [(38, (0, 0, 0, 0, 0))]
 
