@@ -18,8 +18,8 @@ TABLES = {
 """Keys whose values may be files, and the tables of `defined` that hold what the files say; a trace is always a file, and in no table."""
 MODEL_ENDINGS = (".toml", ".json")
 """A model file, and the configuration of a model in Hugging Face's form."""
-NETWORK_ENDINGS = (".graphml", ".json")
-"""GraphML, and networkx's node-link form."""
+NETWORK_ENDINGS = (".graphml", ".json", ".yaml", ".yml")
+"""GraphML; networkx's node-link form, and InfraGraph, which may be YAML too."""
 TRACE = "model.trace"
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
