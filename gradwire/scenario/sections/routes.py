@@ -35,7 +35,7 @@ class RouteRow(Section):
     destination: NodePattern
     """A host, or a pattern such as "h1?" or "*"."""
     next: NextHops
-    """The neighbouring switch, which stands for all links to it, or a port such as "s1-eth3". Connections are hashed over several of them."""
+    """The neighbouring switch, which stands for all links to it, or a port such as "s1-eth3". Over several, connections are hashed."""
 
 
 class RoutesDefinition(Section):

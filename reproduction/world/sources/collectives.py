@@ -18,7 +18,11 @@ def busbw_GBps(ranks: int, size_bytes: float) -> Callable[[float], float]:  # no
 
 
 def call_settings(machines: int, gpus: int, size_bytes: int, cards: int = 1) -> tuple[str, ...]:
-    """Settings of a call among machines of `gpus` with so many cards."""
+    """Settings of a call among machines of `gpus` with so many cards.
+
+    Channels are for cards: inside a machine each connection has the rate of NVLink to itself, so that several of a GPU
+    would have it several times.
+    """
     cards = cards if machines > 1 else 1
     return (
         f"cluster.workers={machines * gpus}",

@@ -38,6 +38,7 @@ def cell(row: Row) -> Cell:
         f"cluster.workers_per_host={GPUS}",
         f"cluster.nics_per_host={GPUS if count > GPUS else 1}",
         f"strategy.options.size={size_bytes // count * count}B",
+        f"strategy.options.algorithm={'direct' if count > GPUS else 'pairwise'}",
     )
     planned = Planned(
         "deepep-call",
@@ -69,7 +70,8 @@ DEEPEP = Source(
     "kernels themselves, and tokens that go to a machine once for several experts",
     constants=(
         "NVLink 200 GB/s in each direction: data sheet of the H800; a card 50 GB/s",
-        "experts are chosen evenly; every GPU sends to all others at once; messages have no latency",
+        "experts are chosen evenly; every GPU sends to all others at once, or on one machine in turn, because there each "
+        "connection has NVLink's rate to itself; messages have no latency",
     ),
     cell=cell,
     further=further,

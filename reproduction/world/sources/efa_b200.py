@@ -20,7 +20,7 @@ def cell(row: Row) -> Cell:
     if found is None or row.what != "all-reduce":
         raise unknown(row)
     nodes, size_bytes = int(found[1]), size_of(found[2])
-    settings = (*call_settings(nodes, GPUS, size_bytes, GPUS), f"strategy.options.channels={GPUS}")
+    settings = (*call_settings(nodes, GPUS, size_bytes, GPUS), f"strategy.options.channels={GPUS if nodes > 1 else 1}")
     value = busbw_GBps(nodes * GPUS, size_bytes)
     return Cell(Planned("efa-call", settings, value, by=By.ESTIMATE), series="all-reduce")
 

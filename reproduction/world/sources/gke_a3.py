@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, unknown
 from reproduction.world.sources.collectives import busbw_GBps, call_settings, size_of
@@ -57,7 +58,13 @@ def cell(row: Row) -> Cell:
     planned = _call(nodes, size_bytes, cards=cards, algorithm=algorithm, value=row.unit)
     other = "ring" if algorithm == "two-level" else "two-level"
     other_planned = _call(nodes, size_bytes, cards=cards, algorithm=other, value=row.unit)
-    what_ifs = (WhatIf(f"the algorithm {other}", other_planned),) if size_bytes == GIB else ()
+    what_ifs: tuple[WhatIf, ...] = ()
+    if size_bytes == GIB and nodes > 1:
+        free = replace(planned, settings=(*planned.settings, "costs.local_rate.value=1000000GB/s"))
+        what_ifs = (
+            WhatIf(f"the algorithm {other}", other_planned),
+            WhatIf("no time inside machines, as if levels overlapped wholly", free),
+        )
     return Cell(planned, fitted, what_ifs, series=f"{row.what}, {row.setting.partition(',')[0]}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradwire.workloads.models import model
 from reproduction.world.cells import By, Cell, Planned, Row, Source, Unexpressed, WhatIf, printed_value, unknown
 from reproduction.world.sources.training import GPUS, NCCL_LATENCIES, given_time, number_in
 
@@ -18,16 +19,32 @@ STAGES = "405B has 126 blocks, which 8 stages do not divide: `megatron` wants eq
 TITAN_FITTED = ("8B FSDP", "8 GPUs")
 
 
+TITAN_MODEL, TITAN_BLOCKS, TITAN_KEPT = "llama3-8b", 32, 4
+"""Blocks of the model, and those of plans for several machines."""
+
+
+def _share_of_block() -> float:
+    """Of the model's operations."""
+    layers = model(TITAN_MODEL).layers
+    return sum(layer.flops for layer in layers if layer.name.startswith("block0/")) / sum(
+        layer.flops for layer in layers
+    )
+
+
 def _titan_step(row: Row, gpus: int) -> Planned:
     alone_s = BATCH * TOKENS / printed_value(TITAN, row.what, "8 GPUs")
     cards = MACHINE if gpus > MACHINE else 1
+    # All blocks in one machine; of a larger plan only some, and the others take what they compute.
+    kept = TITAN_KEPT if gpus > MACHINE else TITAN_BLOCKS
+    rest_s = alone_s * (TITAN_BLOCKS - kept) * _share_of_block()
     settings = (
         f"cluster.workers={gpus}",
+        f"model.blocks={kept}",
         f"cluster.nics_per_host={cards}",
         f"strategy.options.algorithm={'two-level' if gpus > MACHINE else 'ring'}",
         *given_time(alone_s, f"{TITAN}: {row.what}, 8 GPUs, whose communication is taken to be hidden"),
     )
-    return Planned("torchtitan", settings, lambda time_s: BATCH * TOKENS / time_s, by=By.ESTIMATE)
+    return Planned("torchtitan", settings, lambda time_s: BATCH * TOKENS / (time_s + rest_s), by=By.ESTIMATE)
 
 
 def titan_cell(row: Row) -> Cell:
@@ -66,6 +83,7 @@ TORCHTITAN = Source(
     constants=(
         "a step's computation: fitted on 8B FSDP, 8 GPUs, as if all its communication were hidden",
         "collectives in two levels beyond a machine, so that every card carries its share",
+        f"beyond a machine {TITAN_KEPT} of {TITAN_BLOCKS} blocks, which keep their times; the others take what they compute",
         "parameters gathered in bf16, gradients reduced in fp32: torchtitan's default",
         NCCL_LATENCIES,
     ),
@@ -74,7 +92,7 @@ TORCHTITAN = Source(
 )
 
 LAYERS, WIDTH, WORDS, SEQUENCE, SAMPLES = 96, 12288, 51200, 2048, 1536
-KEPT = 6
+KEPT = 2
 """Blocks of `megatron-zero3.toml`."""
 PTD = (
     "tensor, pipeline and data groups of 175B: 384 microbatches through 96 blocks are more than 16 million ops, and a plan "
@@ -101,15 +119,10 @@ def megatron_cell(row: Row) -> Cell:
         f"model.batch={batch}",
         *given_time(seconds, "device a100: 0.44 of 312 TFLOP/s, operations as the paper counts them"),
     )
-    flop = flop_of_blocks(KEPT, batch)
-    return Cell(
-        Planned("megatron-zero3", settings, lambda time_s: flop / time_s / 1e12, by=By.ESTIMATE), series=row.what
-    )
-
-
-def megatron_further() -> Sequence[Row]:
-    """ZeRO-3 on twice as many GPUs."""
-    return [Row(MEGATRON, "175B, batch 1536, ZeRO-3", f"{gpus} GPUs", "rate", "TFLOP/s a GPU") for gpus in (384, 768)]
+    # Of the blocks that are not kept, each takes what it computes.
+    flop, rest_s = flop_of_blocks(LAYERS, batch), seconds * (LAYERS - KEPT) / LAYERS
+    planned = Planned("megatron-zero3", settings, lambda time_s: flop / (time_s + rest_s) / 1e12, by=By.ESTIMATE)
+    return Cell(planned, series=row.what)
 
 
 MEGATRON_SC21 = Source(
@@ -120,12 +133,11 @@ MEGATRON_SC21 = Source(
     "collective runs on the same GPU",
     constants=(
         "137 TFLOP/s for each GPU: device a100 (`gradwire devices`), of the same paper's Table 1, not fitted",
-        f"{KEPT} of 96 blocks: each has the time and the tensors that it has in the whole model",
+        f"{KEPT} of 96 blocks, which keep their times; the others take what they compute",
         "collectives in two levels, so that every card carries its share",
         NCCL_LATENCIES,
     ),
     cell=megatron_cell,
-    further=megatron_further,
 )
 
 

@@ -23,7 +23,7 @@ def cell(row: Row) -> Cell:
     if row.what != "all-reduce":
         return Cell(Unexpressed(NO_MODEL))
     nodes = number_in(row, NODES)
-    settings = (*call_settings(nodes, GPUS, SIZE_BYTES, GPUS), f"strategy.options.channels={GPUS}")
+    settings = (*call_settings(nodes, GPUS, SIZE_BYTES, GPUS), f"strategy.options.channels={GPUS if nodes > 1 else 1}")
     planned = Planned("ultrascale-call", settings, busbw_GBps(nodes * GPUS, SIZE_BYTES), by=By.ESTIMATE)
     return Cell(planned, series="all-reduce")
 

@@ -94,11 +94,11 @@ def test_the_probe_has_flows_that_meet_on_no_line() -> None:
 @pytest.mark.parametrize(
     ("routes", "said"),
     [
-        ((Route("s9", "*", ("s2",)),), r"row 1 \(switch = 's9', destination = '\*'\): switch: no switch is called that; they are s1, s2, s3"),
+        ((Route("s9", "*", ("s2",)),), r"row 1 \(switch = 's9', destination = '\*'\): switch: no switch is called that; they are s1, s2"),
         ((*CLOCKWISE, Route("s1", "x*", ("s2",))), r"row 5 .*: destination: no host is called that; they are h1"),
-        ((Route("s*", "*", ("s2",)),), r"row 1 .*: next = 's2': s2 has neither a link to a switch nor a port of that name; its neighbours are s1, s3"),
+        ((Route("s*", "*", ("s2",)),), r"row 1 .*: next = 's2': s2 has neither a link to a switch nor .*; its neighbours are s1, s3"),
         ((Route("s1", "*", ("s1-eth1",)),), r"row 1 .*: next = 's1-eth1': s1 has neither"),
-        (CLOCKWISE[:3], r"packets from h1 to h3 .*|packets from h\d to h1 are dropped at s4: no row says how s4 sends to h1"),
+        (CLOCKWISE[:3], r"packets from h\d to h1 are dropped at s4: no row says how s4 sends to h1"),
         (
             (*CLOCKWISE, Route("s3", "h1", ("s2",))),
             r"packets from h3 to h1 go in a circle, s2 -> s3 -> s2, by rows 2 and 5",
