@@ -9,7 +9,16 @@ Destinations with the same ports share a group.
 
 from __future__ import annotations
 
-from gradwire.controller.rules import DESTINATION_PRIORITY, Bucket, FlowRule, GroupRule, Match, band_of_dscp, rules_to
+from gradwire.controller.rules import (
+    DESTINATION_PRIORITY,
+    Bucket,
+    FlowRule,
+    GroupRule,
+    Match,
+    band_of_dscp,
+    priority_for,
+    rules_to,
+)
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.hashed_routes import HashedRoutes, parameter_of
 from gradwire.datatypes.static_routes import connection_routes
@@ -46,7 +55,7 @@ def _rules_of(fabric: Fabric, routes: HashedRoutes, switch: int) -> tuple[list[F
             )
         flows += [
             FlowRule(
-                DESTINATION_PRIORITY,
+                priority_for(DESTINATION_PRIORITY, dscp),
                 Match(None, fabric.host_ip(endpoint), dscp),
                 band,
                 group_id=groups[ports].group_id,

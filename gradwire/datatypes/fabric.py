@@ -20,7 +20,7 @@ from functools import cached_property
 from gradwire.datatypes.host_settings import HostSetting
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
-from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.routing import Route
@@ -57,15 +57,13 @@ MAX_BANDS = 16
 """TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
-LEAST_BURSTS = 4
-"""Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts
-and not bytes."""
 NO_LIMIT_BYTES = 2**31 - 1
 """Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
         *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
+        "ipv6",
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -121,12 +119,14 @@ class Fabric(Shape):
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
+    #: Whether hosts have IPv6 addresses too (datatypes/ipv6.py), which programs may use.
+    ipv6: bool = False
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if self.link_settings and not defects:
-            defects = [*self.link_defects(), *self._link_queue_defects()]
+            defects = [*self.link_defects(), *link_queue_defects(self.link_settings, self.shape_links, self.gso_bytes)]
         if self.host_settings and not defects:
             defects = list(self.host_defects())
         if defects:
@@ -195,49 +195,12 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        yield from self._queue_defects()
+        yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
-                "of switches; use "
-                "'single' or 'leaf-spine'"
+                "of switches; use 'single' or 'leaf-spine'"
             )
-
-    def _queue_defects(self) -> Iterator[str]:
-        if self.buffer_bytes and self.loss:
-            yield (
-                f"fabric.loss = {self.loss:g}: drops of a finite fabric.buffer could not be distinguished from those "
-                "at "
-                "random; use one of them"
-            )
-        if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
-            yield (
-                f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below "
-                "fabric.buffer"
-            )
-        sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
-        yield from self._short_queues(sizes)
-
-    def _link_queue_defects(self) -> Iterator[str]:
-        for setting in self.link_settings:
-            key = f"fabric.link.'{setting.pattern}'"
-            sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}
-            yield from self._short_queues(sizes)
-        for link in self.shape_links:
-            if link.buffer_bytes and link.ecn_bytes >= link.buffer_bytes:
-                yield (
-                    f"fabric.link: {link.name} would mark nothing before it is dropped; its ecn must be below its "
-                    "buffer"
-                )
-
-    def _short_queues(self, sizes: Mapping[str, int]) -> Iterator[str]:
-        for key, size_bytes in sizes.items():
-            if 0 < size_bytes < LEAST_BURSTS * self.gso_bytes:
-                yield (
-                    f"{key} = {size_bytes}B: must be at least {LEAST_BURSTS} bursts of fabric.gso = "
-                    f"{self.gso_bytes}B, for a burst is "
-                    "queued, marked and dropped as a whole; leave out fabric.gso, and hosts send frame by frame"
-                )
 
     def _address_defects(self) -> Iterator[str]:
         if not 1 <= self.hosts <= MAX_HOSTS:

@@ -60,8 +60,8 @@ class HashedRoutes:
     def steps(self, source: int, target: int, ports: FlowPorts | None) -> Iterator[tuple[int, bool]]:
         """The links between switches that the packets of a connection pass, and whether from `a` to `b`.
 
-        Raises InternalFault where a switch chooses and the connection's ports are not known, and InputFault for a table of routes by which
-        packets do not arrive.
+        Raises InternalFault where a switch chooses and the connection's ports are not known, and InputFault for a
+        table of routes by which packets do not arrive.
         """
         here, far, passed = self.fabric.switch_of(source), self.fabric.switch_of(target), 0
         while here != far:

@@ -1,7 +1,9 @@
-"""Ways that a table says (`fabric.routing = "static"`): where each switch sends packets to each host. Pure; imports only frozen data.
+"""Ways that a table says (`fabric.routing = "static"`): where each switch sends packets to each host. Pure; imports
+only frozen data.
 
-Of the rows that match a switch and a destination, the last one counts. Where it has several next hops, the switch hashes connections over
-them, as in datatypes/hashed_routes.py. The host's own switch needs no row. Ways need not be the shortest ones.
+Of the rows that match a switch and a destination, the last one counts. Where it has several next hops, the switch
+hashes connections over them, as in datatypes/hashed_routes.py. The host's own switch needs no row. Ways need not be
+the shortest ones.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class StaticRoutes(HashedRoutes):
         return int(self._rows[switch, endpoint])
 
     def exits_to(self, switch: int, endpoint: int) -> tuple[Exit, ...]:
-        """The ways out of a switch towards an endpoint, by number of the port; none at its own switch, and where no row says any."""
+        """The ways out of a switch towards an endpoint, by number of the port; none at its own switch, and where no
+        row says any."""
         row = self.row(switch, endpoint)
         if row == NO_ROW or switch == self.fabric.switch_of(endpoint):
             return ()
@@ -50,7 +53,8 @@ class StaticRoutes(HashedRoutes):
         return self._exits_of_row[switch, row]
 
     def exits_named(self, switch: int, word: str) -> list[Exit]:
-        """The ways out of a switch that a next hop stands for: the port of that name, or all links to the switch of that name."""
+        """The ways out of a switch that a next hop stands for: the port of that name, or all links to the switch of
+        that name."""
         name = self._names[switch]
         return [each for each in self._exits[switch] if word in (f"{name}-eth{each.port}", self._names[each.far])]
 
@@ -76,7 +80,8 @@ def most_trunks_on_way(fabric: Fabric) -> int:
 
 
 def _longest(routes: StaticRoutes, target: int) -> int:
-    """The most links between switches on a way to an endpoint; no more than there are switches, where ways are circles."""
+    """The most links between switches on a way to an endpoint; no more than there are switches, where ways are
+    circles."""
     here = {routes.fabric.switch_of(endpoint) for endpoint in range(routes.fabric.endpoints)}
     for passed in range(len(routes.fabric.switch_names())):
         here = {each.far for switch in here for each in routes.exits_to(switch, target)}
@@ -86,7 +91,8 @@ def _longest(routes: StaticRoutes, target: int) -> int:
 
 
 def rows_of(fabric: Fabric) -> Rows:
-    """The row that counts for each switch and endpoint; NO_ROW where none does. Raises InputFault if rows match too much."""
+    """The row that counts for each switch and endpoint; NO_ROW where none does. Raises InputFault if rows match too
+    much."""
     return _rows(tuple(fabric.switch_names()), tuple(fabric.endpoint_names()), fabric.routes)
 
 
@@ -122,7 +128,8 @@ def _matching(pattern: str, numbers: Mapping[str, int]) -> list[int]:
 
 
 def route_defects(fabric: Fabric) -> list[str]:
-    """What is wrong with a fabric's table, a line each, which names the row and its key: names, and then pairs of hosts without a way.
+    """What is wrong with a fabric's table, a line each, which names the row and its key: names, and then pairs of
+    hosts without a way.
 
     Raises InputFault as `rows_of` does.
     """
@@ -182,7 +189,8 @@ def _of_pairs(routes: StaticRoutes) -> Iterator[str]:
 
 
 def _walk(routes: StaticRoutes, start: int, target: int, done: set[int]) -> str:
-    """What is wrong with the ways from a switch to an endpoint; "" if nothing is. done: switches from which all ways arrive."""
+    """What is wrong with the ways from a switch to an endpoint; "" if nothing is. done: switches from which all ways
+    arrive."""
     switches, destination = routes.fabric.switch_names(), routes.fabric.endpoint_names()[target]
     way: list[int] = [start]
     left = [iter(routes.exits_to(start, target))]

@@ -20,8 +20,8 @@ TABLES = {
 MODEL_ENDINGS = (".toml", ".json")
 """A model file, and the configuration of a model in Hugging Face's form."""
 ROUTES_ENDINGS = (".toml", ".csv")
-NETWORK_ENDINGS = (".graphml", ".json")
-"""GraphML, and networkx's node-link form."""
+NETWORK_ENDINGS = (".graphml", ".json", ".yaml", ".yml")
+"""GraphML; networkx's node-link form, and InfraGraph, which may be YAML too."""
 TRACE = "model.trace"
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 

@@ -76,7 +76,8 @@ KERNEL_SYSCTLS: Mapping[str, str] = {
 
 
 def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
-    """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace datapath."""
+    """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace
+    datapath."""
     marking = ECN_SYSCTLS if fabric.marks else {}
     # That datapath is this machine's, whatever hosts are like.
     reordering = REORDERING_SYSCTLS if userspace and fabric.is_lossless else {}

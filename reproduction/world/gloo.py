@@ -3,7 +3,7 @@
 `python -m reproduction.world.gloo --python PYTHON`, where PYTHON is one that has PyTorch, runs the rows of the source
 `tc_cluster` that begin with "gloo", smallest first, and prints a table. Each row is a scenario of programs: unmodified
 PyTorch on hosts with Linux's own TCP of before 6.6, an MTU of 9001, the cloud's limit of a connection, and on every
-host's egress the netem that the source names. Nothing is fitted.
+host's egress the netem that the source names. One value is fitted, for all rows alike (PAUSE_S).
 
 A host's own costs (copies, additions) are not emulated: virtual time stands still while a processor works.
 """
@@ -42,6 +42,12 @@ HOST_MB, OTHER_MB = 1200, 1500
 """Memory of a rank with PyTorch and two tensors of 128 MiB, and of all else."""
 CALLS = 6
 """The first of them, in which windows grow, is shown alone."""
+PAUSE_S = 1.0
+"""What hosts do besides communicating before each call, fitted to FITTED. The source does not say it, but Linux halves the window of a
+connection for each retransmission timeout that it was idle. That row took 0.467 s without a pause, 0.565 s after 3 s, and 0.532 s as
+printed, which is four halvings: 0.9 to 1.1 s."""
+FITTED = ("p2p", "delay 10 ms")
+"""The row by which PAUSE_S was chosen: it predicts nothing."""
 WHAT = re.compile(r"gloo (p2p|all-reduce|broadcast|reduce), (\d+) MiB, (\d+) hosts")
 
 
@@ -61,6 +67,11 @@ class Row:
         """A folder's name."""
         words = f"{self.collective}-{self.hosts}-{self.mebibytes}-{self.setting}"
         return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether a value was chosen by it."""
+        return (self.collective, self.setting) == FITTED
 
     @property
     def netem(self) -> str:
@@ -108,7 +119,7 @@ def rows_of(lines: Iterable[dict[str, str]]) -> list[Row]:
     return sorted(found, key=lambda row: (row.hosts, row.mebibytes, row.collective, row.printed_ms))
 
 
-def scenario(row: Row, python: str, calls: int, hosts_tcp: str) -> dict[str, object]:
+def scenario(row: Row, python: str, calls: int, hosts_tcp: str, pause_s: float = PAUSE_S) -> dict[str, object]:
     """A row as a scenario of programs."""
     arguments = {
         "python": python,
@@ -116,6 +127,7 @@ def scenario(row: Row, python: str, calls: int, hosts_tcp: str) -> dict[str, obj
         "mib": row.mebibytes,
         "calls": calls,
         "netem": row.netem,
+        "pause_s": pause_s,
     }
     return {
         "title": f"Gloo's {row.collective} of {row.mebibytes} MiB on {row.hosts} hosts, {row.setting}",
@@ -130,7 +142,7 @@ def scenario(row: Row, python: str, calls: int, hosts_tcp: str) -> dict[str, obj
         },
         "program": {
             "gloo": {
-                "command": f'$python {RANKS} $collective $mib $calls "$netem"',
+                "command": f'$python {RANKS} $collective $mib $calls "$netem" $pause_s',
                 "launch": "torch",
                 "arguments": arguments,
             }
@@ -155,6 +167,7 @@ def table(found: Iterable[Predicted]) -> Iterator[str]:
         row = each.row
         name = f"{row.collective}, {row.mebibytes} MiB, {row.hosts} hosts, {row.setting}"
         first_ms = each.calls_s[0] * 1e3
+        name += " *" if row.is_fitted else ""
         yield f"{name:<58}{row.printed_ms:>9.0f}{first_ms:>8.0f}{each.later_ms:>8.0f}{each.ratio:>7.3f}  {each.verdict}"
 
 
@@ -165,6 +178,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/world-gloo"), help="the folder of the runs")
     parser.add_argument("--only", default="", help="a regular expression for the names of rows")
     parser.add_argument("--calls", type=int, default=CALLS, help="calls of each row, of which the first is shown alone")
+    parser.add_argument("--pause", type=float, default=PAUSE_S, help="seconds without communication before each call")
     parser.add_argument("--hosts-tcp", default="stock-before-6.6", help="fabric.hosts")
     parser.add_argument("--given", type=Path, default=GIVEN, help="the printed values")
     options = parser.parse_args()
@@ -174,7 +188,7 @@ def main() -> int:
     found = []
     for row in rows:
         file, folder = options.out / f"{row.name}.toml", options.out / row.name
-        file.write_text(tomli_w.dumps(scenario(row, options.python, options.calls, options.hosts_tcp)))
+        file.write_text(tomli_w.dumps(scenario(row, options.python, options.calls, options.hosts_tcp, options.pause)))
         command = [sys.executable, "-m", "gradwire", "run", str(file), "--out", str(folder), "--jobs", "1"]
         status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
         if status and not (folder / "figures.csv").exists():
@@ -183,9 +197,11 @@ def main() -> int:
         found.append(predicted(row, folder))
         print(list(table(found[-1:]))[1], flush=True)
     print("\n".join(["", *table(found)]))
-    if found:
-        errors = [abs(each.ratio - 1) for each in found]
-        print(f"{len(found)} rows: median error {statistics.median(errors):.1%}, worst {max(errors):.1%}")
+    errors = [abs(each.ratio - 1) for each in found if not each.row.is_fitted]
+    if errors:
+        print(
+            f"{len(errors)} rows without the fitted one (*): median error {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+        )
     return 0 if len(found) == len(rows) and all(each.verdict == "valid" for each in found) else 1
 
 

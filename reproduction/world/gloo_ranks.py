@@ -1,9 +1,9 @@
 """One call of a torch.distributed collective over Gloo, over and over, as the ranks of a torch launch.
 
-`gloo_ranks.py COLLECTIVE MIB CALLS NETEM`: COLLECTIVE is p2p, all-reduce, broadcast or reduce, MIB the size of the
+`gloo_ranks.py COLLECTIVE MIB CALLS NETEM PAUSE`: COLLECTIVE is p2p, all-reduce, broadcast or reduce, MIB the size of the
 tensor of float32, and NETEM the words of a tc netem, such as "delay 10ms rate 1gbit limit 1250", which this host's port
-gets first; "none" for none. A barrier comes before each call. The first rank reports the time of the slowest rank, call
-by call.
+gets first; "none" for none. PAUSE is for how many seconds a rank does something else before each call, after which comes
+a barrier. The first rank reports the time of the slowest rank, call by call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,13 @@ def change_port(netem: str) -> None:
 
 def main() -> None:
     """Calls and reports."""
-    collective, mebibytes, calls, netem = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    collective, mebibytes, calls, netem, pause_s = (
+        sys.argv[1],
+        int(sys.argv[2]),
+        int(sys.argv[3]),
+        sys.argv[4],
+        float(sys.argv[5]),
+    )
     torch.set_num_threads(1)
     if netem != "none":
         change_port(netem)
@@ -54,6 +60,7 @@ def main() -> None:
     with Path(os.environ["GRADWIRE_FIGURES"]).open("a") as figures:
         for number in range(calls):
             values.fill_(1)
+            time.sleep(pause_s)
             dist.barrier()
             begin_s = time.perf_counter()
             call(collective, values)

@@ -340,15 +340,13 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
 
 
 def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Where flows of different delays share a port, the farther one is there later than on an ideal network, whose
-    flows are at all ports of their ways at once. By how much an iteration is shorter is not known, but no more than by
-    all delays."""
-    if len(set(seen.far.port_s)) > 1:
+    """Copies of a multicast are at all ports of their tree at once on an ideal network, and other flows are not, where
+    links differ. By how much an iteration is shorter is not known, but no more than by all delays."""
+    if len(set(seen.far.port_s)) > 1 and run.plan.multicasts():
         farthest = quantity(max(seen.far.port_s), "s")
         effect = (
-            f"Links delay what passes them by up to {farthest} each, so that flows which share a port are not there "
-            "at the same "
-            "time, as those of an ideal network are"
+            f"Links delay what passes them by up to {farthest} each, so that copies of a multicast meet other flows at "
+            "another time than on an ideal network, where they pass all links at once"
         )
         yield Trial(Cause.DELAYS, run.with_delays(NO_DELAYS).time_s(), effect, is_bound=True)
 

@@ -114,8 +114,8 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
 def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Check:
     """The burst before iteration 0 took as long as the configured line rate implies.
 
-    At least as long where something slows TCP down: losses, finite buffers, marks, stock hosts' first windows, or a congestion control
-    that paces.
+    At least as long where something slows TCP down: losses, finite buffers, marks, stock hosts' first windows, or a
+    congestion control that paces.
     """
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
     slows_down = fabric.losses or fabric.has_switch_queues or fabric.host_tcp.is_stock

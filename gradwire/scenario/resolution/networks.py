@@ -29,7 +29,7 @@ def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDe
         assert wanted.file is not None  # the section wants one
         if wanted.file not in networks:
             raise InputFault(
-                f"fabric.file = '{wanted.file}': no such network; give a .graphml or .json file, or a class like lab.py:Campus"
+                f"fabric.file = '{wanted.file}': no such network; give a .graphml, .json or .yaml file, or a class like lab.py:Campus"
             )
         return _defined(wanted, hosts, networks[wanted.file])
     switches, pairs, title = _built_in(wanted)

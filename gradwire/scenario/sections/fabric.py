@@ -125,8 +125,8 @@ class FabricSection(Section):
     global_links: int = Field(1, ge=1, le=MOST_WORKERS)
     """Links between any two groups of a dragonfly, at their switches in turn."""
     file: str | None = None
-    """A network of your own: a .graphml or .json file (networkx's node-link form), or a class of Mininet's Topo, such as "lab.py:Campus".
-    Its topology is "custom"."""
+    """A network of your own: a .graphml file, a .json file (networkx's node-link form), a .json or .yaml file of InfraGraph, or a class of
+    Mininet's Topo, such as "lab.py:Campus". Its topology is "custom"."""
     rails: bool = False
     """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
     a host are at the same leaf."""

@@ -65,7 +65,7 @@ def test_rings_one_after_the_other(strategy: str, workers: int, rule: Any) -> No
         {"options": {"overlap": False, "wire": "fp16"}},
         {"costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
     ],
-    ids=lambda tables: "-".join(tables),
+    ids="-".join,
 )
 def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule: Any) -> None:
     point = resolved_point("layer-allreduce", 16, **tables)

@@ -10,7 +10,7 @@ import pytest
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.program_scenarios import ProgramPoint, resolved_scenario
-from reproduction.world.gloo import GIVEN, Row, predicted, rows_of, scenario, table
+from reproduction.world.gloo import GIVEN, PAUSE_S, Predicted, Row, predicted, rows_of, scenario, table
 
 FAR = Row("all-reduce", 128, 4, "delay 10 ms, rate 1 Gbit/s", 2000.0)
 
@@ -44,6 +44,17 @@ def test_a_row_is_stock_hosts_with_the_clouds_limits() -> None:
     assert (fabric.hosts, fabric.host_tcp, fabric.mtu_bytes) == (4, HostTcp.STOCK_BEFORE_6_6, 9001)
     assert 4 * fabric.delay_s == pytest.approx(1e-4)
     assert fabric.flow_rate_bps == pytest.approx(5.05e9)
+
+
+def test_one_row_is_fitted_and_marked() -> None:
+    rows = given()
+    (fitted,) = [row for row in rows if row.is_fitted]
+    marked = [line for line in table([Predicted(row, (1.0, 1.0), "valid") for row in rows]) if " *" in line]
+    assert len(marked) == 1
+    assert marked[0].startswith("p2p, 64 MiB, 2 hosts, delay 10 ms *")
+    assert fitted.netem == "delay 10ms limit 1000"
+    document = scenario(fitted, "python3", 6, "stock")
+    assert document["program"]["gloo"]["arguments"]["pause_s"] == PAUSE_S  # type: ignore[index]
 
 
 def test_words_that_nobody_knows_are_refused() -> None:
