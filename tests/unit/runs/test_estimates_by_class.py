@@ -76,5 +76,12 @@ def test_thousands_without_classes_say_why(strategy: str, reason: str) -> None:
         by_class(scenario(strategy, 2048).points[0].resolved)
 
 
+def test_messages_that_are_divided_have_no_classes() -> None:
+    connections = {"transport": {"connections": 2}}
+    assert by_class(scenario("fsdp", 64, **connections).points[0].resolved) is None
+    with pytest.raises(InputFault, match="transport.connections"):
+        by_class(scenario("fsdp", 2048, **connections).points[0].resolved)
+
+
 def test_fewer_ranks_without_classes_are_estimated_whole() -> None:
     assert by_class(scenario("kvstore", 64).points[0].resolved) is None
