@@ -70,7 +70,7 @@ class RingCall:
 
 @dataclass(frozen=True)
 class RingSequence:
-    """Iterations of all-reduces around one ring, one after the other, while computation goes on undisturbed.
+    """Iterations of all-reduces around one ring, one after the other, while computation continues undisturbed.
 
     A rank's next iteration starts when it has computed and all calls are over there.
     """
