@@ -25,7 +25,7 @@ def class_bounds(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -
     kind = flows.kind_of_send[remote]
     line_bytes = plan.ops.size_bytes[remote] / fabric.goodput_share()
     copies = classes.members.shape[1]
-    each = np.repeat(np.bincount(kind, line_bytes, len(flows.source) // copies), copies)
+    each: Float64 = np.repeat(np.bincount(kind, line_bytes, len(flows.source) // copies), copies).astype(np.float64)
     bandwidth_s = _bandwidth_s(fabric, spine_of, flows.source, flows.target, each)
     if len(plan.ops) > MOST_CHAINED:
         return Bounds(compute_s, bandwidth_s, 0.0, aggregation_s)

@@ -6,8 +6,9 @@ change, and its end is
 
     T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
 
-which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a
-grid, on which a part may wait for the part before it. All c are one of two, the larger ones first, so that a way takes
+which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be
+the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a grid, on which a part may
+wait for the part before it. All c are one of two, the larger ones first, so that a way takes
 every step but one for each part at the slowest part that it comes to, and the longest way is a running maximum of
 starting times (`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
 """
@@ -27,6 +28,8 @@ from gradwire.datatypes.class_plans import NotByClass, RingCall, RingSequence
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64
 
+Rows = npt.NDArray[np.float64]
+"""Numbers by ranks, row by row."""
 SAME_STATE = 1e-9
 """Two iterations are alike if no rank's times differ by more than this share of an iteration."""
 MOST_STEPS = 10_000_000_000
@@ -137,47 +140,34 @@ def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Flo
     """When a call is over at each rank."""
     if lines.is_uniform:
         return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)
-    done_ns = started_ns.copy()
     # Times are counted from the call's start, so that few of their digits are lost.
     zero_ns = float(started_ns.min())
-    left_ns, sent_ns = ranks.left_ns - zero_ns, ranks.sent_ns - zero_ns
-    done_ns -= zero_ns
-    _step_by_step(
-        call.part_bytes.astype(np.float64),
-        1.0 / lines.bytes_per_ns,
-        lines.latency_ns,
-        lines.local_ns_per_byte,
-        unsent_bytes,
-        started_ns - zero_ns,
-        left_ns,
-        sent_ns,
-        done_ns,
-        np.empty((2, len(done_ns))),
+    state = np.zeros((6, len(started_ns)))
+    state[_STARTED], state[_LEFT], state[_SENT], state[_DONE] = (
+        times_ns - zero_ns for times_ns in (started_ns, ranks.left_ns, ranks.sent_ns, started_ns)
     )
-    ranks.left_ns, ranks.sent_ns = left_ns + zero_ns, sent_ns + zero_ns
-    return done_ns + zero_ns
+    senders = np.stack([1.0 / lines.bytes_per_ns, lines.latency_ns, lines.local_ns_per_byte])
+    _step_by_step(call.part_bytes.astype(np.float64), senders, unsent_bytes, state)
+    ranks.left_ns, ranks.sent_ns = state[_LEFT] + zero_ns, state[_SENT] + zero_ns
+    done_ns: Float64 = state[_DONE] + zero_ns
+    return done_ns
+
+
+_STARTED, _LEFT, _SENT, _DONE, _ARRIVALS = 0, 1, 2, 3, 4
+"""Rows of what `_step_by_step` knows of ranks; arrivals have two, one for the step before and one for this one."""
 
 
 @compiled
-def _step_by_step(
-    part_bytes: Float64,
-    ns_per_byte: Float64,
-    latency_ns: Float64,
-    local_ns_per_byte: Float64,
-    unsent_bytes: float,
-    started_ns: Float64,
-    left_ns: Float64,
-    sent_ns: Float64,
-    done_ns: Float64,
-    arrivals_ns: npt.NDArray[np.float64],
-) -> None:
+def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state: Rows) -> None:
     """Follows a call through all steps, and changes when ranks have sent and are done.
 
-    arrivals_ns: two rows, for the arrivals of the step before and of this one.
+    senders: by rank, the time of a byte on the line, latency, and the time of a byte on a machine's own link.
     """
+    ns_per_byte, latency_ns, local_ns_per_byte = senders[0], senders[1], senders[2]
+    started_ns, left_ns, sent_ns, done_ns = state[_STARTED], state[_LEFT], state[_SENT], state[_DONE]
     ranks = len(part_bytes)
     for step in range(2 * (ranks - 1)):
-        before, now = arrivals_ns[step % 2], arrivals_ns[(step + 1) % 2]
+        before, now = state[_ARRIVALS + step % 2], state[_ARRIVALS + (step + 1) % 2]
         part = -step % ranks
         for rank in range(ranks):
             size = part_bytes[part]
@@ -231,4 +221,5 @@ def _at_once(
     arrived_ns, left_ns = np.roll(last_ns, -2), np.roll(last_ns, -3)
     sent_ns = np.maximum(arrived_ns, left_ns - unsent_bytes / bytes_per_ns)
     ranks.left_ns, ranks.sent_ns = left_ns, sent_ns
-    return np.maximum(started_ns, sent_ns)
+    done_ns: Float64 = np.maximum(started_ns, sent_ns)
+    return done_ns

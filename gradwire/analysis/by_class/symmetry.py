@@ -117,7 +117,8 @@ def flows_of(classes: ClassPlan) -> Flows:
     columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.copies_further[sends]])
     keys, key = np.unique(columns, axis=1, return_inverse=True)
     machine = hosts // classes.plan.nics_per_host
-    ends, kinds = [], np.full(keys.shape[1], -1, np.int64)
+    ends: list[Int64] = []
+    kinds = np.full(keys.shape[1], -1, np.int64)
     for number, (sender, peer, further) in enumerate(keys.T.tolist()):
         source, target = members[sender], classes.receivers(peer, further)
         apart = machine[source] != machine[target]

@@ -93,6 +93,8 @@ def _found(point: ResolvedPoint) -> ByClass:
     compile_classes, job, fabric = point.strategy.by_class, point.job, point.fabric
     if compile_classes is None or job.trace is not None:
         raise NotByClass(f"strategy '{point.strategy.name}' has none")
+    if point.section.transport.connections > 1:
+        raise NotByClass("messages are divided over several connections (transport.connections)")
     first: NotByClass | None = None
     for neighbours in _neighbours(job.cluster):
         try:

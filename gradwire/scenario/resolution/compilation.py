@@ -19,6 +19,7 @@ from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
+from gradwire.scenario.resolution.plan_size import refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
@@ -26,7 +27,6 @@ from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
-from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
@@ -240,15 +240,6 @@ def compile_resolved(
     unsent_bytes = point.unsent_bytes
     job = replace(point.job, fabric=point.fabric)
     return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)
-
-
-def refuse_thousands(cluster: Cluster) -> None:
-    """Raises InputFault for more workers than a plan with an op for each of them can have."""
-    if cluster.workers > MOST_WORKERS:
-        raise InputFault(
-            f"cluster.workers = {cluster.workers}: a plan with all ranks, which runs need, has at most {MOST_WORKERS:,} workers: "
-            "`gradwire estimate` answers for more (docs/thousands.md), and cluster.stands_for lets a few run for all"
-        )
 
 
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:

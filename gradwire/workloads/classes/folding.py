@@ -175,10 +175,11 @@ class FoldedRings:
         machine = self.members[classes] // cluster.workers_per_host
         following = np.roll(machine, -1, axis=0)
         following[-1] = np.roll(following[-1], -1)
-        inside = machine == following
+        inside: npt.NDArray[np.bool_] = machine == following
         if (inside != inside[:, :1]).any():
             raise NotByClass("some ranks of a class have the next one on their machine, and others do not")
-        return inside[:, 0]
+        first: npt.NDArray[np.bool_] = inside[:, 0]
+        return first
 
     def folded(self, plan: Plan) -> ClassPlan:
         """The plan that these messages are of, with all ranks that it stands for."""

@@ -64,7 +64,7 @@ def test_sixteen_thousand_ranks() -> None:
 
 def test_a_plan_of_thousands_names_the_estimate() -> None:
     point = scenario("fsdp", 2048).points[0].resolved
-    with pytest.raises(InputFault, match=r"cluster.workers = 2048: .*1,024 workers: `gradwire estimate`"):
+    with pytest.raises(InputFault, match=r"cluster\.workers = 2048: .*1,024 workers: `gradwire estimate`"):
         compile_plans(point, point.job)
 
 
@@ -74,6 +74,13 @@ def test_a_plan_of_thousands_names_the_estimate() -> None:
 def test_thousands_without_classes_say_why(strategy: str, reason: str) -> None:
     with pytest.raises(InputFault, match=reason):
         by_class(scenario(strategy, 2048).points[0].resolved)
+
+
+def test_messages_that_are_divided_have_no_classes() -> None:
+    connections = {"transport": {"connections": 2}}
+    assert by_class(scenario("fsdp", 64, **connections).points[0].resolved) is None
+    with pytest.raises(InputFault, match=r"transport\.connections"):
+        by_class(scenario("fsdp", 2048, **connections).points[0].resolved)
 
 
 def test_fewer_ranks_without_classes_are_estimated_whole() -> None:
