@@ -25,8 +25,8 @@ from gradwire.faults import InputFault
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import virtual_clock
-from gradwire.runs.stored.links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.runs.stored.run_folder import folder_name, write_run_folder
+from gradwire.runs.stored.symbolic_links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.scenario.loading import Point, Scenario, load_scenario
 from gradwire.scenario.resolution.compilation import compile_resolved
 from gradwire.vm.code_digest import plan_digest, run_digest

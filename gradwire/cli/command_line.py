@@ -324,8 +324,8 @@ def reproduce(
     if list_names:
         reproducing.study().list_scenarios(names)
         return
-    where = Where(jobs, executor, scheduler)
-    reproducing.study().reproduce(names, where, out, pages, moved_from, quick=quick, check=check, accept=accept)
+    asked = reproducing.Asked(names, out, pages, moved_from, quick, check, accept)
+    reproducing.study().reproduce(asked, Where(jobs, executor, scheduler))
 
 
 @app.command()

@@ -188,7 +188,7 @@ def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequen
     loses = bool(fabric.losses) or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
     return (
         0
-        if loses or sockets.congestion
+        if loses or sockets.congestion or any(fabric.congestion_of_hosts)
         else math.ceil(sockets.buffer_bytes / fabric.mss_bytes()) * (sockets.path_bytes > 0)
     )
 
@@ -197,7 +197,7 @@ def run_point(folder: Path) -> None:
     """Runs the point in `folder`. Raises a Fault for everything that goes wrong in a way that was foreseen."""
     task = read_json(folder / TASK_FILE, PointTask)
     with bench(
-        built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]),
+        replace(built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]), ipv6=task.programs),
         task.sockets,
         folder,
         clock=task.clock,
@@ -223,18 +223,17 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
         with (
             _programs(task, folder, network),
-            _faults(task, ready) as (mishaps, injection),
+            _faults(task, ready) as harm,
             sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
         ):
             # Programs count from now on, and queues are read from now on.
             waits = not (task.programs or task.queue_period_ns)
-            log, summaries = _replay(
-                agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection, waits=waits
-            )
+            log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, harm, waits=waits)
         load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
         ready.controller.check_alive()
         counts = Reading(network).since(before)
+        parameters = network.host_parameters()
     log.save(folder / "ops.npz")
     if sampler is not None:
         sampler.lengths(agents.start_ns).save(folder / QUEUES_FILE)
@@ -250,7 +249,11 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
         notes=tuple(notes),
         captures=capture.records if capture else (),
-        faults=(*(injection.records if injection else ()), *(each for agent in summaries for each in agent.faults)),
+        faults=(
+            *(harm.injection.records if harm.injection else ()),
+            *(each for agent in summaries for each in agent.faults),
+        ),
+        host_parameters=parameters,
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     )
     write_json(folder / "record.json", record, indent=1)
@@ -266,11 +269,24 @@ def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContex
     return programs_beside(folder, [network.host_pid(host) for host in range(network.fabric.hosts)])
 
 
+@dataclass(frozen=True)
+class _Harm:
+    """What faults do during a replay."""
+
+    #: Those of workers, which agents let happen.
+    mishaps: Mishaps = UNHARMED
+    #: Of all others; None without faults.
+    injection: Injection | None = None
+
+
+NO_HARM = _Harm()
+
+
 @contextmanager
-def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection | None]]:
+def _faults(task: PointTask, ready: Bench) -> Iterator[_Harm]:
     """Lets the task's faults happen, if it has some."""
     if not task.faults:
-        yield UNHARMED, None
+        yield NO_HARM
         return
     from gradwire.runs.fault_injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
 
@@ -279,7 +295,7 @@ def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection 
     injection = Injection([fault for fault in task.faults if not fault.is_of_worker], patient)
     of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)
     with ended_by_name(task.faults, injection):
-        yield Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection
+        yield _Harm(Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection)
 
 
 def _replay(
@@ -288,8 +304,7 @@ def _replay(
     path: Path,
     iterations: int,
     progress: Callable[[int], Event],
-    mishaps: Mishaps = UNHARMED,
-    injection: Injection | None = None,
+    harm: _Harm = NO_HARM,
     *,
     waits: bool = True,
 ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
@@ -298,10 +313,10 @@ def _replay(
 
     def iterated(done: int) -> None:
         say(progress(done))
-        if injection is not None:
-            injection.iterated(done)
+        if harm.injection is not None:
+            harm.injection.iterated(done)
 
-    return agents.replay(plan, path, iterations, iterated, mishaps, waits=waits)
+    return agents.replay(plan, path, iterations, iterated, harm.mishaps, waits=waits)
 
 
 def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:

@@ -16,7 +16,7 @@ from gradwire.runs.estimation import estimate_points
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import source_key, virtual_clock
-from gradwire.runs.stored.links import store_folder
+from gradwire.runs.stored.symbolic_links import store_folder
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.vm.machines import Clock
 from reproduction.stored_points import Progress, StoredPoints

@@ -19,8 +19,8 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault, InternalFault
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
+from gradwire.workloads.engines.collectives.collective_routes import option_of
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.routes import option_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import Job
