@@ -115,8 +115,7 @@ def main() -> int:
         worker = completion.worker if completion else "nobody"
         print(
             f"{other.label}: {'the same to the nanosecond' if same else 'DIFFERS'}; by {worker}, begun "
-            f"{watcher.begun[name]} times, "
-            f"{watcher.rows[name]} row; {other.result.verdict}"
+            f"{watcher.begun[name]} times, {watcher.rows[name]} row; {other.result.verdict}"
         )
     print(f"{len(near)} points: {here_s:.0f} s of wall time on this machine, {cluster_s:.0f} s on the cluster")
     return 0 if good else 1

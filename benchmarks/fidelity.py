@@ -67,8 +67,8 @@ def print_rows(exact: Sequence[JudgedRun], divided: Sequence[JudgedRun], fidelit
         seconds = " -> ".join(f"{judged.speed.replay_s:6.2f} s" for judged in (whole, quick) if judged.speed)
         print(
             f"{whole.point.parameters['model'][:14]:14} {whole.point.section.strategy.name:24} / "
-            f"{completion.divided_by:<5}"
-            f" off {off(whole, quick):+8.3%}, predicted {completion.division_error:7.3%}; replay {seconds}"
+            f"{completion.divided_by:<5} off {off(whole, quick):+8.3%}, predicted {completion.division_error:7.3%}; "
+            f"replay {seconds}"
         )
     met = sum(value <= fidelity for value in offs)
     print(f"{len(pairs)} of {len(exact)} pairs are valid; {met} are off by no more than {SHARE.text(fidelity)}.")

@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/hashed_connections.py [--seeds 20] [--connections 1,4,16] [--routing balanced,ecmp] [--estimate]
 
-Neighbours of the ring are on different leaves, so that 4 of its flows go from each leaf to the next one, over 4 ways. Prints how much longer
-the last of two iterations takes on the virtual clock than the same ring without collisions: the median over seeds and the range, and how far
-an estimate is off at most. With --estimate, all times are those of the fluid engine. As a table that docs/networks.md has.
+Neighbours of the ring are on different leaves, so that 4 of its flows go from each leaf to the next one, over 4 ways. Prints how much
+longer the last of two iterations takes on the virtual clock than the same ring without collisions: the median over seeds and the range, and
+how far an estimate is off at most. With --estimate, all times are those of the fluid engine. As a table that docs/networks.md has.
 """
 
 from __future__ import annotations

@@ -138,12 +138,10 @@ class MessageCost:
         columns = [f"{seconds:.2f}" for seconds in self.spent.columns()[:4]]
         return (
             f"{self.messages} messages, {self.size_bytes / 1e9:.2f} GB per iteration: {self.spent.total_s:.2f} s of "
-            "CPU "
-            f"({' + '.join(columns)}: kernel user + system, processes user + system), {1e6 * self.message_s:.0f} us "
-            "and "
-            f"{self.spent.stops / self.messages:.2f} stops a message, "
-            f"{self.size_bytes / 1e9 / self.spent.total_s:.2f} GB/s; "
-            f"iterations take {', '.join(f'{seconds:.6f}' for seconds in self.times_s)} s"
+            f"CPU ({' + '.join(columns)}: kernel user + system, processes user + system), {1e6 * self.message_s:.0f} "
+            f"us and {self.spent.stops / self.messages:.2f} stops a message, "
+            f"{self.size_bytes / 1e9 / self.spent.total_s:.2f} GB/s; iterations take "
+            f"{', '.join(f'{seconds:.6f}' for seconds in self.times_s)} s"
         )
 
 

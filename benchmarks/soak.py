@@ -110,8 +110,7 @@ def _growth(before: Mapping[str, int], after: Mapping[str, int], iterations: flo
     grown_kib = after["resident_kib"] - before["resident_kib"]
     return (
         f"{before['descriptors']} descriptors, at the end {after['descriptors']}; {before['resident_kib']} KiB, at "
-        "the end "
-        f"{after['resident_kib']} ({grown_kib * 1024 / iterations:.0f} bytes per iteration)"
+        f"the end {after['resident_kib']} ({grown_kib * 1024 / iterations:.0f} bytes per iteration)"
     )
 
 
@@ -130,9 +129,8 @@ class Outside:
         cached_kib = sum(path.stat().st_size for path in added if path.exists()) / 1024
         return (
             f"outside: processes {before.children} then {self.children}, descriptors {before.descriptors} then "
-            f"{self.descriptors}, "
-            f"temporary files {before.temporary} then {self.temporary}, {len(added)} more files in the cache "
-            f"({cached_kib:.0f} KiB)"
+            f"{self.descriptors}, temporary files {before.temporary} then {self.temporary}, {len(added)} more files "
+            f"in the cache ({cached_kib:.0f} KiB)"
         )
 
 

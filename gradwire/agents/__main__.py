@@ -56,7 +56,7 @@ from gradwire.agents.multicast_sockets import Multicast
 from gradwire.agents.pace import Pace
 from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.transfer import LOW_WATER_BYTES
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of
@@ -195,7 +195,7 @@ class Agent:
     def finish(self) -> None:
         """Closes the connections."""
         if self._loop is not None:
-            if self._fabric.routing is Routing.ECMP:
+            if self._fabric.routing.is_by_connection:
                 end_at_once(self._outgoing.values())
             self._loop.close()
             self._loop = None

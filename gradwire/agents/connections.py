@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.records import SocketState, WindowState
 from gradwire.datatypes.wire.flows import Connection
@@ -211,7 +211,7 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     elif options.buffer_bytes < TIMESTAMPS_BYTES:
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, TIMESTAMPS_BYTES // 2)
     mark(sock, connection.band)
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host.ip, connection.ports.source))
     else:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.tiers import Tier
@@ -297,7 +297,7 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
 def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float64]:
     """The rate of the slowest line on each transfer's way through a graph, and the delays of all."""
     links = lines_of(fabric)
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         messages = MessageWays(plan, fabric)
         ways = [messages.branch(op, target) for op, target in zip(moved.op.tolist(), moved.dst.tolist(), strict=True)]
         way_of = np.arange(len(ways))

@@ -1,7 +1,8 @@
 """Which lines between switches an iteration of a plan loads most, and how many flows meet there. Pure.
 
-A flow is a connection, or what a queue sends to a multicast group. A line is one direction of a link. How long a line is busy is what its
-bytes take at its rate, with the overhead of full frames; no iteration is shorter than the longest of these.
+A flow is a connection, or what a queue sends to a multicast group. A line is one direction of a link. How long a line
+is busy is what its bytes take at its rate, with the overhead of full frames; no iteration is shorter than the longest
+of these.
 """
 
 from __future__ import annotations

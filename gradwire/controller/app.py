@@ -21,6 +21,8 @@ from gradwire.controller.select_groups import add_select_groups
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 
+ETHERTYPES = {4: 0x0800, 6: 0x86DD}
+"""By version of IP."""
 ADD_OR_MODIFY = 0x8000
 """Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD
 would be refused."""
@@ -105,10 +107,12 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
         wanted = {
             "metadata": _metadata(rule.match),
             "ip_dscp": rule.match.dscp,
-            "ipv4_src": rule.match.source_ip,
-            "ipv4_dst": rule.match.destination_ip,
+            f"ipv{rule.match.version}_src": rule.match.source_ip,
+            f"ipv{rule.match.version}_dst": rule.match.destination_ip,
         }
-        fields = {"eth_type": 0x0800} | {name: value for name, value in wanted.items() if value is not None}
+        fields = {"eth_type": ETHERTYPES[rule.match.version]} | {
+            name: value for name, value in wanted.items() if value is not None
+        }
     instructions = [parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else []
     if rule.turn is not None:
         instructions += [

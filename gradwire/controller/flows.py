@@ -18,16 +18,19 @@ with members. Where the tree branches there is an OpenFlow group of type `all` f
 copy. Members need not report (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by
 a separate rule, so that they do not count as table misses.
 
+Where hosts have IPv6 addresses, each unicast rule has a twin for these (controller/ipv6_flows.py).
+
 Where switches are in no tiers, rules are those of controller/graph_flows.py, and where they hash connections, those of
 controller/hashed_flows.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gradwire.controller.graph_flows import graph_flows, graph_tree
 from gradwire.controller.hashed_flows import hashed_flows
+from gradwire.controller.ipv6_flows import twins
 from gradwire.controller.rules import (
     IGMP_DSCP,
     IGMP_REPORTS_IP,
@@ -48,7 +51,7 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.datatypes.balanced_routes import stable_hash
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Routing, dscp_of_band
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 
@@ -63,14 +66,14 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
             fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
         )
         reports = [_drop_reports()] if fabric.groups and switch < leaves else []
-        in_order = (*to_groups, *reports, *flows, *table_misses(flows))
+        in_order = (*to_groups, *reports, *flows, *twins(fabric, flows), *table_misses(flows))
         rules.append(SwitchRules(switch + 1, name, in_order, (*groups, *choices)))
     return rules
 
 
 def _unicast(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and the groups that they choose by."""
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         return hashed_flows(fabric)
     if fabric.graph is not None:
         return [(flows, []) for flows in graph_flows(fabric)]
@@ -183,19 +186,21 @@ def trace(
     destination: int,
     dscp: int,
     ports: FlowPorts | None = None,
+    address: Callable[[int], str] | None = None,
 ) -> list[Hop]:
     """Follows one packet through the rules, as the switches would, until it leaves at a host's port or is dropped.
 
-    ports: of its connection, where switches hash them. Returns the switches that it passed, in order. If the list is
-    empty or does not end at `destination`, the packet is lost. If it visits a switch twice, the list ends with that
+    ports: of its connection, where switches hash them. address: of a host, by default its IPv4 one. Returns the
+    switches that it passed, in order. If the list is empty or does not end at `destination`, the packet is lost. If it
+    visits a switch twice, the list ends with that
     switch.
     """
     by_name = {switch.name: switch for switch in rules}
-    far_end = _far_ends(fabric)
+    far_end, address = _far_ends(fabric), address or fabric.host_ip
     here = fabric.switch_names()[fabric.switch_of(source)]
     hops: list[Hop] = []
     while here in by_name:
-        passed = lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
+        passed = lookup(by_name[here], address(source), address(destination), dscp)
         bands = [rule.band for rule in passed if rule.band is not None]
         if not passed or not bands:
             return hops

@@ -26,7 +26,7 @@ ALL_BITS = 2**64 - 1
 
 @dataclass(frozen=True)
 class Match:
-    """IPv4 packets with these fields; None matches anything."""
+    """IPv4 packets, or IPv6 packets, with these fields; None matches anything."""
 
     source_ip: str | None
     destination_ip: str | None
@@ -34,9 +34,13 @@ class Match:
     #: What tables before wrote as metadata, and which bits of it count.
     turn: int | None = None
     turn_mask: int = ALL_BITS
+    #: Of IP.
+    version: int = 4
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
         """Whether a packet with these fields matches."""
+        if self.version != (6 if ":" in destination_ip else 4):
+            return False
         packet = (source_ip, destination_ip, dscp, None if turn is None else turn & self.turn_mask)
         wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)
         return all(field in (None, value) for field, value in zip(wanted, packet, strict=True))

@@ -42,8 +42,9 @@ OUTPUT_ACTION = 0
 OUTPUT_BYTES = 8
 BASIC_FIELDS = 0x8000
 """OXM's class OPENFLOW_BASIC."""
-FIVE_TUPLE = ((11, 4), (12, 4), (10, 1), (13, 2), (14, 2), (15, 2), (16, 2))
-"""Number and size in bytes of OXM's IPV4_SRC, IPV4_DST, IP_PROTO, TCP_SRC, TCP_DST, UDP_SRC and UDP_DST."""
+FIVE_TUPLE = ((11, 4), (12, 4), (26, 16), (27, 16), (10, 1), (13, 2), (14, 2), (15, 2), (16, 2))
+"""Number and size in bytes of OXM's IPV4_SRC, IPV4_DST, IPV6_SRC, IPV6_DST, IP_PROTO, TCP_SRC, TCP_DST, UDP_SRC and
+UDP_DST. Open vSwitch leaves out of the hash of a packet the fields that it does not have."""
 _HEADER = struct.Struct("!BBHI")
 _GROUP = struct.Struct("!IIHBxIH2xI")
 _BUCKET = struct.Struct("!HHI")

@@ -1,9 +1,10 @@
-"""Jobs whose ranks are few classes: what the estimate of thousands of ranks needs of a plan, without an op for each rank.
+"""Jobs whose ranks are few classes: what the estimate of thousands of ranks needs of a plan, without an op for each
+rank.
 
-Ranks are of one class if they do the same, with peers of the same classes: then one rank of each class stands for all. A
-`ClassPlan` is a plan of such ranks. Each class has as many ranks, its copies, and a message goes from one copy to the
-copy of another class that is as many further. A `RingSequence` is for jobs whose ranks differ by the sizes of their
-messages alone: collectives around one ring, one after the other.
+Ranks are of one class if they do the same, with peers of the same classes: then one rank of each class stands for all.
+A `ClassPlan` is a plan of such ranks. Each class has as many ranks, its copies, and a message goes from one copy to
+the copy of another class that is as many further. A `RingSequence` is for jobs whose ranks differ by the sizes of
+their messages alone: collectives around one ring, one after the other.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class RingCall:
 
 @dataclass(frozen=True)
 class RingSequence:
-    """Iterations of all-reduces around one ring, one after the other, while computation goes on undisturbed.
+    """Iterations of all-reduces around one ring, one after the other, while computation continues undisturbed.
 
     A rank's next iteration starts when it has computed and all calls are over there.
     """

@@ -15,15 +15,16 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from enum import StrEnum
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import HostSetting
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
-from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
+from gradwire.datatypes.routing import Route
+from gradwire.datatypes.routing import Routing as Routing  # noqa: PLC0414
 from gradwire.datatypes.shape import Shape
 from gradwire.datatypes.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.faults import InputFault
@@ -56,29 +57,18 @@ MAX_BANDS = 16
 """TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
-LEAST_BURSTS = 4
-"""Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts
-and not bytes."""
 NO_LIMIT_BYTES = 2**31 - 1
 """Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "host_settings", "host_tcp"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
+        "ipv6",
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
-
-
-class Routing(StrEnum):
-    """How switches choose among equally short ways."""
-
-    #: Evenly, pair by pair of hosts (controller/flows.py: SummitChoice, datatypes/balanced_routes.py).
-    BALANCED = "balanced"
-    #: By a hash of each connection's five-tuple (datatypes/hashed_routes.py).
-    ECMP = "ecmp"
 
 
 @dataclass(frozen=True)
@@ -121,18 +111,22 @@ class Fabric(Shape):
     #: Decides which spine each pair of hosts uses.
     seed: int = 1
     routing: Routing = Routing.BALANCED
+    #: The table by which switches send, where `routing` is static.
+    routes: tuple[Route, ...] = ()
     host_tcp: HostTcp = HostTcp.TUNED
     #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a
     #: rate limit.
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
+    #: Whether hosts have IPv6 addresses too (datatypes/ipv6.py), which programs may use.
+    ipv6: bool = False
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if self.link_settings and not defects:
-            defects = [*self.link_defects(), *self._link_queue_defects()]
+            defects = [*self.link_defects(), *link_queue_defects(self.link_settings, self.shape_links, self.gso_bytes)]
         if self.host_settings and not defects:
             defects = list(self.host_defects())
         if defects:
@@ -172,14 +166,6 @@ class Fabric(Shape):
         """Whether queues of switches' ports mark what waits behind too much."""
         return any(link.ecn_bytes for link in self.links())
 
-    @cached_property
-    def most_trunks_on_way(self) -> int:
-        """Links between switches that a packet passes at most."""
-        if self.graph is None:
-            return 2 * len(self.tree.tiers)
-        ends = [switch for switch, hosts in enumerate(self.graph.hosts_of_switches) if hosts]
-        return max(distance for switch in ends for distance in self.graph.distances(switch))
-
     @property
     def has_switch_queues(self) -> bool:
         """Whether queues of switches' ports do more than wait: they drop what is too much, or mark it."""
@@ -209,49 +195,12 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        yield from self._queue_defects()
+        yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
-                "of switches; use "
-                "'single' or 'leaf-spine'"
+                "of switches; use 'single' or 'leaf-spine'"
             )
-
-    def _queue_defects(self) -> Iterator[str]:
-        if self.buffer_bytes and self.loss:
-            yield (
-                f"fabric.loss = {self.loss:g}: drops of a finite fabric.buffer could not be distinguished from those "
-                "at "
-                "random; use one of them"
-            )
-        if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
-            yield (
-                f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below "
-                "fabric.buffer"
-            )
-        sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
-        yield from self._short_queues(sizes)
-
-    def _link_queue_defects(self) -> Iterator[str]:
-        for setting in self.link_settings:
-            key = f"fabric.link.'{setting.pattern}'"
-            sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}
-            yield from self._short_queues(sizes)
-        for link in self.shape_links:
-            if link.buffer_bytes and link.ecn_bytes >= link.buffer_bytes:
-                yield (
-                    f"fabric.link: {link.name} would mark nothing before it is dropped; its ecn must be below its "
-                    "buffer"
-                )
-
-    def _short_queues(self, sizes: Mapping[str, int]) -> Iterator[str]:
-        for key, size_bytes in sizes.items():
-            if 0 < size_bytes < LEAST_BURSTS * self.gso_bytes:
-                yield (
-                    f"{key} = {size_bytes}B: must be at least {LEAST_BURSTS} bursts of fabric.gso = "
-                    f"{self.gso_bytes}B, for a burst is "
-                    "queued, marked and dropped as a whole; leave out fabric.gso, and hosts send frame by frame"
-                )
 
     def _address_defects(self) -> Iterator[str]:
         if not 1 <= self.hosts <= MAX_HOSTS:
@@ -457,6 +406,7 @@ class Fabric(Shape):
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
             "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
+            "routes": tuple(Route(**{**row, "next": tuple(row["next"])}) for row in fields.get("routes", ())),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
             "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),

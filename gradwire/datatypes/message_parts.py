@@ -32,6 +32,12 @@ def first_parts(plan: Plan) -> Int64:
     return found
 
 
+def most_parts(plan: Plan) -> int:
+    """The most parts that a message has; 1 where none is divided."""
+    first = first_parts(plan)
+    return 1 + int(np.bincount(first[first >= 0]).max(initial=0))
+
+
 def carried_chunks(plan: Plan) -> Int64:
     """For each op, the chunk that it produces, moves or adds, where it is a part of a message as well; -1 for none."""
     ops = plan.ops

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
+from gradwire.datatypes.static_routes import most_trunks_on_way
 
 LEAST_BUFFER_BYTES = 4 << 20
 """A socket's buffer where nobody asks for another and links have no delay."""
@@ -55,7 +56,7 @@ def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> floa
         return 0.0
     if fabric.graph is not None:
         ends, between = sorted(delays[: fabric.hosts]), sorted(delays[fabric.hosts :])
-        return 2 * (sum(ends[-2:]) + sum(between[len(between) - fabric.most_trunks_on_way :]))
+        return 2 * (sum(ends[-2:]) + sum(between[len(between) - most_trunks_on_way(fabric) :]))
     trunks = delays[fabric.hosts : fabric.hosts + len(fabric.tree.trunks)]
     of_leaves = fabric.tree.leaf_count * fabric.tree.spines
     ends = delays[: fabric.hosts] + delays[fabric.hosts + len(trunks) :]

@@ -158,8 +158,7 @@ class Shape:
         elif not LEAST_TC_RATE_BPS <= self.uplink_rate_bps < MOST_TC_RATE_BPS:
             yield (
                 f"fabric.oversubscription = {self.oversubscription:g}: makes uplinks of {self.uplink_rate_bps:g} "
-                "bit/s; tc shapes ports to "
-                f"{LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+                f"bit/s; tc shapes ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
             )
 
     def _core_defects(self) -> Iterator[str]:
@@ -168,24 +167,21 @@ class Shape:
         if self.cores < 1 or self.cores % self.spines:
             yield (
                 f"fabric.cores = {self.cores}: must be a multiple of fabric.spines = {self.spines}, because each core "
-                "is joined to one "
-                f"spine of every pod"
+                "is joined to one spine of every pod"
             )
         elif self.core_oversubscription <= 0:
             yield f"fabric.core_oversubscription = {self.core_oversubscription}: must be above 0"
         elif not LEAST_TC_RATE_BPS <= self.core_rate_bps < MOST_TC_RATE_BPS:
             yield (
                 f"fabric.core_oversubscription = {self.core_oversubscription:g}: makes uplinks of "
-                f"{self.core_rate_bps:g} bit/s; tc shapes "
-                f"ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+                f"{self.core_rate_bps:g} bit/s; tc shapes ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
             )
 
     def _rail_defects(self) -> Iterator[str]:
         if self.rails and self.leaves % self.nics_per_host:
             yield (
-                f"fabric.rails = true: every NIC of a host is at another leaf, so fabric.leaves = {self.leaves} "
-                "must be a multiple of "
-                f"cluster.nics_per_host = {self.nics_per_host}"
+                f"fabric.rails = true: every NIC of a host is at another leaf, so fabric.leaves = {self.leaves} must "
+                f"be a multiple of cluster.nics_per_host = {self.nics_per_host}"
             )
         if not self.rails and self.hosts_per_leaf % self.nics_per_host:
             yield (

@@ -212,8 +212,7 @@ def execute(request: Request) -> Summary:
     if summary.report.timed_out:
         raise MachineFault(
             f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was "
-            "stopped; give more with "
-            f"{request.limit_names.virtual}, or see what it waits for in {request.folder}"
+            f"stopped; give more with {request.limit_names.virtual}, or see what it waits for in {request.folder}"
         )
     return summary
 

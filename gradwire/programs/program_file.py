@@ -61,8 +61,7 @@ def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
     if start.is_relative_to(results):
         raise InputFault(
             f"{start}: programs start in the current folder, and {results}, where what is noted of them goes, is not "
-            "shown to them; start "
-            "elsewhere, or give another --out"
+            "shown to them; start elsewhere, or give another --out"
         )
     return (str(results), *process_folders(MOUNTS.read_text()))
 

@@ -61,7 +61,6 @@ class SignedEvents:
         if EVENT_MARK in line:
             raise InputFault(
                 "a program tampered with the run: what came over the job's terminal is not what the job wrote, so "
-                "nothing that was said of "
-                "the run can be trusted"
+                "nothing that was said of the run can be trusted"
             )
         return None

@@ -17,8 +17,8 @@ CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")
 """Checks of a point's verdict that compare with its plan."""
 STOCK_RESENT_SHARE = 0.01
-"""Of the segments, those that TCP on stock hosts may send again although none was lost: probes of a tail whose answer is late (RFC 8985),
-and what is behind in its own host's queue for longer than its timer. Tuned hosts have neither."""
+"""Of the segments, those that TCP on stock hosts may send again although none was lost: probes of a tail whose answer
+is late (RFC 8985), and what is behind in its own host's queue for longer than its timer. Tuned hosts have neither."""
 RATE_SLACK = 0.001
 """Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their
 way."""
@@ -37,9 +37,9 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
 def checks(report: Report, fabric: Fabric) -> list[Check]:
     """Every check that can be made without a plan.
 
-    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor where
-    the scenario sets what decides that. Where programs replaced queues below a port's shaper, what these drop is the
-    programs' doing: the port's drops and TCP's retransmits are not judged.
+    With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor
+    where the scenario sets what decides that. Where programs replaced queues below a port's shaper, what these drop is
+    the programs' doing: the port's drops and TCP's retransmits are not judged.
     """
     replaced = [port for port in report.ports if port.replaced_by]
     queues = [_queues(replaced)] if replaced else []
@@ -66,14 +66,16 @@ def _drops(report: Report, fabric: Fabric) -> Check:
 
 
 def _most_lost(ports: Sequence[PortTraffic], fabric: Fabric) -> int:
-    """What these ports may lose at random: at each of them its share of what it has sent and of what it has lost, which were to be sent."""
+    """What these ports may lose at random: at each of them its share of what it has sent and of what it has lost,
+    which were to be sent."""
     losses = fabric.losses
     requested = sum(losses.get(port.interface, 0.0) * (port.packets + port.drops) for port in ports)
     return int(requested + 6 * np.sqrt(requested) + 10) if any(port.interface in losses for port in ports) else 0
 
 
 def _drops_of_buffers(report: Report, fabric: Fabric) -> Check:
-    """Finite buffers drop what they must, at switches' ports; those of hosts drop nothing but what their links lose at random."""
+    """Finite buffers drop what they must, at switches' ports; those of hosts drop nothing but what their links lose at
+    random."""
     total, hosts = sum(port.drops for port in report.ports), {f"{name}-eth0" for name in fabric.host_names()}
     of_hosts = [port for port in report.ports if port.interface in hosts]
     at_hosts, most = sum(port.drops for port in of_hosts), _most_lost(of_hosts, fabric)
@@ -97,9 +99,8 @@ def _queues(replaced: Sequence[PortTraffic]) -> Check:
     said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
     meaning = (
         "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there "
-        "now. "
-        "Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses of a "
-        "link "
+        "now. Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses "
+        "of a link "
         'can be described in the scenario ([fabric.link."h1"]).'
     )
     return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)

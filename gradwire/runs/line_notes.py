@@ -57,6 +57,6 @@ def _of_seeds(own: Sequence[tuple[str, str]], found: Sequence[_Loaded]) -> str:
     which = " ".join(f"{key.rpartition('.')[2]} {value}" for key, value in own)
     busy = f"{most_s:.4g} s" if f"{least_s:.4g}" == f"{most_s:.4g}" else f"{least_s:.4g} to {most_s:.4g} s"
     return (
-        f"lines between switches, {which}: over {len(found)} seeds, the most loaded line is busy for {busy} of each iteration with {flows}; "
-        f"longest with seed {longest.run.result.parameters.get(SEED, '')}, from {longest.lines[0].name}"
+        f"lines between switches, {which}: over {len(found)} seeds, the most loaded line is busy for {busy} of each iteration with "
+        f"{flows}; longest with seed {longest.run.result.parameters.get(SEED, '')}, from {longest.lines[0].name}"
     )

@@ -197,7 +197,7 @@ def run_point(folder: Path) -> None:
     """Runs the point in `folder`. Raises a Fault for everything that goes wrong in a way that was foreseen."""
     task = read_json(folder / TASK_FILE, PointTask)
     with bench(
-        built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]),
+        replace(built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]), ipv6=task.programs),
         task.sockets,
         folder,
         clock=task.clock,

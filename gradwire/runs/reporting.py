@@ -149,8 +149,8 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     settings = as_recorded(settings_of(run.point), run.stored)
     if not run.result.valid:
         return PointDetails(settings, place, files)
-    found = explain(run.stored)
-    return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
+    explanation = explain(run.stored)
+    return PointDetails(settings, place, files, explanation.why, explanation.drawing, explanation.port, run.agreement)
 
 
 def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
@@ -161,14 +161,14 @@ def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> 
 
 def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     """The networks of the points, at the rates that scenarios give."""
-    found = []
+    networks = []
     for run in runs:
         try:
-            found.append(run.point.resolved.fabric)
+            networks.append(run.point.resolved.fabric)
         # The run folder names what this version does not know any more, or a strategy's file, which is not run.
         except InputFault:
-            found.append(_undivided(run, clock))
-    return found
+            networks.append(_undivided(run, clock))
+    return networks
 
 
 def _undivided(run: JudgedRun, clock: Clock | None) -> Fabric:

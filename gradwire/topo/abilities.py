@@ -64,8 +64,7 @@ def require_red() -> None:
         if not accepted:
             raise MachineFault(
                 "fabric.ecn: this kernel, or its tc, has no sch_red that marks (Linux 5.7 and iproute2 5.7 have): "
-                "load it with "
-                "`modprobe sch_red`, or use the virtual clock"
+                "load it with `modprobe sch_red`, or use the virtual clock"
             )
 
 

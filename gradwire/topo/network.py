@@ -20,9 +20,10 @@ from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
 from gradwire.topo.host_parameters import read_again, set_parameters
+from gradwire.topo.ipv6_settings import quiet_ipv6, silence_ipv6
 from gradwire.topo.long_links import holding_commands
-from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
-from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
+from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
+from gradwire.topo.netlink.messages import Kernel, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets
@@ -276,7 +277,7 @@ class Network:
                 for name, value in settings.items():
                     write_sysctl(name, value)
                 for scope in ("all", "default"):
-                    _silence_ipv6(scope)
+                    (quiet_ipv6 if has_ipv6(self.fabric) else silence_ipv6)(scope)
 
     def _set_parameters(self) -> None:
         """Sets what the scenario asks of hosts' kernels, after all that gradwire sets itself."""
@@ -298,7 +299,7 @@ class Network:
         commands = [words for link in self.fabric.links() for words in link_commands(link, self._naming, pids)]
         run(["ip", "-batch", "-"], batch_text(commands))
         for name in self._initial_interfaces():
-            _silence_ipv6(name)
+            silence_ipv6(name)
         with Kernel() as kernel:
             kernel.do([raised(name, known_index(name)) for name in self._initial_interfaces()])
         self._stretch_links()
@@ -318,14 +319,14 @@ class Network:
             run(["tc", "-batch", "-"], batch_text(commands))
 
     def _configure_hosts(self) -> None:
-        neighbours: dict[int, list[Request]] = {}
+        neighbours: dict[int, Neighbours] = {}
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
             with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
                 index = known_index(interface)
                 if index not in neighbours:
-                    neighbours[index] = neighbour_requests(self.fabric, index)
-                kernel.do(host_requests(host, self.fabric, index, neighbours[index], self._first_window))
+                    neighbours[index] = Neighbours.of(self.fabric, index)
+                kernel.do(configuring(host, self.fabric, index, neighbours[index], self._first_window))
                 if self.userspace:
                     # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
                     run(["ethtool", "-K", interface, "tx", "off"])
@@ -446,9 +447,3 @@ def _switch_process() -> int:
         return int(file.read_text())
     except (OSError, ValueError) as error:
         raise MachineFault(f"{file} does not say which process Open vSwitch is: {error}") from error
-
-
-def _silence_ipv6(scope: str) -> None:
-    """Disables IPv6, if the kernel has it: neighbour discovery and router solicitation would be unplanned traffic."""
-    if Path("/proc/sys/net/ipv6/conf", scope).exists():
-        write_sysctl(f"net/ipv6/conf/{scope}/disable_ipv6", "1")

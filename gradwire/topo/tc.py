@@ -137,8 +137,7 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
     if bands > HTB_PRIORITIES:
         raise InputFault(
             f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} "
-            "classes "
-            f"besides control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
+            f"classes besides control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
         )
     quantum = ["quantum", str(QUANTUM_BYTES)]
     line = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, *quantum]

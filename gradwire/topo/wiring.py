@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
 from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.long_links import inner_ends
@@ -76,7 +76,8 @@ KERNEL_SYSCTLS: Mapping[str, str] = {
 
 
 def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
-    """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace datapath."""
+    """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace
+    datapath."""
     marking = ECN_SYSCTLS if fabric.marks else {}
     # That datapath is this machine's, whatever hosts are like.
     reordering = REORDERING_SYSCTLS if userspace and fabric.is_lossless else {}
@@ -213,7 +214,7 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     datapath = "netdev" if userspace else "system"
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
     # Groups that hash connections come by OpenFlow 1.0 (controller/select_groups.py).
-    protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing is Routing.ECMP else "OpenFlow13"
+    protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
     bridge += [f"protocols={protocols}", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true"]
     for port in naming.ports_of(switch):
         bridge += ["--", "add-port", name, naming.interface(port)]

@@ -143,8 +143,8 @@ def table_4_rests_on_slower_gpus(single_gpu_s: float, compute_s: float, over_pri
     )
     return (
         f"Table IV rests on {single_gpu_s:.3f} s of computation (its throughput at Table II's efficiency), and the "
-        "emulation on the "
-        f"{compute_s:.3f} s that Table II's vanilla cell implies: {single_gpu_s / compute_s - 1:.0%} of every cell."
+        f"emulation on the {compute_s:.3f} s that Table II's vanilla cell implies: {single_gpu_s / compute_s - 1:.0%} "
+        "of every cell."
     )
 
 

@@ -380,8 +380,8 @@ def masters_send_by_number_of_groups(rings: list[tuple[int, int, float]]) -> str
     premise(same, "a plan in which the number and the size of groups are the same, as in Fig. 7", seen)
     return (
         f"In the {len(rings)} compiled plans a ring over M masters sends K/M. The printed K M / N is that only if M "
-        "is the size of a "
-        f"group; the paper defines M as the number of groups. In Fig. 7, with N = {same[0]}, they are the same."
+        f"is the size of a group; the paper defines M as the number of groups. In Fig. 7, with N = {same[0]}, they "
+        "are the same."
     )
 
 

@@ -57,8 +57,8 @@ def one_layer_more(counted: Mapping[str, float], printed: Mapping[str, float]) -
     )
     return (
         "Weight and pooling layers, an Inception module as one: this gives the printed number for both ResNets, and "
-        "one less for "
-        "Inception-v3 and VGG-16. The paper does not list its layers; a softmax that counts as one would explain it."
+        "one less for Inception-v3 and VGG-16. The paper does not list its layers; a softmax that counts as one "
+        "would explain it."
     )
 
 

@@ -226,8 +226,7 @@ def distribution_is_hidden(
     )
     return (
         f"At 100 Gbit/s multicast has brought all parameters after {last_copy_s:.3f} s, while the forward pass "
-        "continues "
-        f"until {forward_end_s:.3f} s: the distribution is hidden, and the gradients' way back remains: "
+        f"continues until {forward_end_s:.3f} s: the distribution is hidden, and the gradients' way back remains: "
         f"{took_s[BOTH]:.4f} s. A ring hides neither turn behind a forward pass (section 3.1): {forward_s:.3f} s and "
         f"then 2 (W - 1) / W S / B = {turns_s:.3f} s are {took_s[RING]:.4f} s. At 25 Gbit/s and below the "
         "distribution outlasts the forward pass, and the ring is ahead. The paper prints no time at 100 Gbit/s."

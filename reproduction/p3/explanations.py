@@ -89,8 +89,8 @@ def servers_are_the_limit(model: str, rate: str, kept: float, shares: Mapping[st
     )
     return (
         f"{model} keeps {kept:.0%} of its largest gain at {rate}, where the network no longer decides. The baseline "
-        f"there: {sentence} "
-        "MXNet's servers add and copy in one thread, at a rate that is assumed and that no bandwidth raises."
+        f"there: {sentence} MXNet's servers add and copy in one thread, at a rate that is assumed and that no "
+        "bandwidth raises."
     )
 
 

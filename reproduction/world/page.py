@@ -56,7 +56,7 @@ def summary(rows: Sequence[ScoredRow]) -> list[str]:
             f"with one fitted row per series: median error {every.series_median:.1%} over {every.series_rows} rows that "
             "are not that row"
         )
-    further = sum(row.printed is None and row.predicted is not None for row in rows)
+    further = sum(row.printed is None and (row.predicted is not None or row.by_series is not None) for row in rows)
     lines.append(f"{further} further cells of the same tables predicted, whose printed values are not given")
     return lines
 
@@ -91,7 +91,7 @@ def _share(value: float | None) -> str:
 
 def _source(source: Source, rows: Sequence[ScoredRow]) -> list[str]:
     given = [row for row in rows if row.printed is not None]
-    further = [row for row in rows if row.printed is None and row.predicted is not None]
+    further = [row for row in rows if row.printed is None and (row.predicted is not None or row.by_series is not None)]
     parts = [
         f"## {source.name}: {escaped(source.title)}",
         escaped(source.set_up),

@@ -82,23 +82,24 @@ def misses(predicted: float | None, printed: float | None) -> bool:
 def score_row(row: Row, cell: Cell, found: Mapping[Planned, Predicted]) -> ScoredRow:
     """A row with what was found; of what-ifs, those that have been carried out."""
     same = {"source": row.source, "what": row.what, "setting": row.setting, "quantity": row.quantity, "unit": row.unit}
+    series = [found[what_if.planned].value for what_if in cell.what_ifs if what_if.of_series]
+    by_series = series[0] if series else None
     planned = cell.planned
     if not isinstance(planned, Planned):
         status = Status.NOT_RUN if planned.program else Status.NOT_EXPRESSIBLE
         return ScoredRow(
-            **same, printed=row.printed, predicted=None, status=status, fitted="", by_series=None, cause="",
+            **same, printed=row.printed, predicted=None, status=status, fitted="", by_series=by_series, cause="",
             seen=planned.why, not_emulated=cell.not_emulated, by="", command="",
         )  # fmt: skip
     main = found[planned]
     status = Status.FITTED if cell.fitted else Status.PREDICTED
-    series = [found[what_if.planned].value for what_if in cell.what_ifs if what_if.of_series]
     return ScoredRow(
         **same,
         printed=row.printed,
         predicted=main.value,
         status=Status.INVALID if main.value is None else status,
         fitted=cell.fitted,
-        by_series=series[0] if series else None,
+        by_series=by_series,
         cause=_cause(row, cell, found) if status is Status.PREDICTED else "",
         seen=main.seen,
         not_emulated=cell.not_emulated,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from gradwire.analysis.iterations import times_of_ops_ns
 from gradwire.datatypes.plan import Plan
@@ -106,7 +106,10 @@ def replay_options(options: CallOptions) -> ReplayOptions:
     named = {}
     if options.collective != MESSAGE:
         named[option_of(Collective[_kind(options).name])] = options.algorithm
-    return ReplayOptions.model_validate({**named, "channels": options.channels, "piece": f"{options.piece}B"})
+    try:
+        return ReplayOptions.model_validate({**named, "channels": options.channels, "piece": f"{options.piece}B"})
+    except ValidationError as error:
+        raise InputFault(f"strategy.options.algorithm = '{options.algorithm}': {error.errors()[0]['msg']}") from error
 
 
 def compile_call(job: Job, options: CallOptions) -> Mapping[str, Plan]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.network import FILLED_FLOWS, TOUCHED, Network
 from gradwire.analysis.fluid.serving import is_wanted, pass_through, tell
 from gradwire.analysis.fluid.sharing import fill, forget, join, leave, limit
-from gradwire.analysis.fluid.stations import WHOLE
+from gradwire.analysis.fluid.stations import WINDOWED
 
 NOTHING_FREE = 1e-9
 """The share of a window that rounding may leave of it."""
 
 
-@compiled
+@inlined
 def touch(network: Network, flow: int) -> None:
     """Has the flow looked at in the next `share_ports`."""
     if not network.flows[flow].is_touched:
@@ -24,20 +24,20 @@ def touch(network: Network, flow: int) -> None:
         network.counts[TOUCHED] += 1
 
 
-@compiled
+@inlined
 def drain(network: Network, flow: int, now_ns: float) -> None:
     """Counts what has left until now."""
     _drain_at(network, flow, network.flows[flow].rate, now_ns)
 
 
-@compiled
+@inlined
 def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
     """The same where the flow has had this rate since it was last looked at."""
     record = network.flows[flow]
     record.left_bytes += rate * (now_ns - record.left_ns)
-    if record.window_rate > 0.0:
+    if record.kind == WINDOWED:
         _use_window(network, flow, rate, now_ns - record.left_ns)
-    if record.kind != WHOLE:
+    elif record.kind > WINDOWED:
         record.arrived_bytes += record.in_rate * (now_ns - record.left_ns)
     record.left_ns = now_ns
 
@@ -58,7 +58,7 @@ def _use_window(network: Network, flow: int, rate: float, duration_ns: float) ->
 def fill_window(network: Network, flow: int) -> None:
     """Limits a flow whose window is full, once."""
     record = network.flows[flow]
-    if record.window_rate > 0.0 and record.limit == np.inf and record.free_bytes <= NOTHING_FREE * record.window_bytes:
+    if record.limit == np.inf and record.free_bytes <= NOTHING_FREE * record.window_bytes:
         limit(network, flow, record.window_rate)
 
 
@@ -67,7 +67,7 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
     """Adds a message at the end of a flow's queue."""
     record = network.flows[flow]
     end_bytes = line_bytes
-    if record.kind != WHOLE:
+    if record.kind > WINDOWED:
         _append_to_stations(network, flow, instance, line_bytes, now_ns)
         return
     if record.count:
@@ -75,7 +75,7 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
         last = record.first_message + (record.head + record.count - 1) % record.room
         end_bytes += network.messages[last].end_bytes
     else:
-        if record.window_rate > 0.0:
+        if record.kind == WINDOWED:
             _use_window(network, flow, 0.0, now_ns - record.left_ns)
         record.left_bytes, record.left_ns = 0.0, now_ns
     _add_message(network, flow, instance, end_bytes, line_bytes, 0)
@@ -83,7 +83,7 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
     touch(network, flow)
 
 
-@compiled
+@inlined
 def _add_message(
     network: Network, flow: int, instance: int, end_bytes: float, line_bytes: float, has_arrived: int
 ) -> None:
@@ -114,7 +114,7 @@ def _append_to_stations(network: Network, flow: int, instance: int, line_bytes: 
     touch(network, last)
 
 
-@compiled
+@inlined
 def next_bytes(network: Network, flow: int) -> float:
     """At which byte of the flow something happens next: its latest SEND ends, or its oldest message arrives or has
     left."""
@@ -123,7 +123,7 @@ def next_bytes(network: Network, flow: int) -> float:
     return float(min(record.accept_bytes, oldest.end_bytes if oldest.has_arrived else oldest.arrive_bytes))
 
 
-@compiled
+@inlined
 def remove_first(network: Network, flow: int) -> None:
     """Removes the oldest message."""
     record = network.flows[flow]
@@ -139,17 +139,17 @@ def share_ports(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
         flow = network.touched[number]
         record = network.flows[flow]
         record.is_touched = 0
-        wanted = record.count > 0 if record.kind == WHOLE else is_wanted(network, flow)
+        wanted = record.count > 0 if record.kind <= WINDOWED else is_wanted(network, flow)
         if wanted and not record.is_active:
             record.is_active = 1
             join(network, flow)
-            if record.kind != WHOLE:
+            if record.kind > WINDOWED:
                 pass_through(network, flow)
         elif not wanted and record.is_active:
             record.is_active = 0
             leave(network, flow)
             cancel(agenda, first_thing + flow)
-            if record.kind != WHOLE:
+            if record.kind > WINDOWED:
                 tell(network, agenda, first_thing, flow, now_ns)
         elif wanted:
             _schedule_next(network, agenda, first_thing, flow, now_ns)
@@ -161,29 +161,29 @@ def share_ports(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
             forget(network)
 
 
-@compiled
+@inlined
 def _reschedule(network: Network, agenda: Agenda, first_thing: int, now_ns: float) -> None:
     """Moves the events of flows whose rates have changed."""
     for number in range(network.counts[FILLED_FLOWS]):
         flow = network.filled_flows[number]
         record = network.flows[flow]
         # What limits a station may have changed where its rate has not.
-        is_same = record.old_rate == record.rate and record.kind == WHOLE
+        is_same = record.old_rate == record.rate and record.kind <= WINDOWED
         if not is_same or agenda.things[first_thing + flow].place < 0:
             _drain_at(network, flow, record.old_rate, now_ns)
-            if record.kind != WHOLE:
+            if record.kind > WINDOWED:
                 tell(network, agenda, first_thing, flow, now_ns)
             _schedule_next(network, agenda, first_thing, flow, now_ns)
 
 
-@compiled
+@inlined
 def _schedule_next(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: float) -> None:
     record = network.flows[flow]
-    if record.kind != WHOLE:
+    if record.kind > WINDOWED:
         _schedule_station(network, agenda, first_thing, flow, now_ns)
     elif record.rate > 0.0:
         wait_ns = (next_bytes(network, flow) - record.left_bytes) / record.rate
-        if record.rate > record.window_rate and record.limit == np.inf and record.window_rate > 0.0:
+        if record.kind == WINDOWED and record.rate > record.window_rate and record.limit == np.inf:
             wait_ns = min(wait_ns, record.free_bytes / record.rate)
         schedule(agenda, first_thing + flow, max(now_ns, record.left_ns + wait_ns))
     else:

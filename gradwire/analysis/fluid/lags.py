@@ -45,7 +45,7 @@ def hop_lags_ns(paths: Paths, delays: Delays) -> Float64:
 
 
 def _offsets_ns(paths: Paths, delays: Delays) -> Float64:
-    """How long after it left its first port a byte comes to each port of its route, beside its time on the lines."""
+    """How long after it left its first port a byte comes to each port of its route, without its time on the lines."""
     late_ns = (np.array(delays.port_s) * 1e9)[paths.route_port]
     before_ns = np.cumsum(late_ns) - late_ns
     firsts = paths.route_start[:-1][np.diff(paths.route_start) > 0]

@@ -10,7 +10,7 @@ from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, travel_ns
 from gradwire.analysis.fluid.graph import Float64, Records
 from gradwire.analysis.fluid.lags import hop_lags_ns
 from gradwire.analysis.fluid.paths import Paths
-from gradwire.analysis.fluid.stations import LAST, LEAST_LINE_ROOM, MIDDLE, WHOLE, Parts, lay_lines, parts_of
+from gradwire.analysis.fluid.stations import LAST, LEAST_LINE_ROOM, MIDDLE, WHOLE, WINDOWED, Parts, lay_lines, parts_of
 from gradwire.datatypes.plan import Int64
 
 UNTOUCHED, RATE_UNKNOWN = -1.0, -2.0
@@ -44,7 +44,7 @@ FLOW = np.dtype(
         ("end_hop", "i8"),  # before this one
         ("is_active", "i8"),
         ("is_touched", "i8"),
-        ("kind", "i8"),  # WHOLE, or which station of a flow in several parts it is (stations.py):
+        ("kind", "i8"),  # WHOLE, WINDOWED, or which station of a flow in several parts it is (stations.py):
         ("next", "i8"),  # what leaves it comes to this one; of LAST that is the first one, by ACKs; or NOBODY
         ("last", "i8"),  # of FIRST: the last one
         ("lag_ns", "f8"),  # how long that takes
@@ -156,6 +156,7 @@ def network_of(
     flows["window_rate"][windowed] = window_bytes[windowed] / (2 * travels_ns[windowed])
     flows["free_bytes"] = flows["window_bytes"]
     changes = lay_lines(flows, parts, travels_ns, window_bytes, line_room)
+    flows["kind"][windowed] = WINDOWED
     limited = paths.flow_is_limited[flow] & (parts.kind != MIDDLE) & (parts.kind != LAST)
     flows["most_rate"] = np.where(limited, paths.flow_bytes_per_ns, np.inf)
     flows["room"] = _message_room(paths, parts, iterations, has_unsent=bool(unsent_bytes))

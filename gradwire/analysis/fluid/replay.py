@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.draining import (
     append,
     drain,
@@ -29,7 +29,7 @@ from gradwire.analysis.fluid.lanes import NOTHING, Lanes, have_served, next_to_s
 from gradwire.analysis.fluid.network import CROWDED, Network
 from gradwire.analysis.fluid.progress import ENDED, NONE, OVERLAP, Progress
 from gradwire.analysis.fluid.serving import expect, pass_through, slack_bytes, take
-from gradwire.analysis.fluid.stations import WHOLE
+from gradwire.analysis.fluid.stations import WINDOWED
 from gradwire.datatypes.plan import Discipline, OpKind
 
 SIMULTANEOUS_NS = 1e-3
@@ -101,7 +101,7 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
             _dispatch(replay, lanes[thing].serving, now_ns)
     elif thing < len(lanes) + len(network.flows):
         flow = thing - len(lanes)
-        if network.flows[flow].kind != WHOLE:
+        if network.flows[flow].kind > WINDOWED:
             _go_on(replay, flow, now_ns)
             return
         target = next_bytes(network, flow)
@@ -111,7 +111,8 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
         drain(network, flow, now_ns)
         if not is_early:
             record.left_bytes = max(record.left_bytes, target)
-        fill_window(network, flow)
+        if record.kind == WINDOWED:
+            fill_window(network, flow)
         _pass_on(replay, flow, now_ns)
     elif thing == len(lanes) + len(network.flows):
         _arrive(replay, now_ns)
@@ -153,7 +154,7 @@ def _is_before(network: Network, flow: int, target_bytes: float, now_ns: float) 
     return bool(record.left_ns + (target_bytes - record.left_bytes) / record.rate > now_ns + SIMULTANEOUS_NS)
 
 
-@compiled
+@inlined
 def _dispatch(replay: Replay, instance: int, now_ns: float) -> None:
     """Hands a message to its flow, or over at once if it passes no port."""
     graph = replay.graph
@@ -166,7 +167,7 @@ def _dispatch(replay: Replay, instance: int, now_ns: float) -> None:
         _pass_on(replay, send.flow, now_ns)
 
 
-@compiled
+@inlined
 def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
     """Ends the SEND that may end, sends the messages on their way that arrive, and removes those that have left."""
     network, graph = replay.network, replay.graph
@@ -297,7 +298,7 @@ def _settle(replay: Replay, now_ns: float) -> None:
         _serve(replay, lane, now_ns)
 
 
-@compiled
+@inlined
 def _serve(replay: Replay, lane: int, now_ns: float) -> None:
     """Starts the next op of a lane, if it is free and one waits."""
     graph = replay.graph
@@ -320,7 +321,7 @@ def _serve(replay: Replay, lane: int, now_ns: float) -> None:
 # From running to ended
 
 
-@compiled
+@inlined
 def _release(progress: Progress, lanes: Lanes, lane: int) -> None:
     """Ends the op that a lane serves."""
     _end(progress, lanes.lanes[lane].serving)
@@ -328,7 +329,7 @@ def _release(progress: Progress, lanes: Lanes, lane: int) -> None:
     have_served(lanes, lane)
 
 
-@compiled
+@inlined
 def _end(progress: Progress, instance: int) -> None:
     progress.ended[progress.counts[ENDED]] = instance
     progress.counts[ENDED] += 1
@@ -358,7 +359,7 @@ def _propagate(graph: Graph, progress: Progress, lanes: Lanes, instance: int, no
         column.iteration = NONE
 
 
-@compiled
+@inlined
 def _note_start(graph: Graph, progress: Progress, instance: int, now_ns: float) -> None:
     ops = len(graph.ops) - 1
     op, iteration = instance % ops, progress.columns[instance // ops].iteration

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.network import (
     CAPPED,
     FILLED_FLOWS,
@@ -91,7 +91,7 @@ def unlimit(network: Network, flow: int, is_felt: bool) -> None:
             _mark(network, network.hops[hop].port, record.band)
 
 
-@compiled
+@inlined
 def _mark(network: Network, port: int, band: int) -> None:
     pair = network.pairs[port * len(network.dirty_count) + band]
     if not pair.is_dirty:
@@ -207,7 +207,7 @@ def _fix(network: Network, flow: int, share: float) -> None:
         port.unfilled -= 1
 
 
-@compiled
+@inlined
 def _note_taken(network: Network, band: int) -> None:
     """Sums up what the band takes at each port, and has the bands below it filled anew where the sum has changed."""
     bands = len(network.dirty_count)
@@ -225,7 +225,7 @@ def _note_taken(network: Network, band: int) -> None:
                     _mark(network, port, below)
 
 
-@compiled
+@inlined
 def forget(network: Network) -> None:
     """Ends what `fill` began, when its flows have been seen."""
     for number in range(network.counts[FILLED_PORTS]):

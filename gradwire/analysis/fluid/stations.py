@@ -19,8 +19,8 @@ from gradwire.analysis.fluid.graph import Records
 from gradwire.analysis.fluid.paths import Bool, Float64, Paths
 from gradwire.datatypes.plan import Int64
 
-WHOLE, FIRST, MIDDLE, LAST = 0, 1, 2, 3
-"""What a row of Network.flows is: a flow in one part, or a station of one."""
+WHOLE, WINDOWED, FIRST, MIDDLE, LAST = 0, 1, 2, 3, 4
+"""What a row of Network.flows is: a flow in one part, one that has a window, or a station of a flow in several parts."""
 NOBODY = -1
 
 LEAST_LINE_ROOM = 16
@@ -43,7 +43,7 @@ class Parts:
     #: Hops of each row: those of Paths.route_port from `first_hop` up to `end_hop`.
     first_hop: Int64
     end_hop: Int64
-    #: WHOLE, FIRST, MIDDLE or LAST.
+    #: WHOLE, FIRST, MIDDLE or LAST. Which whole ones have windows is not known here.
     kind: Int64
     #: The flow of Paths that each row belongs to.
     flow: Int64

@@ -20,6 +20,7 @@ from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
 from gradwire.datatypes.host_settings import CONGESTION_KEY
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import BandCount, PointRecord
+from gradwire.datatypes.static_routes import most_trunks_on_way
 from gradwire.datatypes.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -113,8 +114,8 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
 def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Check:
     """The burst before iteration 0 took as long as the configured line rate implies.
 
-    At least as long where something slows TCP down: losses, finite buffers, marks, stock hosts' first windows, or a congestion control
-    that paces.
+    At least as long where something slows TCP down: losses, finite buffers, marks, stock hosts' first windows, or a
+    congestion control that paces.
     """
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
     slows_down = fabric.losses or fabric.has_switch_queues or fabric.host_tcp.is_stock
@@ -239,7 +240,7 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     arrived = record.counts.marked_arrivals
     frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
     marks_are_due = above > 0 and not plan.multicasts() and all_ask_for_ecn(fabric)
-    least = 0 if fabric.faulty else min(marks, 1) if fabric.most_trunks_on_way else marks - drops
+    least = 0 if fabric.faulty else min(marks, 1) if most_trunks_on_way(fabric) else marks - drops
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",

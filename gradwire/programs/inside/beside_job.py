@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -87,7 +88,7 @@ class Kept:
 def run_beside(folder: Path, pids: Sequence[int]) -> None:
     """Runs the programs of a point's folder until the input ends, and notes what became of them. Raises a Fault."""
     task = read_task(folder / PROGRAMS_FILE)
-    fabric = Fabric.from_json(task.fabric_json)
+    fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     names = fabric.host_names()
     name_hosts(fabric)
     with ExitStack() as held:  # processes that have this process's output open, for whose end the replay waits

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
@@ -98,7 +98,7 @@ class Lab:
 def lab(task: Task, folder: Path) -> Iterator[Lab]:
     """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises
     MachineFault."""
-    fabric = Fabric.from_json(task.fabric_json)
+    fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     name_hosts(fabric)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:

@@ -17,7 +17,7 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -450,6 +450,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
+    built = with_routes(built, wanted, section.defined.routes)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

@@ -65,9 +65,7 @@ class _Classes(ModelParallelPlan):
         self._summing = _FoldedCollectives(self.builder, self.job, rings, int(division.priorities))
 
     def _replicas(self, late: list[list[int]]) -> Replicas:
-        return Replicas(
-            self.builder, self._summing, self.division, self.programs, self.begins, late, copies=self._data
-        )
+        return Replicas(self.builder, self._summing, self.division, self.programs, self.begins, late, copies=self._data)
 
     def compile_classes(self) -> ClassPlan:
         """Builds everything."""

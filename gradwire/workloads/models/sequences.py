@@ -1,5 +1,5 @@
-"""Models of sequences that fit on one GPU: Sockeye's recurrent translation, and the transformers BERT-base and BERT-large,
-GPT-2 XL and ViT-L/16.
+"""Models of sequences that fit on one GPU: Sockeye's recurrent translation, and the transformers BERT-base and
+BERT-large, GPT-2 XL and ViT-L/16.
 
 Sockeye has the configuration of P3's public scripts (Hieber et al., 2017): two encoder and two decoder LSTM layers of
 512, embeddings of 512, MLP attention, IWSLT'15 English to Vietnamese. The paper prints neither the size nor the

@@ -23,7 +23,7 @@ from pydantic import Field
 from gradwire.datatypes.class_plans import ClassPlan, Folding
 from gradwire.datatypes.plan import Plan
 from gradwire.workloads.classes.sharded import partitioned_classes
-from gradwire.workloads.engines.allreduce_buckets import backward_order, buffer_fused, fused
+from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, buffer_fused, fused
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.parallel.sharded import Partition, compile_partitioned
 from gradwire.workloads.job import Job

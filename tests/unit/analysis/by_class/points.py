@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gradwire.analysis.by_class.symmetry import class_paths
 from gradwire.analysis.by_class.ring_times import ring_lines, ring_times
+from gradwire.analysis.by_class.symmetry import class_paths
 from gradwire.analysis.fluid.delays import NO_DELAYS
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds, estimate
 from gradwire.datatypes.class_plans import ClassPlan, Folding, RingSequence

@@ -65,7 +65,7 @@ def test_rings_one_after_the_other(strategy: str, workers: int, rule: Any) -> No
         {"options": {"overlap": False, "wire": "fp16"}},
         {"costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
     ],
-    ids=lambda tables: "-".join(tables),
+    ids="-".join,
 )
 def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule: Any) -> None:
     point = resolved_point("layer-allreduce", 16, **tables)
@@ -105,9 +105,7 @@ def test_divided_state(strategy: str, options: Any, tables: dict[str, Any], neig
 
 
 def test_one_rank_without_latency_has_one_message_for_each_collective() -> None:
-    few, many = (
-        compiled_classes(resolved_point("fsdp", workers, model=TRANSFORMER), 1) for workers in (16, 1024)
-    )
+    few, many = (compiled_classes(resolved_point("fsdp", workers, model=TRANSFORMER), 1) for workers in (16, 1024))
     assert isinstance(few, ClassPlan)
     assert isinstance(many, ClassPlan)
     assert len(few.plan.ops) == len(many.plan.ops)
@@ -178,7 +176,9 @@ def test_replicas_of_a_divided_model(tables: dict[str, Any], options: dict[str, 
     per_host = tables.get("cluster", {}).get("workers_per_host", 1)
     if options["tensor"] % per_host:
         pytest.skip("a machine has workers of several tensor groups")
-    point = resolved_point("megatron", 32, model=TRANSFORMER, options=options, **{k: dict(v) for k, v in tables.items()})
+    point = resolved_point(
+        "megatron", 32, model=TRANSFORMER, options=options, **{k: dict(v) for k, v in tables.items()}
+    )
     try:
         by_class = times_by_class(point, rule, neighbours=per_host)
     except NotByClass:

@@ -135,7 +135,8 @@ def stretched(_: Path) -> Verdict:
 
 
 def computing(lanes: tuple[int, int], orders: tuple[int, int] = (1, 2)) -> Plan:
-    """A worker that computes 1 ms, and then two things of 10 ms and 20 ms, on these streams and in this order, beside one of 40 ms."""
+    """A worker that computes 1 ms, and then two things of 10 ms and 20 ms, on these streams and in this order, beside
+    one of 40 ms."""
     builder = PlanBuilder("computing")
     worker = builder.rank(Role.WORKER, 0)
     first = builder.compute(worker, 0.001, lane=2)
@@ -165,7 +166,8 @@ def ran_as(ran: Plan, planned: Plan) -> Verdict:
 
 
 def put_off(_: Path) -> Verdict:
-    """Of 110 ms of computation an iteration, the 100 that no iteration's end waits for are left until after the measurement."""
+    """Of 110 ms of computation an iteration, the 100 that no iteration's end waits for are left until after the
+    measurement."""
     builder = PlanBuilder("put off")
     worker = builder.rank(Role.WORKER, 0)
     first = builder.compute(worker, 0.010)
@@ -178,7 +180,8 @@ def put_off(_: Path) -> Verdict:
 
 
 def never_all_at_once(_: Path) -> Verdict:
-    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both run."""
+    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both
+    run."""
     builder = PlanBuilder("computing")
     worker = builder.rank(Role.WORKER, 0)
     step = builder.compute(worker, 0.010)
