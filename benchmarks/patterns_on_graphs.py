@@ -1,9 +1,10 @@
-"""One flow, incast, ring and all-to-all on networks of several shapes, with delays of 1 us, 1 ms and 100 ms: measured over ideal.
+"""One flow, incast, ring and all-to-all on networks of several shapes, with delays of 1 us, 1 ms and 100 ms: measured
+over ideal.
 
     .venv/bin/python benchmarks/patterns_on_graphs.py [--only NAME] [--delays 1us,1ms,100ms]
 
-The last of three iterations of each pattern on the virtual clock, over its time on the fluid engine's ideal network. Prints a table as
-docs/networks.md has it.
+The last of three iterations of each pattern on the virtual clock, over its time on the fluid engine's ideal network.
+Prints a table as docs/networks.md has it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.topologies import dragonfly, full_mesh, ring, spread, torus
 from gradwire.runs.replay import replay_plans
 from gradwire.scenario.loading import load_scenario

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import typer
 from rich.markup import escape
 
 from gradwire.cli import terminal
+from gradwire.cli.reproducing import Asked
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
@@ -32,10 +32,18 @@ from reproduction.pages.files import earlier_pages, write_pages
 from reproduction.scoring import quick_score
 from reproduction.scoring.reference import PAPERS, choose_scenarios, load_papers
 from reproduction.scoring.score import Evaluated
+from reproduction.world.command import WORLD, is_of_world, list_sources, reproduce_world
 
 
 def list_scenarios(names: Sequence[str]) -> None:
-    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown name."""
+    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown
+    name."""
+    of_world = [name for name in names if is_of_world(name)]
+    if of_world or not names:
+        list_sources(of_world or [WORLD])
+    if of_world and len(of_world) == len(names):
+        return
+    names = [name for name in names if not is_of_world(name)]
     paper_title = ""
     for paper, scenario in choose_scenarios(load_papers(), names):
         if paper.title != paper_title:
@@ -44,19 +52,17 @@ def list_scenarios(names: Sequence[str]) -> None:
         terminal.console.print(f"  {scenario.id}: {scenario.title}", markup=False, highlight=False, soft_wrap=True)
 
 
-def reproduce(
-    names: Sequence[str],
-    where: Where,
-    out: Path | None,
-    pages: Path | None,
-    moved_from: Path | None,
-    *,
-    quick: bool,
-    check: bool,
-    accept: bool,
-) -> None:
-    """`gradwire reproduce`; `pages` and `moved_from` are None where they are not
-    asked for. Raises InputFault for what cannot be."""
+def reproduce(asked: Asked, where: Where) -> None:
+    """`gradwire reproduce`. Raises InputFault for what cannot be."""
+    names, quick, pages, moved_from = asked.names, asked.quick, asked.pages, asked.moved_from
+    of_world = [name for name in names if is_of_world(name)]
+    if of_world:
+        if len(of_world) < len(names) or quick or asked.check or asked.accept or moved_from:
+            raise InputFault(
+                f"{of_world[0]}: printed measurements run alone: give no papers, --quick, --check, --accept or --moved-from"
+            )
+        reproduce_world(of_world, where, asked.out, pages)
+        return
     if pages and (quick or set(names) - set(PAPERS)):
         raise InputFault(
             f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"
@@ -66,10 +72,10 @@ def reproduce(
     if moved_from:
         for paper in names or PAPERS:
             earlier_pages(moved_from, paper)
-    if (check or accept) and (names or not quick):
+    if (asked.check or asked.accept) and (names or not quick):
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     scenarios = wanted_scenarios(names, quick=quick)
-    folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
+    folder = asked.out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
     where.refuse_what_cannot_be(Clock())
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
     with ExitStack() as held:
@@ -93,7 +99,7 @@ def reproduce(
     terminal.console.print(shown)
     files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
     terminal.name_files({what: folder / name for what, name in files.items()})
-    if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
+    if gathered.failed or not _quick_score_kept(evaluated, check=asked.check, accept=asked.accept):
         raise typer.Exit(1)
 
 

@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.datatypes.message_parts import carried_chunks
+from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 
 ROLE_NAMES = {Role.WORKER: "rank", Role.SERVER: "server", Role.AGGREGATOR: "aggregator"}
 
@@ -52,8 +53,16 @@ class Names:
     def tensor(self, op: int) -> str:
         """Name of the tensor that a message carries a part of, or "control";
         "message" in plans whose messages carry no tensors at all."""
-        chunk = int(self._plan.ops.chunk[op])
+        chunk = self.chunk_of(op)
         return self._without_chunk if chunk < 0 else self._plan.tensors[int(self._plan.chunk_tensor[chunk])]
+
+    def chunk_of(self, op: int) -> int:
+        """The chunk that an op is about, which a part of a message shares with the message; -1 for none."""
+        return int(self._chunk_of_op[op])
+
+    @cached_property
+    def _chunk_of_op(self) -> Int64:
+        return carried_chunks(self._plan)
 
     @property
     def _without_chunk(self) -> str:
@@ -69,7 +78,7 @@ class Names:
     def message(self, op: int) -> str:
         """Name of the message of a SEND or RECV: "fc6/weights/2 -> rank 3"."""
         send = int(self._plan.ops.message[op])
-        return f"{self.chunk(int(self._plan.ops.chunk[send]))} -> {self.receiver(send)}"
+        return f"{self.chunk(self.chunk_of(send))} -> {self.receiver(send)}"
 
     def op(self, op: int) -> str:
         """Name of any op, without its rank."""

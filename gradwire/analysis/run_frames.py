@@ -21,6 +21,7 @@ from gradwire.analysis.timeline.critical_path import PARTS, CriticalPath
 from gradwire.analysis.timeline.path_tables import MEANING
 from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
+from gradwire.datatypes.message_parts import carried_chunks
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
 from gradwire.faults import InternalFault
@@ -47,7 +48,7 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
     chunk and traffic_class are missing where an op has none; the class of control messages is -1. crosses_network: it
     is a SEND to another host. duration_s: what a COMPUTE or a REDUCE takes, and the software latency of a SEND.
     """
-    ops = plan.ops
+    ops, chunk = plan.ops, carried_chunks(plan)
     message = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
     frame = pd.DataFrame(
         {
@@ -57,8 +58,8 @@ def plan_frame(plan: Plan) -> pd.DataFrame:
             "host": _categories(plan.rank_host[ops.rank], {host: host_name(host) for host in range(plan.hosts)}),
             "peer": _optional(ops.peer, message & (ops.group == 0)),
             "receivers": _receivers(plan),
-            "tensor": _tensors(plan, message),
-            "chunk": _optional(ops.chunk, ops.chunk >= 0),
+            "tensor": _tensors(plan, chunk, message),
+            "chunk": _optional(chunk, chunk >= 0),
             "layer": _optional(ops.layer, ops.layer >= 0),
             "size_bytes": ops.size_bytes,
             "traffic_class": _optional(ops.traffic_class, message),
@@ -107,11 +108,11 @@ def _receivers(plan: Plan) -> Int64:
     return receivers
 
 
-def _tensors(plan: Plan, message: Bool) -> pd.Categorical[str]:
+def _tensors(plan: Plan, chunk: Int64, message: Bool) -> pd.Categorical[str]:
     """The tensor of each op that has a chunk; CONTROL for other messages."""
     tensor: Int64 = np.full(len(plan.ops), -1, np.int64)
-    chunked = plan.ops.chunk >= 0
-    tensor[chunked] = plan.chunk_tensor[plan.ops.chunk[chunked]]
+    chunked = chunk >= 0
+    tensor[chunked] = plan.chunk_tensor[chunk[chunked]]
     tensor[message & ~chunked] = len(plan.tensors)
     return pd.Categorical.from_codes(tensor, categories=pd.Index([*plan.tensors, CONTROL]))
 

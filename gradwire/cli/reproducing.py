@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -26,24 +27,30 @@ CLONE_FILES = ("pyproject.toml", f"{STUDY}/{COMMAND}")
 study's name."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a `gradwire reproduce` asks for, as it was typed."""
+
+    #: Papers or scenarios; all if empty.
+    names: Sequence[str] = ()
+    #: Folder of the report.
+    out: Path | None = None
+    #: Folder to write pages into as well, and the one of those to say what moved since.
+    pages: Path | None = None
+    moved_from: Path | None = None
+    #: Whether to run one representative scenario per paper; then whether to compare the score, and whether to keep it.
+    quick: bool = False
+    check: bool = False
+    accept: bool = False
+
+
 class Study(Protocol):
     """What the command line wants of the study's module."""
 
     def list_scenarios(self, names: Sequence[str]) -> None:
         """`gradwire reproduce --list`."""
 
-    def reproduce(
-        self,
-        names: Sequence[str],
-        where: Where,
-        out: Path | None,
-        pages: Path | None,
-        moved_from: Path | None,
-        *,
-        quick: bool,
-        check: bool,
-        accept: bool,
-    ) -> None:
+    def reproduce(self, asked: Asked, where: Where) -> None:
         """`gradwire reproduce`."""
 
 
@@ -53,9 +60,8 @@ def study() -> Study:
     if not all((clone / name).is_file() for name in CLONE_FILES):
         raise InputFault(
             f"gradwire reproduce: the study of the papers is not in the installed package. It is the folder `{STUDY}` "
-            "of gradwire's "
-            "repository: clone that, run `make setup` in it, and give the command there as `.venv/bin/gradwire "
-            "reproduce`"
+            "of gradwire's repository: clone that, run `make setup` in it, and give the command there as "
+            "`.venv/bin/gradwire reproduce`"
         )
     loaded = sys.modules.get(STUDY)
     if loaded is None or loaded.__file__ != str(clone / STUDY / "__init__.py"):

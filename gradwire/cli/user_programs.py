@@ -60,22 +60,26 @@ class Limits:
     output_limit: str | None = None
 
 
-def execute_program(
-    size: Size,
-    argv: Sequence[str],
-    hosts: str,
-    launch: str,
-    limits: Limits,
-    capture: Sequence[str],
-    out: Path | None,
-    user: str | None = None,
-) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """The program to run, as the command line has it."""
+
+    argv: Sequence[str]
+    #: Hosts to run it on, as in "h1,h4", and how it is started there.
+    hosts: str
+    launch: str
+    #: Who everything runs as from then on; None for the caller.
+    user: str | None = None
+
+
+def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequence[str], out: Path | None) -> None:
     """`gradwire exec`."""
+    argv = wanted.argv
     if not argv:
         raise InputFault(
             "which program? Give it after --, such as: gradwire exec --workers 2 --rate 10gbit -- hostname"
         )
-    other = None if user is None else OtherUser.named(user)
+    other = None if wanted.user is None else OtherUser.named(wanted.user)
     bench = bench_of(size)
     check_program(argv, os.environ.get("PATH", os.defpath))
     check_folder(Path.cwd())
@@ -85,7 +89,7 @@ def execute_program(
     refuse_unusable(folder)
     request = Request(
         fabric=bench.fabric,
-        programs=[Started(argv, chosen_hosts(bench.fabric, hosts), _launch(launch))],
+        programs=[Started(argv, chosen_hosts(bench.fabric, wanted.hosts), _launch(wanted.launch))],
         memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
         time_limit_s=seconds("--time-limit", limits.time_limit),
         wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else bench.wall_limit_s,

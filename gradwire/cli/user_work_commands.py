@@ -98,7 +98,8 @@ def execute(
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
     limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
-    user_programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out, user)
+    wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, user)
+    user_programs.execute_program(size, wanted, limits, capture or [], out)
 
 
 def shell(

@@ -1,4 +1,5 @@
-"""The OpenFlow rules for IPv6: the twins of those for IPv4, so that packets of both take the same ways through the same bands. Pure."""
+"""The OpenFlow rules for IPv6: the twins of those for IPv4, so that packets of both take the same ways through the
+same bands. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What users set of hosts: parameters of the kernel in a host's network namespace. Imports only the standard library."""
+"""What users set of hosts: parameters of the kernel in a host's network namespace. Imports only the standard
+library."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
-from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.runs.compiling.ideal_times import rule_of
@@ -73,6 +73,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
         return f"the point loses packets on purpose ({key})"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
+    if fabric.host_tcp.is_stock:
+        return f"the ideal network does not know how stock hosts' windows grow (fabric.hosts = '{fabric.host_tcp}')"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 

@@ -25,8 +25,8 @@ from gradwire.files import refuse_full_disk, unfit_for_writing
 from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.stored_run import write_completion
+from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.works import judge_kept, work_of
 
 N = TypeVar("N", bound=Planned, default=PlannedRun)

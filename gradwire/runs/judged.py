@@ -17,7 +17,6 @@ from typing_extensions import TypeVar
 
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.agreement.short_windows import WindowUse, window_use
-from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
@@ -28,7 +27,7 @@ from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
 from gradwire.analysis.program_results import FigureRow
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
-from gradwire.analysis.verdict.verdict import Verdict, judge
+from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
@@ -161,31 +160,20 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
     plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes)) if stored.point else None
     beside, _ = programs_of(stored, fabric)
-    return _checked(stored, stored.point, fabric, plan, stored.log(), record, ideal, beside)
-
-
-def _checked(
-    stored: StoredRun,
-    point: Point | None,
-    fabric: Fabric,
-    plan: Plan,
-    log: OpLog,
-    record: PointRecord,
-    ideal: FluidTimes | None,
-    beside: Beside | None,
-) -> Verdict:
-    """All checks on a run, with what its folder says of how it was set up."""
-    task = stored.task()
+    circumstances = replace(_circumstances(stored, stored.point, fabric, plan, record), beside=beside)
     return judge(
-        plan,
-        fabric,
-        log,
-        record,
-        stored.captures(fabric, record),
-        ideal,
+        plan, fabric, stored.log(), record, stored.captures(fabric, record), ideal, circumstances=circumstances
+    )
+
+
+def _circumstances(
+    stored: StoredRun, point: Point | None, fabric: Fabric, plan: Plan, record: PointRecord
+) -> Circumstances:
+    """What the folder of a run says of how it was set up."""
+    task = stored.task()
+    return Circumstances(
         departs=_departs(stored),
         spine_of=_spine_of(stored, fabric),
-        beside=beside,
         faults=task.faults,
         congestion=task.sockets.congestion,
         windows=window_use_of(stored, plan, record),
@@ -205,8 +193,11 @@ def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowU
 
 
 def _buffer_asked(stored: StoredRun) -> bool:
-    """Whether the scenario chose the buffers of sockets; where it is not known, they may have been."""
-    return stored.point is None or stored.point.section.transport.buffer is not None
+    """Whether the scenario chose the buffers of sockets, or hosts that choose them; where it is not known, they may
+    have been."""
+    if stored.point is None or stored.fabric().host_tcp.is_stock:
+        return True
+    return stored.point.section.transport.buffer is not None
 
 
 def _divided(stored: StoredRun, point: Point | None) -> Divided | None:
@@ -254,7 +245,8 @@ def judge_plan_run(stored: StoredRun, point: Point, completion: Completion) -> J
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes))
     beside, figures = programs_of(stored, fabric)
-    verdict = _checked(stored, point, fabric, plan, log, record, ideal, beside)
+    circumstances = replace(_circumstances(stored, point, fabric, plan, record), beside=beside)
+    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal, circumstances=circumstances)
     result = point_result(point.parameters, plan, fabric, log, record, verdict, completion.speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)
     result = replace(result, fluid_time_s=float(window_times_s(ideal, window).mean()))

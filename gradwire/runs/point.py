@@ -223,14 +223,12 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
         with (
             _programs(task, folder, network),
-            _faults(task, ready) as (mishaps, injection),
+            _faults(task, ready) as harm,
             sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
         ):
             # Programs count from now on, and queues are read from now on.
             waits = not (task.programs or task.queue_period_ns)
-            log, summaries = _replay(
-                agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection, waits=waits
-            )
+            log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, harm, waits=waits)
         load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
         ready.controller.check_alive()
@@ -251,7 +249,10 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
         notes=tuple(notes),
         captures=capture.records if capture else (),
-        faults=(*(injection.records if injection else ()), *(each for agent in summaries for each in agent.faults)),
+        faults=(
+            *(harm.injection.records if harm.injection else ()),
+            *(each for agent in summaries for each in agent.faults),
+        ),
         host_parameters=parameters,
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     )
@@ -268,11 +269,24 @@ def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContex
     return programs_beside(folder, [network.host_pid(host) for host in range(network.fabric.hosts)])
 
 
+@dataclass(frozen=True)
+class _Harm:
+    """What faults do during a replay."""
+
+    #: Those of workers, which agents let happen.
+    mishaps: Mishaps = UNHARMED
+    #: Of all others; None without faults.
+    injection: Injection | None = None
+
+
+NO_HARM = _Harm()
+
+
 @contextmanager
-def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection | None]]:
+def _faults(task: PointTask, ready: Bench) -> Iterator[_Harm]:
     """Lets the task's faults happen, if it has some."""
     if not task.faults:
-        yield UNHARMED, None
+        yield NO_HARM
         return
     from gradwire.runs.fault_injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
 
@@ -281,7 +295,7 @@ def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection 
     injection = Injection([fault for fault in task.faults if not fault.is_of_worker], patient)
     of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)
     with ended_by_name(task.faults, injection):
-        yield Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection
+        yield _Harm(Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection)
 
 
 def _replay(
@@ -290,8 +304,7 @@ def _replay(
     path: Path,
     iterations: int,
     progress: Callable[[int], Event],
-    mishaps: Mishaps = UNHARMED,
-    injection: Injection | None = None,
+    harm: _Harm = NO_HARM,
     *,
     waits: bool = True,
 ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
@@ -300,10 +313,10 @@ def _replay(
 
     def iterated(done: int) -> None:
         say(progress(done))
-        if injection is not None:
-            injection.iterated(done)
+        if harm.injection is not None:
+            harm.injection.iterated(done)
 
-    return agents.replay(plan, path, iterations, iterated, mishaps, waits=waits)
+    return agents.replay(plan, path, iterations, iterated, harm.mishaps, waits=waits)
 
 
 def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:

@@ -34,15 +34,15 @@ from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.files import read_message, reading, refuse_changed
-from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
 from gradwire.runs.stored.soundness import refuse_outside
 from gradwire.runs.stored.stored_run import Completion, StoredRun
+from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.work import Work
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
-from gradwire.vm.causes import unless_stopped
 from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock
 from gradwire.vm.session import LimitNames
 from gradwire.vm.watching import unwatched

@@ -13,11 +13,11 @@ from gradwire.faults import Fault
 from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
 from gradwire.runs.executing.executor import Trial
 from gradwire.vm.byte_code import byte_code_folder
-from gradwire.vm.causes import KernelFault
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.doctor import Finding
 from gradwire.vm.host import require_root
 from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.machines import Clock
 from gradwire.vm.trial import try_kernel
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, OpLog
 from gradwire.faults import MachineFault

@@ -20,15 +20,16 @@ from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
-from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
 from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
-from gradwire.runs.executing.machine import OUTPUT_FILE
+from gradwire.runs.executing.point_machine import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.line_notes import line_notes
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -110,14 +111,16 @@ def write_report(
     figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
     if any(run.figures for run in runs):
         write_csv(out / FIGURES_FILE, frame_of_figures(figures))
-    random = [is_random(run.point.section) for run in runs]
-    return report(
-        out,
+    results = Results(
         rows,
-        printed_cells(scenario),
-        scenario.title,
-        _constants(runs),
         [run.verdict for run in runs],
+        [_details(run, out) for run in runs],
+        [is_random(run.point.section) for run in runs],
+    )
+    presentation = Presentation(
+        scenario.title,
+        printed_cells(scenario),
+        _constants(runs),
         labels=scenario.labels,
         notes=[
             *scenario.notes,
@@ -126,6 +129,7 @@ def write_report(
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
+            *line_notes(runs),
             *_parameter_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
@@ -134,10 +138,8 @@ def write_report(
         ],
         ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
-        random=random,
-        details=[_details(run, out) for run in runs],
-        background=_background(scenario, runs, folder),
     )
+    return report(out, results, presentation, _background(scenario, runs, folder))
 
 
 def _details(run: JudgedRun, folder: Path) -> PointDetails:
@@ -147,8 +149,8 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     settings = as_recorded(settings_of(run.point), run.stored)
     if not run.result.valid:
         return PointDetails(settings, place, files)
-    found = explain(run.stored)
-    return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
+    explanation = explain(run.stored)
+    return PointDetails(settings, place, files, explanation.why, explanation.drawing, explanation.port, run.agreement)
 
 
 def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
@@ -159,14 +161,14 @@ def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> 
 
 def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     """The networks of the points, at the rates that scenarios give."""
-    found = []
+    networks = []
     for run in runs:
         try:
-            found.append(run.point.resolved.fabric)
+            networks.append(run.point.resolved.fabric)
         # The run folder names what this version does not know any more, or a strategy's file, which is not run.
         except InputFault:
-            found.append(_undivided(run, clock))
-    return found
+            networks.append(_undivided(run, clock))
+    return networks
 
 
 def _undivided(run: JudgedRun, clock: Clock | None) -> Fabric:

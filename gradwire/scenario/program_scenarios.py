@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
+from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed
 from gradwire.scenario.loading import (
@@ -27,7 +28,7 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
@@ -36,7 +37,9 @@ from gradwire.scenario.schema import (
     Workers,
 )
 from gradwire.scenario.sections.fabric import FabricSection
+from gradwire.scenario.sections.network import NetworkDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
+from gradwire.scenario.sections.routes import RoutesDefinition
 from gradwire.scenario.toml_documents import has_programs, read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
@@ -75,6 +78,15 @@ class ProgramFileSection(AboutSection):
     """What it is drawn over: a swept parameter or a figure; by default the first that is a swept number."""
 
 
+class NetworksSection(Section):
+    """Networks of your own, by the names that the rest of the scenario uses."""
+
+    networks: dict[str, NetworkDefinition] = Field(default_factory=dict)
+    """What files of networks say, by the networks' names."""
+    routes: dict[str, RoutesDefinition] = Field(default_factory=dict)
+    """What tables of routes say, by the tables' names."""
+
+
 class ProgramPointSection(PointTables):
     """One point: everything that decides its result, but the programs themselves."""
 
@@ -86,13 +98,18 @@ class ProgramPointSection(PointTables):
     """The network."""
     program: dict[str, ProgramSection] = Field(min_length=1)
     """The programs, each with a name that no other has."""
+    defined: NetworksSection = NetworksSection()
+    """What the files at `fabric.file` and `fabric.routes` say. The copy of a scenario in a run folder has it here."""
     run: ProgramRunSection = ProgramRunSection()
     """Limits, captures."""
 
     @model_validator(mode="after")
     def _hosts_exist_and_something_ends(self) -> Self:
-        hosts = [f"h{number + 1}" for number in range(self.cluster.workers)]
-        lines = program_defects(self.program, hosts, self.fabric.classes)
+        network = self.defined.networks.get(self.fabric.file or "")
+        count = max(self.cluster.workers, len(network.hosts) if network else 0)
+        hosts = [f"h{number + 1}" for number in range(count)]
+        is_known = network is not None or self.fabric.file is None
+        lines = program_defects(self.program, hosts, self.fabric.classes) if is_known else []
         if all(program.background for program in self.program.values()):
             lines.append(
                 "program: all programs have background = true, so the run would never end; one has to end by itself"
@@ -136,13 +153,9 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
-        if wanted.file is not None:
-            raise InputFault(
-                f"fabric.file = '{wanted.file}': scenarios of programs take networks from numbers only: fabric.topology"
-            )
-        graph = graph_of(wanted, self.section.cluster.workers, {})
-        return Fabric(
-            hosts=self.section.cluster.workers,
+        graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
+        made = Fabric(
+            hosts=self.section.cluster.workers if graph is None else len(graph.host_links),
             rate_bps=wanted.rate,
             graph=graph,
             topology=wanted.topology,
@@ -160,12 +173,14 @@ class ProgramPoint(ScenarioPoint):
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,
+            host_tcp=wanted.hosts,
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,
             host_settings=wanted.host_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
         )
+        return with_routes(made, wanted, self.section.defined.routes)
 
     def _needed_classes(self) -> int:
         return max(
@@ -222,8 +237,15 @@ def programs_of_document(document: dict[str, Any], origin: Origin, settings: Seq
     Raises InputFault for everything that is wrong.
     """
     document = first_names_of(document, origin.words)
-    overridden = _defects(_expansion(document)) if settings else []
+    read: FilesRead = {}
+    overridden: list[str] = []
+    if settings:
+        unset, overridden = (document, []) if origin.folder is None else inlined(document, origin.folder, read)
+        overridden += _defects(_expansion(unset))
     document = with_settings(document, settings, origin.words, overridden)
+    if origin.folder is not None:
+        document, wrong_files = inlined(document, origin.folder, read)
+        overridden += wrong_files
     return _resolved(document, origin, overridden, tuple(settings))
 
 
@@ -244,7 +266,7 @@ def _resolved(
     sections, misfits = expansion.sections()
     lines += misfits
     points = [ProgramPoint(_parameters(section, swept), section, origin.words) for section, swept in sections]
-    lines += _misfits(points)
+    lines += [] if overridden else _misfits(points)  # what is wrong with a file is said once
     about = expansion.about
     if lines or about is None:
         raise InputFault(listed([f"{origin.words}: {line}" for line in dict.fromkeys(lines)]))

@@ -16,8 +16,8 @@ SETTINGS = Path("/proc/sys")
 def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:
     """Writes what is asked of a host's kernel, in whose network namespace the caller is, and reads it back.
 
-    own: what gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the key, for a parameter that does
-    not exist there, and for a value that the kernel does not take.
+    own: what gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the key, for a
+    parameter that does not exist there, and for a value that the kernel does not take.
     """
     return [_set(host, key, parameter, path_of(key) in own, root) for key, parameter in asked.items()]
 

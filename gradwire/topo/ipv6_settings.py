@@ -20,7 +20,8 @@ def silence_ipv6(scope: str) -> None:
 
 
 def quiet_ipv6(scope: str) -> None:
-    """Lets interfaces have IPv6, if the kernel has it, without any traffic of its own but reports of the groups that hosts listen to."""
+    """Lets interfaces have IPv6, if the kernel has it, without sending anything but reports of the groups that hosts
+    listen to."""
     if Path("/proc/sys/net/ipv6/conf", scope).exists():
         for name, value in QUIET.items():
             write_sysctl(f"net/ipv6/conf/{scope}/{name}", value)

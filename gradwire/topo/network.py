@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any, TypeVar
 
 from mininet.topo import Topo
 
@@ -29,22 +30,21 @@ from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.reading.counters import (
     DatapathCounters,
     PortCounters,
+    PortQueues,
     TcpCounters,
     parse_lookups,
     parse_qdiscs,
     parse_table_misses,
     parse_tcp,
+    read_port_queues,
 )
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
-    ECN_SYSCTLS,
-    HOST_SYSCTLS,
-    LOSSLESS_SYSCTLS,
-    REORDERING_SYSCTLS,
     Naming,
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    host_sysctls,
     inner_end_of_far,
     kernel_sysctls,
     link_commands,
@@ -52,6 +52,7 @@ from gradwire.topo.wiring import (
 )
 
 LOG = logging.getLogger(__name__)
+Read = TypeVar("Read")
 
 CONTROLLER_NAME = "c0"
 LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
@@ -88,13 +89,14 @@ class Network:
     abilities: what the kernel can do (gradwire.topo.abilities.probe_kernel).
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
     switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
-    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
+    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and
+    timers are exact.
     impaired: ports at which faults will lose or delay packets.
-    socket_bytes: the largest buffer of a socket, for which a kernel that is owned makes room.
+    socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
 
-    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
-    If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
+    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always. If something cannot
+    be built, entering removes what was built and raises MachineFault with the command and its error.
     """
 
     def __init__(
@@ -167,7 +169,8 @@ class Network:
         self._cleanup.close()
 
     def host_pid(self, host: int) -> int:
-        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this process."""
+        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this
+        process."""
         # By name, for Mininet's own order has aggregators before hosts.
         pid: int = self._mininet()[self._names[host]].pid
         return pid
@@ -182,7 +185,8 @@ class Network:
         return {name: port.interface for name, port in ports.items()}
 
     def namespace_of_port(self, port: Port) -> str:
-        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's initial one."""
+        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's
+        initial one."""
         if self._naming.is_switch(port.device):
             return ""
         return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
@@ -197,21 +201,24 @@ class Network:
         return self._naming
 
     def counters(self) -> list[PortCounters]:
-        """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
+        """What every port has sent since the network was built: first the ports of hosts, in order, then those of
+        switches.
 
         Raises MachineFault if something has replaced a port's qdiscs.
         """
-        counters = []
+        return self._read_ports(lambda entries, ports: parse_qdiscs(entries, ports, self.fabric.bands))
+
+    def port_queues(self) -> list[PortQueues]:
+        """The queues of every port, in the order of `counters`, where programs may have replaced some."""
+        return self._read_ports(lambda entries, ports: read_port_queues(entries, ports, self.fabric.bands))
+
+    def _read_ports(self, parse: Callable[[list[dict[str, Any]], dict[str, Port]], list[Read]]) -> list[Read]:
+        """What `parse` makes of the queues of hosts' ports, namespace by namespace, and then of those of switches."""
+        read: list[Read] = []
         for host, name in enumerate(self.fabric.endpoint_names()):
             with network_namespace(namespace_of(self.host_pid(host))):
-                counters += self._counters_here(self._interfaces([name]))
-        return counters + self._counters_here(self._interfaces(self.fabric.switch_names()))
-
-    def _counters_here(self, ports: dict[str, Port]) -> list[PortCounters]:
-        """What the ports of the network namespace that the caller is in have sent."""
-        names = {index: name for name in ports if (index := index_of(name)) is not None}
-        with Kernel() as kernel:
-            return parse_qdiscs(shown(kernel, names), ports, self.fabric.bands)
+                read += _read_ports_here(self._interfaces([name]), parse)
+        return read + _read_ports_here(self._interfaces(self.fabric.switch_names()), parse)
 
     def datapath_counters(self) -> DatapathCounters:
         """Datapath and table counters, read after Open vSwitch has collected its statistics (up to half a second).
@@ -261,15 +268,9 @@ class Network:
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:
-            for name, value in kernel_sysctls(self._socket_bytes).items():
+            for name, value in kernel_sysctls(self._socket_bytes, self.fabric.host_tcp).items():
                 write_sysctl(name, value)
-        settings = {
-            **HOST_SYSCTLS,
-            **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
-            **(ECN_SYSCTLS if self.fabric.marks else {}),
-        }
-        if self.userspace and self.fabric.is_lossless:
-            settings |= REORDERING_SYSCTLS
+        settings = host_sysctls(self.fabric, userspace=self.userspace)
         self._own_settings = frozenset(settings)
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
@@ -347,7 +348,8 @@ class Network:
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
 
     def _open_sending_socket(self) -> None:
-        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody receives."""
+        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody
+        receives."""
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
         run(
@@ -393,7 +395,8 @@ class Network:
     def _shape_hosts(self, commands: Mapping[int, list[list[str]]]) -> None:
         """Runs the commands of each host's port.
 
-        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without another process of tc.
+        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without
+        another process of tc.
         """
         models: dict[str, tuple[list[Part], list[Part]]] = {}
         for host, batch in commands.items():
@@ -410,11 +413,13 @@ class Network:
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 
     def _end_nodes(self) -> None:
-        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own nodes."""
+        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own
+        nodes."""
         self._mininet().stop()
 
     def _delete_links(self) -> None:
-        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of them."""
+        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of
+        them."""
         ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
         ends += [end for link in self.fabric.links() if (end := inner_end_of_far(link, self._naming))]
         names = [name for name in ends if Path("/sys/class/net", name).exists()]
@@ -424,6 +429,15 @@ class Network:
         bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
         words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
         run(asked_of_switches("ovs-vsctl", *words[1:]))
+
+
+def _read_ports_here(
+    ports: dict[str, Port], parse: Callable[[list[dict[str, Any]], dict[str, Port]], list[Read]]
+) -> list[Read]:
+    """What `parse` makes of the queues of the ports in the network namespace that the caller is in."""
+    names = {index: name for name in ports if (index := index_of(name)) is not None}
+    with Kernel() as kernel:
+        return parse(shown(kernel, names), ports)
 
 
 def _switch_process() -> int:

@@ -34,7 +34,7 @@ RUN_MODULES = (
 plans out."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
-FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
+FAULT_MODULES = ("gradwire.vm.kernel_death", "gradwire.vm.packages")
 """What a kernel's death is explained with. It does not count either: other words for it change no result."""
 NAMES_MODULES = ("gradwire",)
 """Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
@@ -104,12 +104,12 @@ def _source(text: str) -> Source:
     path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
     with suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=Source)
-    found = _parsed(text)
+    source = _parsed(text)
     with suppress(OSError):  # without it, the next one to ask parses it again
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, on_disk=False) as partial:
-            partial.write_bytes(msgspec.json.encode(found))
-    return found
+            partial.write_bytes(msgspec.json.encode(source))
+    return source
 
 
 @functools.cache

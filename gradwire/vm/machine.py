@@ -23,7 +23,8 @@ from pathlib import Path
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk
-from gradwire.vm.causes import (
+from gradwire.vm.kernel import cached_kernel, renewal
+from gradwire.vm.kernel_death import (
     STOPPED_WORDS,
     Cause,
     Ending,
@@ -33,7 +34,6 @@ from gradwire.vm.causes import (
     last_words,
     stopped_by_signal,
 )
-from gradwire.vm.kernel import cached_kernel, renewal
 from gradwire.vm.kernel_source import agent_in, has_noted_content, note_of
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import KILL_LIMIT_S, FollowEnd, TimeLimit, follow, is_stopped, pipe, process_group
@@ -368,8 +368,8 @@ def memory_remedy(memory_mb: int) -> str:
     if barred:
         return (
             f"allow programs in {barred[0]} with `mount -o remount,exec {barred[0]}` as root, or set TMPDIR to a "
-            "folder with room "
-            f"that allows them; start a container with `--tmpfs /dev/shm:rw,exec,size={2 * memory_mb}M`"
+            "folder with room that allows them; start a container with `--tmpfs "
+            f"/dev/shm:rw,exec,size={2 * memory_mb}M`"
         )
     return (
         f"run fewer points at once (--jobs), enlarge /dev/shm with `mount -o remount,exec,size={2 * memory_mb}M "

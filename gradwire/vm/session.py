@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
-from gradwire.vm.causes import Ending, Surroundings, kernel_died
+from gradwire.vm.kernel_death import Ending, Surroundings, kernel_died
 from gradwire.vm.machine import (
     JOB_DEFAULTS,
     KERNEL_ENVIRONMENT,
@@ -241,8 +241,8 @@ def stalled(
         )
     return InputFault(
         f"{stands}. Computing takes no virtual time, so a program must not wait for a change in memory without a call "
-        "that waits, such as "
-        f"poll, sched_yield or a sleep; if it only computes that long, give it more with {names.stall}"
+        "that waits, such as poll, sched_yield or a sleep; if it only computes that long, give it more with "
+        f"{names.stall}"
     )
 
 

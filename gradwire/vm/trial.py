@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from gradwire.faults import MachineFault
-from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings, unless_stopped
 from gradwire.vm.kernel import renewal
+from gradwire.vm.kernel_death import NESTED, Cause, KernelFault, Surroundings, unless_stopped
 from gradwire.vm.kernel_source import agent_in
 from gradwire.vm.machine import TIME_LIMIT, content_damage, run_virtual
 from gradwire.vm.owners import temporary_folder

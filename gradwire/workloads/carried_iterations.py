@@ -6,7 +6,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import Combine, Int64, Ledger, OpKind, Plan
 from gradwire.faults import InternalFault
-from gradwire.workloads.symbolic.graph import Graph
+from gradwire.workloads.symbolic.wait_graph import Graph
 
 
 def carried_lag(plan: Plan) -> Int64:

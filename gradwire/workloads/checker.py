@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.datatypes.message_parts import first_parts
 from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.verification import defects
@@ -187,14 +188,15 @@ def _check_purpose(plan: Plan, recvs: Int64) -> None:
 
 
 def _check_tokens(plan: Plan) -> None:
-    """Checks that no token is sent twice: tokens of the same ranks and queue must wait for different ops or have
-    different orders."""
+    """Checks that no token is sent twice: tokens of the same ranks and queue must wait for different ops, have
+    different orders, or be parts of different messages."""
     ops = plan.ops
     tokens = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk < 0))
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
     # A sum of the dependencies' numbers tells different sets apart well enough to look closer.
     waits_for = np.bincount(waiting, plan.dep_op + 1 + plan.dep_lag * 0.5, len(ops))
-    shape = np.stack([ops.rank[tokens], ops.peer[tokens], ops.lane[tokens], ops.order[tokens], waits_for[tokens]])
+    columns = (ops.rank, ops.peer, ops.lane, ops.order, waits_for, first_parts(plan))
+    shape = np.stack([column[tokens] for column in columns])
     _, kind, count = np.unique(shape, axis=1, return_inverse=True, return_counts=True)
     seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
     for token, alike in zip(tokens[count[kind] > 1].tolist(), kind[count[kind] > 1].tolist(), strict=True):

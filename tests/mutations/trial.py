@@ -14,7 +14,7 @@ from gradwire.analysis.agreement.short_windows import window_use
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
@@ -123,11 +123,13 @@ def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
         record,
         (),
         ideal,
-        departs=departs,
-        spine_of=spine_of,
-        faults=planned_faults(point.section.fault, fabric),
-        congestion=point.section.congestion,
-        windows=window_use(run_alike, record),
+        circumstances=Circumstances(
+            departs=departs,
+            spine_of=spine_of,
+            faults=planned_faults(point.section.fault, fabric),
+            congestion=point.section.congestion,
+            windows=window_use(run_alike, record),
+        ),
     )
     return Ran(found, log, record)
 

@@ -5,6 +5,7 @@ The graph of imports is grimp's, which reads the sources of the package as any t
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,35 @@ OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 LINKS = ("agents", "analysis", "controller", "scenarios", "topo", "workloads")
 """Folders of the package that are links at the top of the repository, where who clones it looks for them."""
 MAX_LINES = 450
+MAX_PARAMETERS = 7
+LONG_SIGNATURES = {
+    # Options of the command line, of which typer makes --help.
+    "gradwire/cli/command_line.py": ("run", "reproduce"),
+    "gradwire/cli/comparison_command.py": ("compare",),
+    "gradwire/cli/user_work_commands.py": ("execute",),
+    # What users call and strategies in files use: options that a call names (docs/python.md, docs/adding-a-strategy.md).
+    "gradwire/api/running.py": ("compare",),
+    "gradwire/workloads/builder.py": ("message", "group_message", "_add"),
+    "gradwire/workloads/models/shapes.py": ("layer", "conv"),
+    "gradwire/workloads/models/compute_times.py": ("compute_time",),
+    # Most are options with a default that a call names.
+    "gradwire/analysis/fluid/estimate.py": ("estimate",),
+    "gradwire/runs/point.py": ("bench",),
+    "gradwire/topo/network.py": ("__init__",),
+    "gradwire/topo/tc.py": ("port_commands", "_leaves"),
+    "gradwire/vm/host.py": ("run_on_host",),
+    "gradwire/vm/machine.py": ("run_virtual",),
+    "gradwire/vm/machines.py": ("run_job",),
+    "gradwire/workloads/engines/collectives/choice.py": ("schedule_for",),
+    "gradwire/workloads/engines/ordered_transfers.py": ("compile_ordered",),
+    "reproduction/pages/curves.py": ("draws",),
+    # Machine code of numba's, which takes arrays and numbers.
+    "gradwire/analysis/by_class/ring_times.py": ("_step_by_step",),
+    # Debts: a dataclass would serve the reader.
+    "gradwire/agents/loop.py": ("__init__",),
+    "gradwire/workloads/trace_replay/compiler.py": ("compile_workload",),
+}
+"""Functions with more parameters than MAX_PARAMETERS, by file."""
 VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|common)$")
 
 
@@ -203,3 +233,35 @@ def test_files_are_short_and_have_names_that_say_something() -> None:
     assert [path for path in EVERY_SOURCE if len(path.read_text().splitlines()) > MAX_LINES] == []
     assert [path for path in EVERY_SOURCE if VAGUE_NAMES.search(path.stem)] == []
     assert VAGUE_NAMES.search("network_utils")
+
+
+def long_signatures(source: str) -> list[str]:
+    """Names of the functions of a module with more parameters than a reader keeps in mind."""
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return [function.name for function in functions if parameters(function.args) > MAX_PARAMETERS]
+
+
+def parameters(signature: ast.arguments) -> int:
+    """How many there are, without that of the object itself."""
+    named = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs]
+    return sum(parameter.arg not in ("self", "cls") for parameter in named)
+
+
+def test_functions_have_few_parameters() -> None:
+    """Or else they are in the list, which has no more than these."""
+    long = {
+        str(path.relative_to(ROOT)): tuple(names)
+        for path in sources("gradwire", "reproduction", "benchmarks", "release", "examples")
+        if (names := long_signatures(path.read_text()))
+    }
+    assert {path: sorted(names) for path, names in long.items()} == {
+        path: sorted(names) for path, names in LONG_SIGNATURES.items()
+    }
+
+
+def test_parameters_of_all_kinds_are_counted() -> None:
+    assert long_signatures("def f(a, b, c, /, d, e, *rest, g, h, **others): ...") == []
+    assert long_signatures("def f(a, b, c, /, d, e, *rest, g, h, i): ...") == ["f"]
+    assert long_signatures("class A:\n def f(self, a, b, c, d, e, g, h): ...") == []

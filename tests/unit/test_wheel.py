@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from zipfile import ZipFile
@@ -108,3 +110,23 @@ def wanted_files() -> set[str]:
         *(name for name in package if Path(name).name not in folders),
         *(f"gradwire/{name}" for name in listed if name.split("/")[0] in folders),
     }
+
+
+def test_the_package_and_its_citation_say_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^(?:version|license): (.*)$", citation, re.MULTILINE) == [
+        project["version"],
+        project["license"],
+    ]
+    assert re.findall(r'^  - name: "(.*)"$', citation, re.MULTILINE) == [
+        author["name"] for author in project["authors"]
+    ]
+    assert re.findall(r"^  - ([a-z ]+)$", citation, re.MULTILINE) == project["keywords"]
+
+
+def test_type_checkers_of_users_read_the_types_of_the_package() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "Typing :: Typed" in settings["project"]["classifiers"]
+    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["gradwire"]
+    assert (ROOT / "gradwire" / "py.typed").exists()

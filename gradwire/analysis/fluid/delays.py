@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.fluid.paths import Float64, Paths
-from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Int64
 
 

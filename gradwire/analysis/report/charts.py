@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +161,10 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
             left = number + width * (index * (2 if printed else 1) + 0.5 - slots / 2)
             cell = printed.get(id(row))
             fitted = cell is not None and cell.fitted
-            draw_bar(axes, left, width, row, metric, fitted, series_color(index), small)
+            bar = Bar(left, width, series_color(index), small, fitted)
+            draw_bar(axes, bar, row, metric)
             if cell is not None:
-                _printed_bar(
-                    axes, left + width, width, cell.value * axis.factor, cell.fitted, series_color(index), small
-                )
+                _printed_bar(axes, replace(bar, middle=left + width), cell.value * axis.factor)
     named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
     rest = "all" if len(groups) > 1 else ""  # a group alone needs no name
     axes.set_xticks(range(len(groups)), ["\n".join(words) or rest for words in named])
@@ -187,11 +186,23 @@ def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key
     return tuple(row.parameters.get(key, "") for key in keys) == group and row.parameters.get(series_key) == name
 
 
-def draw_bar(
-    axes: Axes, left: float, width: float, row: PointResult, metric: str, fitted: bool, color: str, size: float
-) -> None:
-    """A measured bar with its interval and its value; for an invalid point,
-    the word. left: its middle. size: of the letters."""
+@dataclass(frozen=True)
+class Bar:
+    """Where a bar stands, and how it looks."""
+
+    #: Its middle, in the units of the axis.
+    middle: float
+    width: float
+    color: str
+    #: Size of the letters of its value, in points.
+    letters_pt: float
+    #: Whether what it shows was fitted to what is printed.
+    fitted: bool = False
+
+
+def draw_bar(axes: Axes, bar: Bar, row: PointResult, metric: str) -> None:
+    """Draws a measured bar with its interval and its value; for an invalid point, the word."""
+    left, size = bar.middle, bar.letters_pt
     if not row.valid:
         axes.annotate(
             "invalid", (left, 0), (0, 2), textcoords="offset points", rotation=90, ha="center", va="bottom",
@@ -199,7 +210,7 @@ def draw_bar(
         )  # fmt: skip
         return
     value = float(getattr(row, metric)) * METRIC_AXES[metric].factor
-    axes.bar(left, value, width * 0.94, color=color, edgecolor=color, linewidth=0.8)
+    axes.bar(left, value, bar.width * 0.94, color=bar.color, edgecolor=bar.color, linewidth=0.8)
     low, high = interval(row, metric)
     factor = METRIC_AXES[metric].factor
     if high > low:
@@ -211,12 +222,12 @@ def draw_bar(
             capsize=1.6,
             linewidth=0.9,
         )
-    _value_label(axes, left, max(value, high * factor), value, size, "normal", "*" if fitted else "")
+    _value_label(axes, left, max(value, high * factor), value, size, "normal", "*" if bar.fitted else "")
 
 
-def _printed_bar(axes: Axes, left: float, width: float, value: float, fitted: bool, color: str, size: float) -> None:
-    axes.bar(left, value, width * 0.94, facecolor="white", edgecolor=color, hatch="////", linewidth=0.8)
-    _value_label(axes, left, value, value, size, "italic", "*" if fitted else "")
+def _printed_bar(axes: Axes, bar: Bar, value: float) -> None:
+    axes.bar(bar.middle, value, bar.width * 0.94, facecolor="white", edgecolor=bar.color, hatch="////", linewidth=0.8)
+    _value_label(axes, bar.middle, value, value, bar.letters_pt, "italic", "*" if bar.fitted else "")
 
 
 def _value_label(axes: Axes, left: float, top: float, value: float, size: float, style: str, mark: str = "") -> None:

@@ -18,6 +18,7 @@ from gradwire.analysis.report.charts import (
     METRIC_AXES,
     PALETTE,
     STYLE,
+    Bar,
     Labels,
     draw_bar,
     draw_line,
@@ -93,7 +94,7 @@ def _draw_bars(
     for row in rows:
         index = names.index(row.parameters[series_key]) if series_key else 0
         middle = groups.index(row.parameters[x_key]) + width * (index + 0.5 - slots / 2)
-        draw_bar(axes, middle, width, row, metric, False, series_color(index), LETTERS_PT)
+        draw_bar(axes, Bar(middle, width, series_color(index), LETTERS_PT), row, metric)
     if series_key:
         keys = [Patch(color=series_color(index), label=write(name)) for index, name in enumerate(names)]
         axes.legend(handles=keys, frameon=False)

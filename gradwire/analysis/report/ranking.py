@@ -220,7 +220,7 @@ def of_equal_samples(rows: Sequence[PointResult]) -> tuple[Sequence[PointResult]
     samples = {index: row.throughput_per_s * row.iteration_time_s for index, row in enumerate(rows) if row.valid}
     fewest = min(samples.values(), default=1.0)
     # An iteration of several steps has as many times the samples of one; the product of two floats is not whole.
-    steps = {index: round(each / fewest) for index, each in samples.items()}
+    steps = {index: round(count / fewest) for index, count in samples.items()}
     if set(steps.values()) <= {1}:
         return rows, 0
     return [_divided(row, steps.get(index, 1)) for index, row in enumerate(rows)], round(fewest)

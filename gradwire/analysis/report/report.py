@@ -4,7 +4,7 @@ a Markdown table, and the chart as PNG and SVG."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -90,74 +90,101 @@ class Background:
     networks: Sequence[Fabric] = ()
 
 
+@dataclass(frozen=True)
+class Results:
+    """The points of a run: what each measured, and what is known of it."""
+
+    #: One per point and seed, as in points.csv.
+    rows: Sequence[PointResult]
+    #: One per row; None where a run left none.
+    verdicts: Sequence[Verdict | None]
+    #: One per row, or none at all.
+    details: Sequence[PointDetails] = ()
+    #: For each row, whether its seed decides its time.
+    random: Sequence[bool] = ()
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How a report shows its points, and what it compares them with."""
+
+    title: str
+    #: Values of a paper to compare with.
+    printed: Sequence[PrintedCell] = ()
+    #: What the results rest on.
+    constants: Sequence[Constant] = ()
+    #: The parameter that is compared and coloured.
+    series_key: str = "strategy"
+    #: What to write for a parameter's key or value.
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Lines for the end of the report, such as the run's speed.
+    notes: Sequence[str] = ()
+    #: Of the rows; it comes first and is the chart.
+    ranking: Ranking | None = None
+    #: Strategies that do not send all gradients of every step.
+    partial: Sequence[str] = ()
+
+
 def report(
     run_dir: Path,
-    rows: Sequence[PointResult],
-    printed: Sequence[PrintedCell],
-    title: str,
-    constants: Sequence[Constant],
-    verdicts: Sequence[Verdict | None],
-    *,
-    series_key: str = "strategy",
-    labels: Mapping[str, str] | None = None,
-    notes: Sequence[str] = (),
-    ranking: Ranking | None = None,
-    partial: Sequence[str] = (),
-    random: Sequence[bool] = (),
-    details: Sequence[PointDetails] = (),
+    results: Results,
+    shown: Presentation,
     background: Background | None = None,
+    *,
     dpi: int = DPI,
 ) -> RenderableType:
     """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100
-    columns at most.
+    columns at most. Seeds are pooled here.
 
-    rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left
-    none. series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or
-    value. notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is
-    the chart. partial: strategies that do not send all gradients of every step. random: for each row, whether its seed
-    decides its time. details: one per row, or none at all. Raises InputFault for a printed cell that fits no point or
-    several.
+    Raises InputFault for a printed cell that fits no point or several.
     """
-    texts = dict(labels or {})
+    rows, ranking, notes, write = results.rows, shown.ranking, shown.notes, Labels(shown.labels)
+    background = background or Background()
     pooled = pool_seeds(rows)
-    comparison = compare(pooled, printed, series_key)
-    tables = [points_table(pooled, comparison, texts)]
-    if printed:
-        tables += [comparison_table(comparison, texts), order_table(comparison, texts)]
-    if constants:
-        tables.append(constants_table(constants))
-    summary = comparison.summary if comparison.cells else ""
-    concluded = conclusion(rows, Labels(texts), partial, random, ranking)
-    remarked = _remarks(rows, details, Labels(texts))
+    comparison = compare(pooled, shown.printed, shown.series_key)
+    tables = _tables(pooled, comparison, shown)
+    concluded = conclusion(rows, write, shown.partial, results.random, ranking)
+    remarked = _remarks(rows, results.details, write)
     if ranking is not None:
-        tables = [ranking_table(ranking), *tables]
         notes = [*reasons(ranking), *notes]
-        figure = ranking_chart(ranking, title)
+        figure = ranking_chart(ranking, shown.title)
     else:
-        figure = chart(pooled, comparison, title, series_key, texts)
+        figure = chart(pooled, comparison, shown.title, shown.series_key, dict(shown.labels))
     save_chart(figure, run_dir, dpi=dpi)
+    summary = comparison.summary if comparison.cells else ""
     html = page(
         "run.html",
-        title=title,
+        title=shown.title,
         conclusion=concluded,
         all_valid=all(row.state == VALID for row in rows),
         summary=summary,
         warnings=[remark.text for remark in remarked if remark.is_warning],
         chart=drawing(svg_text(figure)),
         tables=[html_table(table) for table in tables],
-        points=_shown_points(rows, verdicts, details, Labels(texts)),
-        background=_shown_background(background or Background(), details),
-        networks=_draw_networks(background.networks if background else ()),
+        points=_shown_points(results, write),
+        background=_shown_background(background, results.details),
+        networks=_draw_networks(background.networks),
         remarks=[remark.text for remark in remarked if not remark.is_warning],
         notes=notes,
     )
     replace_text(run_dir / "report.html", html)
-    replace_text(run_dir / "table.md", _markdown(title, [concluded, summary], tables, remarked, notes))
+    replace_text(run_dir / "table.md", _markdown(shown.title, [concluded, summary], tables, remarked, notes))
     if ranking is not None:
         narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
-        shown = rich_table(tables[0], without=narrow)
-        return Group(Text(title, style="bold"), shown, *_lines(remarked, notes), Text(concluded, style="bold"))
-    return terminal(title, comparison, tables[0], rows, _lines(remarked, notes), concluded)
+        table = rich_table(tables[0], without=narrow)
+        return Group(Text(shown.title, style="bold"), table, *_lines(remarked, notes), Text(concluded, style="bold"))
+    return terminal(shown.title, comparison, tables[0], rows, _lines(remarked, notes), concluded)
+
+
+def _tables(pooled: Sequence[PointResult], comparison: Comparison, shown: Presentation) -> list[TextTable]:
+    """All tables of a report, the most important first."""
+    texts = dict(shown.labels)
+    return [
+        *([ranking_table(shown.ranking)] if shown.ranking is not None else []),
+        points_table(pooled, comparison, texts),
+        *([comparison_table(comparison, texts), order_table(comparison, texts)] if shown.printed else []),
+        *([constants_table(shown.constants)] if shown.constants else []),
+    ]
 
 
 def terminal(
@@ -244,15 +271,13 @@ class ShownPoint:
     checks: HtmlTable | None
 
 
-def _shown_points(
-    rows: Sequence[PointResult], verdicts: Sequence[Verdict | None], details: Sequence[PointDetails], write: Labels
-) -> list[ShownPoint]:
-    known = list(details) or [PointDetails({})] * len(rows)
+def _shown_points(results: Results, write: Labels) -> list[ShownPoint]:
+    known = list(results.details) or [PointDetails({})] * len(results.rows)
     differing = own_settings([detail.settings for detail in known])
     return [
         _shown_point(label, row, verdict, detail, in_line(settings))
         for label, row, verdict, detail, settings in zip(
-            _labels(rows, write), rows, verdicts, known, differing, strict=True
+            _labels(results.rows, write), results.rows, results.verdicts, known, differing, strict=True
         )
     ]
 

@@ -48,6 +48,7 @@ from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
+from gradwire.datatypes.static_routes import most_trunks_on_way
 from gradwire.datatypes.wire.flows import connections_of
 
 STEADY = "steady state"
@@ -91,6 +92,32 @@ class Verdict:
     summary: str
 
 
+@dataclass(frozen=True)
+class Circumstances:
+    """What a run's scenario says of it besides plan and network: which checks apply, and their limits."""
+
+    #: Whether a SEND ended when its last byte had left the host; without it, that is not checked.
+    departs: bool = False
+    #: Which spine a message takes; without it, the uplinks of a leaf are only looked at together.
+    spine_of: SpineOf | None = None
+    #: Programs that ran at the same time: what they send is in no plan, and no ideal network has it.
+    beside: Beside | None = None
+    #: Where packets get lost, nothing is known of how many there are, and with any fault iterations are not alike.
+    faults: Sequence[PlannedFault] = ()
+    #: The congestion control that was asked for; "" for the kernel's default.
+    congestion: str = ""
+    #: What the windows of connections did, where links have a delay.
+    windows: WindowUse | None = None
+    #: Whether the scenario chose the buffers of sockets.
+    buffer_asked: bool = False
+    #: What bytes and rates were divided by, if they were.
+    divided: Divided | None = None
+
+
+PLAIN = Circumstances()
+"""Those of a run of a plan alone on a network without faults."""
+
+
 def judge(
     plan: Plan,
     fabric: Fabric,
@@ -98,27 +125,15 @@ def judge(
     record: PointRecord,
     captures: Sequence[Capture] = (),
     ideal: FluidTimes | None = None,
-    *,
-    departs: bool = False,
-    spine_of: SpineOf | None = None,
-    beside: Beside | None = None,
-    faults: Sequence[PlannedFault] = (),
-    congestion: str = "",
-    windows: WindowUse | None = None,
-    buffer_asked: bool = False,
-    divided: Divided | None = None,
+    circumstances: Circumstances = PLAIN,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
-    `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its
-    part of one check is left out. `departs` tells that a SEND ended when its last byte had left the host; without it,
-    that is not checked. `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only
-    looked at together. `beside` is about programs that ran at the same time: what they send is in no plan, and no
-    ideal network has it. `faults` are the scenario's: where packets get lost, nothing is known of how many there are,
-    and with any fault iterations are not alike. `congestion` is the congestion control that was asked for, "" for the
-    kernel's default. `windows` are what those of connections did, where links have a delay, and `buffer_asked` tells
-    that the scenario chose the buffers of sockets. `divided` is what bytes and rates were divided by, if they were.
+    captures: one entry for each of `record.captures`. ideal: the plan on the ideal network; without it, its part of
+    one check is left out.
     """
+    beside, faults, congestion = circumstances.beside, circumstances.faults, circumstances.congestion
+    windows, divided = circumstances.windows, circumstances.divided
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty
     checks = [
@@ -128,12 +143,12 @@ def judge(
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
         *parameter_checks(fabric, record.host_parameters),
-        *((window_check(windows, buffer_asked),) if windows is not None else ()),
+        *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),
-        *(_of_all_bytes(plan, fabric, record, spine_of) if as_planned else ()),
+        *(_of_all_bytes(plan, fabric, record, circumstances.spine_of) if as_planned else ()),
         *((beside_check(beside),) if beside is not None else ()),
         *_timing(plan, fabric, log, record, complete.ok, ideal if beside is None else None),
-        *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
+        *(_by_op(plan, fabric, log, record, circumstances.departs) if complete.ok else ()),
         *_of_captures(plan, fabric, log, record, captures, complete.ok, as_planned),
         *((division_check(divided),) if divided is not None else ()),
     ]
@@ -215,7 +230,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     switch. If hosts have several ranks, more connections than that can open at once, and each may cause upcalls in
     both of its directions.
     """
-    switches_on_path = 1 + fabric.most_trunks_on_way
+    switches_on_path = 1 + most_trunks_on_way(fabric)
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
     flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)

@@ -1,4 +1,5 @@
-"""Runs one program per host until all have ended. `python -m gradwire.programs.inside.exec_job FOLDER KEY`, inside the kernel."""
+"""Runs one program per host until all have ended. `python -m gradwire.programs.inside.exec_job FOLDER KEY`, inside the
+kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         processes.end_all()
         lab.sandbox.end()
         lab.controller.check_alive()
-        counts = lab.read().since(before)
+        counts = lab.count_since(before)
     report = Report(
         duration_s=duration_s,
         timed_out=not in_time,
@@ -51,11 +52,13 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
 
 
 def _run(task: Task, processes: Processes, begin_s: float) -> bool:
-    """Starts each program at its time, and follows them until they are over; False if they took longer than they may."""
+    """Starts each program at its time, and follows them until they are over; False if they took longer than they
+    may."""
     schedule = Schedule(task.programs, task.folder, begin_s)
 
     def is_over() -> bool:
-        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to end."""
+        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to
+        end."""
         if any(running.status for _, running in schedule.started):
             return True
         left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)

@@ -1,4 +1,5 @@
-"""The network that programs run on, inside the kernel: fabric and controller as for points, hosts to enter, and no agents."""
+"""The network that programs run on, inside the kernel: fabric and controller as for points, hosts to enter, and no
+agents."""
 
 from __future__ import annotations
 
@@ -23,37 +24,39 @@ from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
+from gradwire.topo.reading.counters import PortQueues
 
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 UNKILLABLE = "-1000"
 UNSENT_LIMIT_KEY = "net.ipv4.tcp_limit_output_bytes"
 UNSENT_LIMIT_BYTES = 131072
-"""Of a socket's bytes, those that may wait in its host's port, unless the scenario sets another number. Programs' data and their ACKs
-share a band, so with Linux's 4 MiB an ACK waits behind the data of its own connection: one that sends both ways had 6.1 of 9.4 Gbit/s, and
-66 of 94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of their ideal at 100
-Gbit/s)."""
+"""Of a socket's bytes, those that may wait in its host's port, unless the scenario sets another number. Programs' data
+and their ACKs share a band, so with Linux's 4 MiB an ACK waits behind the data of the same connection: one that sends
+both ways had 6.1 of 9.4 Gbit/s, and 66 of 94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one
+receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The network's counters at one moment, or between two."""
+    """The network's counters at one moment."""
+
+    queues: Sequence[PortQueues]
+    tcp_segments: int
+    tcp_retransmits: int
+    table_misses: int
+    upcalls: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted between two readings."""
 
     ports: tuple[PortTraffic, ...]
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int
     upcalls: int
-
-    def since(self, earlier: Reading) -> Reading:
-        """What was counted after `earlier`."""
-        return Reading(
-            tuple(_traffic_since(now, then) for now, then in zip(self.ports, earlier.ports, strict=True)),
-            self.tcp_segments - earlier.tcp_segments,
-            self.tcp_retransmits - earlier.tcp_retransmits,
-            self.table_misses - earlier.table_misses,
-            self.upcalls - earlier.upcalls,
-        )
 
 
 @dataclass(frozen=True)
@@ -67,32 +70,34 @@ class Lab:
 
     def read(self) -> Reading:
         """All counters since the network was built."""
-        fabric = self.network.fabric
-        rates = dict(fabric.ports())
-        ports = tuple(
-            PortTraffic(
-                counted.port.interface,
-                rates[counted.port],
-                counted.sent_bytes,
-                sum(band.packets_sent for band in counted.bands),
-                counted.drops,
-                tuple(band.bytes_sent for band in counted.bands),
-            )
-            for counted in self.network.counters()
-        )
         tcp, datapath = self.network.tcp_counters(), self.network.datapath_counters()
         return Reading(
-            ports,
+            self.network.port_queues(),
             sum(host.segments_sent for host in tcp),
             sum(host.segments_retransmitted for host in tcp),
             datapath.table_misses,
             datapath.upcalls,
         )
 
+    def count_since(self, earlier: Reading) -> Counted:
+        """What the network carried after `earlier`."""
+        now, rates = self.read(), {port.interface: rate for port, rate in self.network.fabric.ports()}
+        return Counted(
+            tuple(
+                port_traffic(queues, before, rates[queues.port.interface])
+                for queues, before in zip(now.queues, earlier.queues, strict=True)
+            ),
+            now.tcp_segments - earlier.tcp_segments,
+            now.tcp_retransmits - earlier.tcp_retransmits,
+            now.table_misses - earlier.table_misses,
+            now.upcalls - earlier.upcalls,
+        )
+
 
 @contextmanager
 def lab(task: Task, folder: Path) -> Iterator[Lab]:
-    """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises MachineFault."""
+    """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises
+    MachineFault."""
     fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     name_hosts(fabric)
@@ -102,7 +107,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(fabric.host_names()):
-            if UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
+            if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
                 with network_namespace(namespace_of(network.host_pid(index))):
                     write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
             hosts.append(Host(name, network.host_pid(index), sandbox))
@@ -113,14 +118,24 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         yield Lab(network, controller, hosts, sandbox)
 
 
-def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:
+def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float) -> PortTraffic:
+    """What a port sent between two readings. A root that programs put there began to count when they did."""
+    interface, replaced_by = now.port.interface, now.put_in_place_of(before)
+    if now.bands and before.bands and not replaced_by:
+        bands = now.bands.since(before.bands)
+        packets = sum(band.packets_sent for band in bands.bands)
+        by_band = tuple(band.bytes_sent for band in bands.bands)
+        return PortTraffic(interface, rate_bps, bands.sent_bytes, packets, bands.drops, by_band)
+    is_shaped = now.has_shaper_of(before)
+    start = before if is_shaped else PortQueues(before.port, (), 0, 0, 0)
     return PortTraffic(
-        now.interface,
-        now.rate_bps,
-        now.sent_bytes - then.sent_bytes,
-        now.packets - then.packets,
-        now.drops - then.drops,
-        tuple(here - there for here, there in zip(now.band_bytes, then.band_bytes, strict=True)),
+        interface,
+        rate_bps,
+        now.sent_bytes - start.sent_bytes,
+        now.packets_sent - start.packets_sent,
+        now.drops - start.drops,
+        replaced_by=replaced_by,
+        is_shaped=is_shaped,
     )
 
 
@@ -130,7 +145,7 @@ Job = Callable[[Task, Path, Lab, Channel], None]
 def run_inside(job: Job) -> None:
     """Runs `job` on the folder named on the command line, with the key in the file named behind it.
 
-    Whatever ends it early is told as a Refused.
+    Whatever ends it early is raised as a Refused.
     """
     folder, key_file = map(Path, sys.argv[1:])
     channel = Channel(key_file)

@@ -93,7 +93,8 @@ class SharedPlans:
         if point.jobs:
             return plans_of_jobs(point)
         chosen = point.strategy
-        key = f"{chosen.name} {point.options!r} {replace(job, rate_bps=None, fabric=None)!r}"
+        connections = point.section.transport.connections, point.fabric.burst_payload_bytes()
+        key = f"{chosen.name} {point.options!r} {replace(job, rate_bps=None, fabric=None)!r} {connections}"
         if key == self._key:
             return self._plans
         watched = _WatchedJob(**{field.name: getattr(job, field.name) for field in fields(job)})

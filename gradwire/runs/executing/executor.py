@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
-from gradwire.runs.executing.machine import Ended, Limits, run_machine
+from gradwire.runs.executing.point_machine import Ended, Limits, run_machine
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_protocol import Event
 from gradwire.runs.stored.stored_run import StoredRun

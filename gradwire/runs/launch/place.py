@@ -18,7 +18,6 @@ from pathlib import Path
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing
 from gradwire.runs.executing.executor import Planned
-from gradwire.runs.stored.links import copy_of_run, refuse_links
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
     RUNS,
@@ -27,6 +26,7 @@ from gradwire.runs.stored.run_folder import (
     stored_scenario,
 )
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.runs.stored.symbolic_links import copy_of_run, refuse_links
 from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
 

@@ -16,7 +16,7 @@ from gradwire.faults import MachineFault
 from gradwire.files import replacing
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.point_protocol import decoded, write_json
-from gradwire.runs.stored.links import refuse_links
+from gradwire.runs.stored.symbolic_links import refuse_links
 
 LOCK_FILE = ".lock"
 HOLDER_FILE = ".lock.json"

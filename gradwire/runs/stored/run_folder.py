@@ -29,9 +29,9 @@ from gradwire.files import replacing
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.point_protocol import TASK_FILE, write_json
 from gradwire.runs.stored.files import read_message, reading
-from gradwire.runs.stored.links import refuse_links
 from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
+from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, of_plans, resolved_scenario
 from gradwire.scenario.toml_documents import read_document

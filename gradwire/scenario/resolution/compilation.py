@@ -17,7 +17,7 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -25,6 +25,8 @@ from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection,
 from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
+from gradwire.workloads.divided_messages import divided
+from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
@@ -240,8 +242,18 @@ def compile_resolved(
     return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)
 
 
+def refuse_thousands(cluster: Cluster) -> None:
+    """Raises InputFault for more workers than a plan with an op for each of them can have."""
+    if cluster.workers > MOST_WORKERS:
+        raise InputFault(
+            f"cluster.workers = {cluster.workers}: a plan with all ranks, which runs need, has at most {MOST_WORKERS:,} workers: "
+            "`gradwire estimate` answers for more (docs/thousands.md), and cluster.stands_for lets a few run for all"
+        )
+
+
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
+    refuse_thousands(job.cluster)
     try:
         plans = plans_of_strategy(point.strategy, job, point.options, point.fabric)
     except OverflowError as error:
@@ -249,7 +261,8 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
             "model.batch, model.speedup, the model's times and costs"
         ) from error
-    return {label: _on_nics(plan, job.cluster) for label, plan in plans.items()}
+    connections, burst_bytes = point.section.transport.connections, point.fabric.burst_payload_bytes()
+    return {label: divided(_on_nics(plan, job.cluster), connections, burst_bytes) for label, plan in plans.items()}
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
@@ -430,12 +443,14 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         routing=wanted.routing,
+        host_tcp=wanted.hosts,
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
         link_settings=wanted.link_settings,
         host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
+    built = with_routes(built, wanted, section.defined.routes)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gradwire.datatypes.delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import CONGESTION_KEY, is_of_tcp
+from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES
+from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.scenario.resolution.planned_faults import planned_faults
@@ -37,8 +38,16 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
-    """The buffer of each socket: the one that the point asks for, or what fills its paths. Raises InputFault as `path_bytes` does."""
-    return section.transport.buffer or enough_buffer_bytes(path_bytes(section, fabric))
+    """The buffer of each socket, or the largest that it gets: what the point asks for, what its hosts' kernel grows it to, or what fills
+    its paths. Raises InputFault as `path_bytes` does."""
+    if section.transport.buffer:
+        return section.transport.buffer
+    return STOCK_SEND_BYTES if fabric.host_tcp.is_stock else enough_buffer_bytes(path_bytes(section, fabric))
+
+
+def is_grown(section: PointSection, fabric: Fabric) -> bool:
+    """Whether the kernel grows sockets' buffers: on stock hosts, unless the point asks for others."""
+    return fabric.host_tcp.is_stock and not section.transport.buffer
 
 
 def small_windows(section: PointSection, fabric: Fabric) -> str:
@@ -50,6 +59,14 @@ def small_windows(section: PointSection, fabric: Fabric) -> str:
         return (
             f"{longest}, and no window of TCP is larger than {_size(LARGEST_WINDOW_BYTES)}: one connection cannot fill that path, whatever "
             "transport.buffer is; use a lower rate or shorter delays"
+        )
+    if is_grown(section, fabric):
+        most_bytes = fabric.host_tcp.window_bytes
+        if held_bytes <= most_bytes:
+            return ""
+        return (
+            f"fabric.hosts = '{fabric.host_tcp}': windows of such hosts grow to about {most_bytes / 1e6:.1f} MB, and {longest}, so "
+            "windows limit connections, as they do on such hosts"
         )
     if section.transport.buffer is None or has_bytes >= enough_bytes or not held_bytes:
         return ""
@@ -122,6 +139,11 @@ def congestion_keys(section: PointSection) -> list[str]:
 
 def refuse_scaled(section: PointSection, scale: int) -> None:
     """Raises InputFault where bytes and rates are divided, for windows count packets, which stay as large as they are."""
+    if section.fabric.hosts.is_stock and scale != 1:
+        raise InputFault(
+            f"fabric.hosts = '{section.fabric.hosts}': bytes and rates would be divided by {scale}, and such hosts' windows would "
+            "not. Run undivided: without run.fidelity, with --scale 1 on the wall clock, or with fewer workers or a lower rate"
+        )
     keys = congestion_keys(section)
     if keys and scale != 1:
         raise InputFault(

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
 from gradwire.scenario.sections.host import HostSection
 from gradwire.workloads.fields import (
@@ -131,7 +132,11 @@ class FabricSection(Section):
     a host are at the same leaf."""
     routing: Routing = Routing.BALANCED
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
-    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides."""
+    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "static", the table
+    in `routes` says all ways."""
+    routes: str | None = None
+    """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
+    host."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
@@ -156,6 +161,9 @@ class FabricSection(Section):
     """What single links are like for good."""
     host: dict[str, HostSection] = Field(default_factory=dict)
     """What single hosts are like."""
+    hosts: HostTcp = HostTcp.TUNED
+    """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
+    buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
@@ -220,6 +228,14 @@ class FabricSection(Section):
                 lines.append(f"{key}: needs fabric.topology = {topologies}")
         if lines:
             raise ValueError("\n".join(lines))
+        return self
+
+    @model_validator(mode="after")
+    def _a_table_where_one_is_used(self) -> Self:
+        if self.routing is Routing.STATIC and self.routes is None:
+            raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
+        if self.routing is not Routing.STATIC and self.routes is not None:
+            raise ValueError("routes: needs fabric.routing = 'static'")
         return self
 
     @model_validator(mode="before")

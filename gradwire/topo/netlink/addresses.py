@@ -72,7 +72,8 @@ def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
 def host6_requests(
     host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
 ) -> list[Request]:
-    """What gives a host that is configured for IPv4 its IPv6 address too; nothing where hosts have none. As `host_requests`."""
+    """What gives a host that is configured for IPv4 its IPv6 address too; nothing where hosts have none. As
+    `host_requests`."""
     if not has_ipv6(fabric):
         return []
     ip = socket.inet_pton(socket.AF_INET6, host_ip6(host))
@@ -109,8 +110,8 @@ def host_requests(
 ) -> list[Request]:
     """What configures a host, to be done in its namespace.
 
-    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index. first_window: of TCP
-    connections, in segments; 0 for the kernel's own.
+    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index.
+    first_window: of TCP connections, in segments; 0 for the kernel's own.
     """
     ip = socket.inet_aton(fabric.host_ip(host))
     address = (
@@ -157,8 +158,9 @@ def raised(name: str, index: int) -> Request:
 def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Request]:
     """The route to all hosts, where it has to say something of TCP.
 
-    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds back. With Linux's
-    0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers.
+    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds
+    back. With Linux's 0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers, and
+    so do stock hosts.
     """
     metrics, words = _metrics(fabric, first_window)
     if not metrics:
@@ -174,8 +176,9 @@ def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Req
 def _metrics(fabric: Fabric, first_window: int) -> tuple[bytes, str]:
     """What a route says of TCP, and in the words of `ip`; both empty where it says nothing."""
     metrics, words = b"", ""
-    if fabric.is_lossless:
-        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each locked metric.
+    if fabric.is_lossless and not fabric.host_tcp.is_stock:
+        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each
+        # locked metric.
         metrics += attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
         metrics += attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS))
         words += f" rto_min {STARVATION_MS // 1000}s"

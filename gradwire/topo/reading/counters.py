@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradwire.datatypes.fabric import Port
+from gradwire.datatypes.fabric import BANDS_MAJOR, Port
 from gradwire.faults import MachineFault
 from gradwire.topo.tc import class_below_netem, class_of_band
 
 
 @dataclass(frozen=True, kw_only=True)
 class BandCounters:
-    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without preamble, FCS and gap."""
+    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without
+    preamble, FCS and gap."""
 
     bytes_sent: int
     packets_sent: int
@@ -24,8 +25,8 @@ class BandCounters:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
-    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds, the length from which
-    #: it marks some packets, and the length from which it marks all. 0 for what it has not.
+    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds,
+    #: the length from which it marks some packets, and the length from which it marks all. 0 for what it has not.
     limit_bytes: int = 0
     threshold_bytes: int = 0
     all_marked_bytes: int = 0
@@ -73,6 +74,32 @@ class PortCounters:
 
 
 @dataclass(frozen=True)
+class PortQueues:
+    """Which queues a port has, and what they count together, whoever put them there."""
+
+    port: Port
+    #: Each queue's place and kind, in the words of tc: "root htb", "1:1 fq".
+    layout: tuple[str, ...]
+    #: Frames that left, as `BandCounters` counts them.
+    sent_bytes: int
+    packets_sent: int
+    drops: int
+    #: The same by band, for a port that has all its bands.
+    bands: PortCounters | None = None
+
+    def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:
+        """What is there now and was not in `original`, an earlier reading of the same port; or "nothing", if queues
+        only went away."""
+        new = tuple(sorted({*self.layout} - {*original.layout}))
+        return new or ("nothing",) * (self.layout != original.layout)
+
+    def has_shaper_of(self, original: PortQueues) -> bool:
+        """Whether the port still has its line rate and its bands, and at most queues below a band were replaced."""
+        leaf = f"{BANDS_MAJOR}:"
+        return {queue for queue in original.layout if not queue.startswith(leaf)} <= {*self.layout}
+
+
+@dataclass(frozen=True)
 class DatapathCounters:
     """Open vSwitch's counters since the datapath was made. Other bridges on the same machine count as well."""
 
@@ -116,9 +143,11 @@ class TcpCounters:
 
 
 def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
-    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class (topo/tc.py) counts it.
+    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class
+    (topo/tc.py) counts it.
 
-    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something replaced it.
+    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something
+    replaced it.
     """
     leaves = {(entry["dev"], entry["parent"]): entry for entry in entries if "parent" in entry}
     counters = []
@@ -133,6 +162,25 @@ def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port]
         pairs = zip(band_qdiscs, marking, strict=True)
         counters.append(PortCounters(port, tuple(_band(entry, below or entry) for entry, below in pairs if entry)))
     return counters
+
+
+def read_port_queues(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortQueues]:
+    """Reads the same entries where programs may have replaced queues: no queue is expected.
+
+    A port's root counts what it let through; one without any sends at once and counts nothing.
+    """
+    by_interface: dict[str, list[Mapping[str, Any]]] = {interface: [] for interface in ports}
+    for entry in entries:
+        by_interface.get(entry["dev"], []).append(entry)
+    return [_port_queues(by_interface[interface], interface, port, bands) for interface, port in ports.items()]
+
+
+def _port_queues(entries: list[Mapping[str, Any]], interface: str, port: Port, bands: int) -> PortQueues:
+    root = next((entry for entry in entries if "root" in entry), {"bytes": 0, "packets": 0, "drops": 0})
+    layout = sorted(f"{entry.get('parent', 'root')} {entry['kind']}" for entry in entries)
+    whole = {class_of_band(band) for band in range(bands)} <= {entry.get("parent") for entry in entries}
+    by_band = parse_qdiscs(entries, {interface: port}, bands)[0] if whole else None
+    return PortQueues(port, tuple(layout), root["bytes"], root["packets"], root["drops"], by_band)
 
 
 def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
@@ -154,7 +202,8 @@ def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
 
 
 def parse_lookups(text: str) -> tuple[int, int, int]:
-    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there are none."""
+    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there
+    are none."""
     lines = re.findall(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)", text)
     if not lines:
         raise MachineFault(f"`ovs-appctl dpctl/show` shows no datapath: {text.strip()!r}")
@@ -163,7 +212,8 @@ def parse_lookups(text: str) -> tuple[int, int, int]:
 
 
 def parse_table_misses(text: str) -> int:
-    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no such rule."""
+    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no
+    such rule."""
     counts = re.findall(r"\bn_packets=(\d+),.*\bpriority=0\b", text)
     if not counts:
         raise MachineFault("a switch has no table-miss rule: its rules are not installed, or something removed them")

@@ -44,8 +44,8 @@ from gradwire.workloads.engines.allreduce_transfers import (
 )
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
+from gradwire.workloads.engines.collectives.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.routes import Routes, Rule
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.worker import Passes, add_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Int32, Int64, OpKind, Plan, UInt8
-from gradwire.workloads.symbolic.graph import ITERATIONS, Graph, Holdings
+from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings
 
 PHASES = 4
 """An op takes what it needs, sends, takes in, and yields, in this order: numbers of `Accesses.phase`."""

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Int32, Int64, OpKind, UInt8
 from gradwire.workloads.symbolic.defects import Defect, never_ready, not_held, wrongly_added
-from gradwire.workloads.symbolic.graph import ITERATIONS, Graph, Holdings, UInt64
 from gradwire.workloads.symbolic.loops import Loops
+from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings, UInt64
 
 SENDS, RECEIVES, COPIES = 1, 2, 4
 """Bits of `_Code.does`. An op without a bit only takes its turn."""

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Int32, Int64
-from gradwire.workloads.symbolic.graph import WORD_BITS, UInt64
 from gradwire.workloads.symbolic.loops import Loops
+from gradwire.workloads.symbolic.wait_graph import WORD_BITS, UInt64
 
 Bool = npt.NDArray[np.bool_]
 

@@ -32,8 +32,8 @@ from gradwire.workloads.symbolic.accesses import (
     products,
 )
 from gradwire.workloads.symbolic.defects import Defect, racing
-from gradwire.workloads.symbolic.graph import ITERATIONS, Graph, Holdings
 from gradwire.workloads.symbolic.precedence import Bool, Precedence, PrecedenceInCode, PrecedenceInPython
+from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings
 
 USING = (Access.USES_SUM, Access.USES)
 """What changes nothing."""

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.workloads.symbolic.defects import Defect
 from gradwire.workloads.symbolic.execution import executions
-from gradwire.workloads.symbolic.graph import Graph, Holdings
 from gradwire.workloads.symbolic.races import race
+from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
 
 Urgency = Callable[[Graph], Int64]
 """How urgent each op is: of those that are ready, the ones with the lowest number go first."""

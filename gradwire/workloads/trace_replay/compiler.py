@@ -23,8 +23,8 @@ from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, add_switches
 from gradwire.workloads.engines.collectives.choice import layout_of
+from gradwire.workloads.engines.collectives.collective_routes import Routes
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.routes import Routes
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.record import matrix

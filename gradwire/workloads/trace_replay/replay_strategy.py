@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, adds_in_network
+from gradwire.workloads.engines.collectives.collective_routes import ONLY, Routes, Rule, option_of, rule_of, rule_type
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.routes import ONLY, Routes, Rule, option_of, rule_of, rule_type
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import Job

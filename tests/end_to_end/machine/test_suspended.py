@@ -1,6 +1,6 @@
 """A run that signals stop and let go on ends as one to which nothing happened, in whichever order its processes hear of it.
 
-The kernel traces its processes, and takes a signal to one of them for its death: see gradwire/vm/causes.py.
+The kernel traces its processes, and takes a signal to one of them for its death: see gradwire/vm/kernel_death.py.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import pytest
 
 from gradwire import PACKAGE
 from gradwire.runs.proof import proof
-from gradwire.vm.causes import KernelFault
+from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.trial import try_kernel
 

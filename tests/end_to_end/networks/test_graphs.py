@@ -12,9 +12,9 @@ import gradwire
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.topologies import dragonfly, full_mesh, ring, spread, torus
 from gradwire.runs.replay import replay_plans

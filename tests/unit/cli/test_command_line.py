@@ -14,7 +14,7 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing import machine
+from gradwire.runs.executing import point_machine
 from gradwire.runs.store import PointStore
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
@@ -132,6 +132,9 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
             ["reproduce", "--list", "x"],
             ["x: no such paper or scenario; papers are geryon, p3, ", "`gradwire reproduce --list`"],
         ),
+        (["reproduce", "world-tc"], ["world-tc: no such source", "`gradwire reproduce --list world`"]),
+        (["reproduce", "--paper", "world", "geryon"], ["printed measurements run alone"]),
+        (["reproduce", "world", "--quick"], ["printed measurements run alone"]),
         (["reproduce", "--check"], ["give --quick, and no names"]),
         (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
         (["reproduce", "geryon-fig7", "--pages", "docs"], ["--pages writes whole papers", "gradientflow"]),
@@ -153,6 +156,13 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong(
         assert text in err
     assert "Traceback" not in err
     assert not (scenario.parent / "runs").exists()
+
+
+def test_the_sources_of_printed_measurements_are_listed(call: Any) -> None:
+    status, out, _ = call("reproduce", "--list", "world")
+    assert status == 0
+    assert "\n  world-dlperf: Frameworks' containers on 4 machines of 8 V100 (24 printed values)\n" in out
+    assert "geryon" not in out
 
 
 def test_the_names_of_a_paper_are_listed(call: Any) -> None:
@@ -258,7 +268,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
         raise AssertionError("no machine is to boot")
 
     needs_no_kernel(monkeypatch, fail)
-    monkeypatch.setattr(machine, "run_job", never)
+    monkeypatch.setattr(point_machine, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
     ended, out, err = call(*words)

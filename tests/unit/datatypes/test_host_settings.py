@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.graph import Graph, GraphLink
 from gradwire.datatypes.host_settings import HostSetting, is_of_resending, is_of_tcp, same_value
+from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.shape import Topology
 from gradwire.faults import InputFault
 

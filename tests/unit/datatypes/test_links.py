@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.datatypes.delays import longest_round_trip_s, round_trip_bytes
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.path_delays import longest_round_trip_s, round_trip_bytes
 from gradwire.faults import InputFault
 
 LEAF_SPINE = Fabric(8, 10e9, Topology.LEAF_SPINE, leaves=2, spines=2)

@@ -11,7 +11,7 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.runs.launch.place import writing
-from gradwire.runs.stored.links import store_folder
+from gradwire.runs.stored.symbolic_links import store_folder
 from gradwire.vm.kernel import CACHE_VARIABLE
 from tests.unit.cli.test_command_line import SCENARIO
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414

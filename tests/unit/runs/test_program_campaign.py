@@ -22,7 +22,7 @@ from gradwire.runs.progress import LiveProgress
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.works import judge_stored, work_of_scenario
 from gradwire.scenario.program_scenarios import programs_of
-from gradwire.vm.causes import STOPPED, Cause, KernelFault
+from gradwire.vm.kernel_death import STOPPED, Cause, KernelFault
 from gradwire.vm.machines import Clock
 from tests.unit.runs.test_program_verdicts import REPORT
 

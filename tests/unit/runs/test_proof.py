@@ -21,9 +21,9 @@ from gradwire.runs.calibrate import (
     round_trips_s,
 )
 from gradwire.runs.proof import judged_flow, proof, trial_on
-from gradwire.vm.causes import Cause, KernelFault
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.doctor import Finding
+from gradwire.vm.kernel_death import Cause, KernelFault
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.patterns import compile_transfers

@@ -110,3 +110,27 @@ def test_what_reads_plans_says_that_there_are_none(tmp_path: Path) -> None:
         load_scenario(scenario_file(tmp_path))
     with pytest.raises(InputFault, match="has programs, which have no plan"):
         scenario_of({"title": "x", "program": {}})
+
+
+GRAPH = """{"nodes": [{"id": "s1"}, {"id": "s2"}, {"id": "h1"}, {"id": "h2"}, {"id": "h3"}],
+"links": [{"source": "s1", "target": "s2", "delay": "1ms"}, {"source": "h1", "target": "s1"}, {"source": "h2", "target": "s2"},
+{"source": "h3", "target": "s2"}]}"""
+ON_A_GRAPH = TEXT.replace("workers = 4", "workers = 2").replace('rate = "10gbit"', 'rate = "10gbit"\nfile = "lab.json"')
+
+
+def test_programs_run_on_a_network_from_a_file_and_on_all_its_hosts(tmp_path: Path) -> None:
+    (tmp_path / "lab.json").write_text(GRAPH)
+    scenario = load_programs(scenario_file(tmp_path, ON_A_GRAPH), ["fabric.rate=25gbit"])
+    (tmp_path / "lab.json").unlink()
+    fabric = scenario.points[0].fabric
+    assert (fabric.host_names(), fabric.rate_bps) == (["h1", "h2", "h3"], 25e9)
+    assert fabric.graph is not None
+    assert fabric.graph.trunks[0].delay_s == 0.001
+    assert scenario.document["fabric"]["file"] == "lab"
+
+
+def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(InputFault) as refused:
+        load_programs(scenario_file(tmp_path, ON_A_GRAPH))
+    path = tmp_path / "flows.toml"
+    assert str(refused.value) == f"{path}: fabric.file: {tmp_path / 'lab.json'}: no such network file"

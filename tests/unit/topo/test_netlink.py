@@ -4,6 +4,7 @@ import struct
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.faults import MachineFault
 from gradwire.topo.netlink.addresses import (
     ADDRESS,
@@ -67,6 +68,7 @@ def test_packets_that_are_too_small_for_ipv6_leave_it_out() -> None:
 def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
     assert any("rto_min" in line for line in words(FABRIC, 0))
     assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
+    assert not any("route" in line for line in words(Fabric(3, 10e9, host_tcp=HostTcp.STOCK), 0))
 
 
 def test_a_first_window_is_a_matter_of_the_route_on_every_fabric() -> None:
@@ -163,9 +165,10 @@ def test_only_a_ports_own_qdiscs_are_its_parts() -> None:
     assert kernel.asked == [(38, (0, 4, 0, 0, 0)), (42, (0, 6, 0, 0, 0))]
 
 
-def test_what_is_shown_is_of_the_interfaces_with_a_name_and_below_their_roots() -> None:
+def test_what_is_shown_is_of_the_interfaces_with_a_name() -> None:
     kernel = Dumping()
-    (told,) = shown(kernel, {4: "h1-eth0", 5: "h2-eth0"})
+    root, told = shown(kernel, {4: "h1-eth0", 5: "h2-eth0"})
+    assert (root["kind"], root["dev"], root["root"]) == ("htb", "h1-eth0", True)
     assert (told["kind"], told["dev"], told["parent"], told["bytes"]) == ("prio", "h1-eth0", "5:1", 294)
     assert kernel.asked == [(38, (0, 0, 0, 0, 0))]
 

@@ -56,6 +56,6 @@ def test_all_that_runs_in_the_machine_is_found() -> None:
         "gradwire.analysis.report.charts",
         "gradwire.vm.kernel",
         "gradwire.vm.kernel_source",
-        "gradwire.vm.causes",
+        "gradwire.vm.kernel_death",
         "gradwire.vm.packages",
     } & set(found)

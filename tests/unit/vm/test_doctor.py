@@ -8,7 +8,6 @@ import pytest
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import MachineFault
 from gradwire.vm import doctor
-from gradwire.vm.causes import Cause
 from gradwire.vm.doctor import (
     PROGRAMS,
     TEST_PROGRAMS,
@@ -22,6 +21,7 @@ from gradwire.vm.doctor import (
     program_findings,
     wall_findings,
 )
+from gradwire.vm.kernel_death import Cause
 from gradwire.vm.kernel_source import Source, note_content, note_source
 from gradwire.vm.packages import install_command
 

@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.vm import machine
-from gradwire.vm.causes import STOPPED, KernelFault
+from gradwire.vm.kernel_death import STOPPED, KernelFault
 from gradwire.vm.kernel_source import note_content
 from gradwire.vm.machine import (
     TokenWatch,

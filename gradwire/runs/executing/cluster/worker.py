@@ -34,12 +34,12 @@ from gradwire.runs.executing.cluster.orders import (
     take_kernel,
     take_plan,
 )
-from gradwire.runs.executing.machine import Ended, run_machine
+from gradwire.runs.executing.point_machine import Ended, run_machine
 from gradwire.runs.point_protocol import TASK_FILE, Event
 from gradwire.vm.byte_code import byte_code_folder
-from gradwire.vm.causes import KernelFault
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.kernel import kernel_named
+from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.trial import try_kernel
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CAUSES_OF_THE_MACHINE = ("memory: folder full", "memory: limit", "killed")
-"""Deaths of a kernel that come from what else runs on its machine, or from the machine's limits (vm/causes.py)."""
+"""Deaths of a kernel that come from what else runs on its machine, or from the machine's limits (vm/kernel_death.py)."""
 ROOM_BYTES = 1 << 20
 """A disk with less room is full."""
 UNDER_WAY = ("executing", "long-running")

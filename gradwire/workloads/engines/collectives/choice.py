@@ -317,7 +317,9 @@ def schedule_for(
     """
     root_index = 0 if root is None else list(members).index(root)
     layout = layout_of(members, machine_of, switches)
-    schedule = member_schedule(kind, algorithm, layout, size_bytes, root_index, piece_bytes, channels, key)
+    schedule = member_schedule(
+        kind, algorithm, replace(layout, root=root_index), size_bytes, piece_bytes, channels, key
+    )
     return in_network.with_plan_ranks(schedule, members, max(members) + 1 if switches is None else switches.first_rank)
 
 
@@ -326,13 +328,12 @@ def member_schedule(
     algorithm: str,
     layout: Layout,
     size_bytes: int,
-    root: int,
     piece_bytes: int,
     channels: int,
     key: str,
 ) -> Schedule:
     """The same, in whose rows members have their places as numbers: one object for all collectives that have the same
-    schedule."""
+    schedule. The root is that of the layout."""
     name = pick(kind, layout, size_bytes) if algorithm == AUTO else algorithm
     there = ALGORITHMS[kind]
     if name not in there:
@@ -344,7 +345,7 @@ def member_schedule(
         )
     parts = there[name].pipelined_parts(layout)
     pieces = max(1, -(-size_bytes // (parts * piece_bytes))) if parts else 1
-    cut = replace(layout, root=root, pieces=pieces, channels=channels if name == "ring" else 1)
+    cut = replace(layout, pieces=pieces, channels=channels if name == "ring" else 1)
     # What does not ask switches is the same at all of them.
     return _build(kind, name, cut if name == IN_NETWORK else replace(cut, leaf_of=(), leaves=1, spines=0))
 

@@ -145,15 +145,15 @@ def timeline(
     """The chain of a rank from the beginning to the end of `window`; of_host: of what its host did then, which is a
     step."""
     gpu = _Gpu(events)
-    begins, ends, stream, stray = _kernels(events, calls)
+    kernels, stray = _kernels(events, calls)
     waited = _host_waits(events, calls, waits)
     if of_host:
         waited = [at for at in waited if window[0] <= at <= window[1]]
         window = gpu.comes_to(window[0]), gpu.free_at(window[1])
     computing = _computing_stream(events)
-    moments, contradicted = _moments(gpu, calls, begins, ends, waited, stream, computing, window)
+    moments, contradicted = _moments(gpu, calls, kernels, waited, computing, window)
     if contradicted:
-        moments, _ = _moments(gpu, calls, begins, ends, [], stream, computing, window)
+        moments, _ = _moments(gpu, calls, kernels, [], computing, window)
     moments.sort(key=lambda moment: moment.host_ns)
     edges = [
         window[0],
@@ -162,8 +162,8 @@ def timeline(
     ]
     own_ns = [max(0, after - before) for before, after in list(pairwise(edges))[::2]]
     unwaited = len(calls) - sum(not moment.starts for moment in moments)
-    lasting = [end - begin for begin, end in zip(begins, ends, strict=True)]
-    return Timeline(moments, own_ns, stream, lasting, unwaited, contradicted, stray, window)
+    lasting = [end - begin for begin, end in zip(kernels.begins_ns, kernels.ends_ns, strict=True)]
+    return Timeline(moments, own_ns, kernels.stream, lasting, unwaited, contradicted, stray, window)
 
 
 def _computing_stream(events: KinetoEvents) -> int | None:
@@ -172,7 +172,17 @@ def _computing_stream(events: KinetoEvents) -> int | None:
     return int(streams[counts.argmax()]) if len(streams) else None
 
 
-def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], list[int], list[int], int]:
+@dataclass(frozen=True)
+class _Kernels:
+    """When each call was on the GPU, and on which stream."""
+
+    begins_ns: list[int]
+    ends_ns: list[int]
+    #: -1 for a call without a kernel.
+    stream: list[int]
+
+
+def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[_Kernels, int]:
     """The time and stream of each call on the GPU, and how many kernels belong to none."""
     begins, ends = [call.begin_ns for call in calls], [call.end_ns for call in calls]
     stream = [-1] * len(calls)
@@ -190,7 +200,7 @@ def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], li
         begins[at] = begin if first else min(begin, begins[at])
         ends[at] = end if first else max(end, ends[at])
         stream[at] = int(events.nccl.stream[row])
-    return begins, ends, stream, stray
+    return _Kernels(begins, ends, stream), stray
 
 
 def _host_waits(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall]) -> list[int]:
@@ -209,9 +219,13 @@ def _is_inside(spans: list[tuple[int, int]], at: int) -> bool:
 
 
 def _moments(
-    gpu: _Gpu, calls: list[HostCall], begins: list[int], ends: list[int], waited: list[int], stream: list[int],
-    computing: int | None, window: tuple[int, int],
-) -> tuple[list[Moment], int]:  # fmt: skip
+    gpu: _Gpu,
+    calls: list[HostCall],
+    kernels: _Kernels,
+    waited: list[int],
+    computing: int | None,
+    window: tuple[int, int],
+) -> tuple[list[Moment], int]:
     """The moments, and how many waits the times contradict."""
     moments: list[Moment] = []
     pending: deque[int] = deque()
@@ -219,18 +233,17 @@ def _moments(
     happened = sorted([*((call.begin_ns, number) for number, call in enumerate(calls)), *((at, -1) for at in waited)])
     for host_ns, number in happened:
         if number >= 0:
-            ready = min(gpu.free_at(host_ns), max(begins[number], host_ns))
+            ready = min(gpu.free_at(host_ns), max(kernels.begins_ns[number], host_ns))
             moments.append(Moment(host_ns, ready, ready, number, starts=True))
-            if (
-                computing is not None and stream[number] == computing
-            ):  # what is launched next on the stream waits for the kernel
-                moments.append(_wait(gpu, host_ns, calls[number].end_ns, number, ends[number], window))
+            # What is launched next on the stream waits for the kernel.
+            if computing is not None and kernels.stream[number] == computing:
+                moments.append(_wait(gpu, host_ns, calls[number].end_ns, number, kernels.ends_ns[number], window))
             else:
                 pending.append(number)
         elif pending:
             oldest = pending.popleft()
-            moments.append(_wait(gpu, host_ns, host_ns, oldest, ends[oldest], window))
-            contradicted += moments[-1].end_ns < ends[oldest] - TOLERANCE_NS
+            moments.append(_wait(gpu, host_ns, host_ns, oldest, kernels.ends_ns[oldest], window))
+            contradicted += moments[-1].end_ns < kernels.ends_ns[oldest] - TOLERANCE_NS
     return moments, contradicted
 
 

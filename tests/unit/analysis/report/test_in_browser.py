@@ -19,7 +19,7 @@ import pytest
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.pages import BY_SCENARIO, Setting
 from gradwire.analysis.report.ranking import rank
-from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (
@@ -65,10 +65,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, t in TIMES_S.items()
     ]
     details = [PointDetails({"fabric.rate": Setting("10 Gbit/s", BY_SCENARIO)}, "points/a", ("log.txt",)) for _ in rows]
+    ranking = rank(rows, {}, ("csc",), {"aggregation-ps": "no <switch>"})
     report(
-        folder, rows, [], "A & B", [], [None] * len(rows), ranking=rank(rows, {}, ("csc",), {"aggregation-ps": "no <switch>"}),
-        partial=("csc",), details=details, background=Background("About.", [("gradwire", "1")], "title = 1\n"), dpi=40,
-    )  # fmt: skip
+        folder,
+        Results(rows, [None] * len(rows), details),
+        Presentation("A & B", ranking=ranking, partial=("csc",)),
+        Background("About.", [("gradwire", "1")], "title = 1\n"),
+        dpi=40,
+    )
     return folder / "report.html"
 
 
@@ -134,7 +138,7 @@ def test_texts_of_scenarios_stay_texts_in_drawings_as_well(tmp_path: Path) -> No
     row = PointResult(
         {"strategy": hostile, "seed": "1"}, 1.0, None, None, 1.0, 0.8, 0, 1.0, 0.8, "compute", "00ff", "valid"
     )
-    report(tmp_path, [row], [], hostile, [], [None], dpi=40)
+    report(tmp_path, Results([row], [None]), Presentation(hostile), dpi=40)
     found = opened(tmp_path / "report.html", "return document.title;", tmp_path)
     assert (found.answer, found.console) == (" ".join(hostile.split()), [])
 

@@ -13,7 +13,7 @@ from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.printed import Comparison
 from gradwire.analysis.report.conclusion import MOST_POINTS_NAMED, remarks
-from gradwire.analysis.report.report import TERMINAL_COLUMNS, PointDetails, report
+from gradwire.analysis.report.report import TERMINAL_COLUMNS, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import points_table, rich_table, width_columns
 from tests.shared.stored_points import result
 
@@ -89,7 +89,7 @@ def test_a_single_point_needs_no_name() -> None:
 def written(folder: Path, rows: list[PointResult]) -> tuple[str, str, str]:
     """What a terminal shows, the page and the Markdown table."""
     details = [PointDetails({}, agreement=agreement) for agreement in agreed(rows)]
-    shown = report(folder, rows, [], "A title", [], [None] * len(rows), details=details, dpi=SMALL_DPI)
+    shown = report(folder, Results(rows, [None] * len(rows), details), Presentation("A title"), dpi=SMALL_DPI)
     console = Console(width=TERMINAL_COLUMNS, record=True, file=(folder / "shown.txt").open("w"))
     console.print(shown)
     return console.export_text(), (folder / "report.html").read_text(), (folder / "table.md").read_text()

@@ -20,7 +20,7 @@ from gradwire.analysis.points import PointResult, interval
 from gradwire.analysis.printed import CellStatus, Comparison, check_cells, compare
 from gradwire.analysis.report.charts import PALETTE, Labels, chart, svg_text
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
-from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant, points_table
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of
@@ -291,15 +291,15 @@ def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
     rows = changed(5, verdict=INVALID)
     shown = report(
         tmp_path,
-        rows,
-        printed(),
-        "Table 2 & more",
-        [Constant("aggregation rate", 3.2, "GB/s", "fitted once")],
-        [judged(row.valid) for row in rows],
-        labels={"geryon": "Partition + slicing + Geryon"},
-        notes=["6 points in 3 s"],
-        details=[details(number) for number in range(len(rows))],
-        background=Background("What is asked.", [("command", "gradwire run <it>")], 'title = "<Table> 2"\n'),
+        Results(rows, [judged(row.valid) for row in rows], [details(number) for number in range(len(rows))]),
+        Presentation(
+            "Table 2 & more",
+            printed(),
+            [Constant("aggregation rate", 3.2, "GB/s", "fitted once")],
+            labels={"geryon": "Partition + slicing + Geryon"},
+            notes=["6 points in 3 s"],
+        ),
+        Background("What is asked.", [("command", "gradwire run <it>")], 'title = "<Table> 2"\n'),
         dpi=SMALL_DPI,
     )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

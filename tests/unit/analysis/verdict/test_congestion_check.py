@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.verdict.congestion_checks import congestion_checks
-from gradwire.analysis.verdict.verdict import Verdict, judge
+from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Role
 from gradwire.datatypes.records import BandCount, PointRecord
@@ -35,7 +35,7 @@ def counted(
 
 
 def judged(fabric: Fabric, record: PointRecord, congestion: str = "") -> Verdict:
-    return judge(pushes(), fabric, sound_log(), record, congestion=congestion)
+    return judge(pushes(), fabric, sound_log(), record, circumstances=Circumstances(congestion=congestion))
 
 
 def failed(found: Verdict) -> list[str]:

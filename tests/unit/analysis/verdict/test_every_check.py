@@ -14,7 +14,7 @@ from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.capture_files import Capture, Packets
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
-from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge, verdict_of
+from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.plan import Plan, Role
@@ -51,7 +51,15 @@ def judged(
     log: OpLog | None = None,
     ideal: FluidTimes | None = None,
 ) -> Verdict:
-    return judge(plan or pushes(), fabric, log or sound_log(), record or sound_record(), (), ideal, departs=True)
+    return judge(
+        plan or pushes(),
+        fabric,
+        log or sound_log(),
+        record or sound_record(),
+        (),
+        ideal,
+        circumstances=Circumstances(departs=True),
+    )
 
 
 def counted(**changes: int) -> PointRecord:
@@ -101,7 +109,9 @@ def controlled(congestion: str) -> PointRecord:
 
 
 def judged_with(congestion: str, record: PointRecord) -> Verdict:
-    return judge(pushes(), FABRIC, sound_log(), record, departs=True, congestion=congestion)
+    return judge(
+        pushes(), FABRIC, sound_log(), record, circumstances=Circumstances(departs=True, congestion=congestion)
+    )
 
 
 def logged(column: str, op: int, by_ns: int, iteration: int = ITERATIONS - 1) -> OpLog:
@@ -125,7 +135,8 @@ def stretched(_: Path) -> Verdict:
 
 
 def computing(lanes: tuple[int, int], orders: tuple[int, int] = (1, 2)) -> Plan:
-    """A worker that computes 1 ms, and then two things of 10 ms and 20 ms, on these streams and in this order, beside one of 40 ms."""
+    """A worker that computes 1 ms, and then two things of 10 ms and 20 ms, on these streams and in this order, beside
+    one of 40 ms."""
     builder = PlanBuilder("computing")
     worker = builder.rank(Role.WORKER, 0)
     first = builder.compute(worker, 0.001, lane=2)
@@ -155,7 +166,8 @@ def ran_as(ran: Plan, planned: Plan) -> Verdict:
 
 
 def put_off(_: Path) -> Verdict:
-    """Of 110 ms of computation an iteration, the 100 that no iteration's end waits for are left until after the measurement."""
+    """Of 110 ms of computation an iteration, the 100 that no iteration's end waits for are left until after the
+    measurement."""
     builder = PlanBuilder("put off")
     worker = builder.rank(Role.WORKER, 0)
     first = builder.compute(worker, 0.010)
@@ -168,7 +180,8 @@ def put_off(_: Path) -> Verdict:
 
 
 def never_all_at_once(_: Path) -> Verdict:
-    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both run."""
+    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both
+    run."""
     builder = PlanBuilder("computing")
     worker = builder.rank(Role.WORKER, 0)
     step = builder.compute(worker, 0.010)
@@ -196,7 +209,9 @@ def past_an_uplink(_: Path) -> Verdict:
 def past_two_spines(spine: int) -> Verdict:
     """Everything went past the first of two spines; by the rules it takes this one."""
     fabric, record = replace(LEAF_SPINE, spines=2), sound_record(LEAF_SPINE)
-    return judge(pushes(), fabric, sound_log(), record, departs=True, spine_of=lambda *_: spine)
+    return judge(
+        pushes(), fabric, sound_log(), record, circumstances=Circumstances(departs=True, spine_of=lambda *_: spine)
+    )
 
 
 def captured_wrongly(
@@ -272,25 +287,43 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "captured payload": captured_wrongly(lambda record, seen: (record, of_no_message(seen), SAME)),
     "iterations from packets": captured_wrongly(lambda record, seen: (record, seen, SLOWER)),
     "programs": lambda _: judge(
-        pushes(), FABRIC, sound_log(), sound_record(), beside=Beside(1, ["tenant/h1 ended with status 3"])
+        pushes(),
+        FABRIC,
+        sound_log(),
+        sound_record(),
+        circumstances=Circumstances(beside=Beside(1, ["tenant/h1 ended with status 3"])),
     ),
     "faults": lambda _: judge(
-        pushes(), FABRIC, sound_log(), sound_record(), faults=[PlannedFault("cut", "link-down", 5, place="h1-eth0")]
+        pushes(),
+        FABRIC,
+        sound_log(),
+        sound_record(),
+        circumstances=Circumstances(faults=[PlannedFault("cut", "link-down", 5, place="h1-eth0")]),
     ),
-    "windows": lambda _: judge(pushes(), FABRIC, sound_log(), sound_record(), windows=HELD_BACK),
+    "windows": lambda _: judge(
+        pushes(), FABRIC, sound_log(), sound_record(), circumstances=Circumstances(windows=HELD_BACK)
+    ),
     "congestion control": lambda _: judged_with("bbr", controlled("cubic")),
     "host parameters": lambda _: judge(
         pushes(),
         replace(FABRIC, host_settings=(HostSetting("h2", (("net.ipv4.tcp_autocorking", "1"),)),)),
         sound_log(),
         replace(sound_record(), host_parameters=(HostParameter("h2", "net.ipv4.tcp_autocorking", "0", True, "0"),)),
-        departs=True,
+        circumstances=Circumstances(departs=True),
     ),
-    "switch queues": lambda _: judge(pushes(), MARKING, sound_log(), sound_record(), departs=True),
+    "switch queues": lambda _: judge(
+        pushes(), MARKING, sound_log(), sound_record(), circumstances=Circumstances(departs=True)
+    ),
     "ECN marks": lambda _: judge(
-        pushes(), MARKING, sound_log(), with_bands(above_the_threshold, fabric=MARKING), departs=True
+        pushes(),
+        MARKING,
+        sound_log(),
+        with_bands(above_the_threshold, fabric=MARKING),
+        circumstances=Circumstances(departs=True),
     ),
-    "division": lambda _: judge(pushes(), FABRIC, sound_log(), sound_record(), divided=Divided(16, 0.051)),
+    "division": lambda _: judge(
+        pushes(), FABRIC, sound_log(), sound_record(), circumstances=Circumstances(divided=Divided(16, 0.051))
+    ),
     "run": lambda _: failed_run("rank 3 died"),
 }
 
@@ -312,8 +345,17 @@ def test_nothing_fails_without_a_fault() -> None:
         assert judged(replace(sound_record(), clock=clock)).summary == "valid"
     assert past_two_spines(0).summary == "valid"
     for divided in (Divided(16, 0.05), Divided(2, 0.09, fidelity=0.1), Divided(1, 0.3)):
-        assert judge(pushes(), FABRIC, sound_log(), sound_record(), divided=divided).summary == "valid"
-    coarse = judge(pushes(), FABRIC, sound_log(), sound_record(), divided=Divided(2, 0.02, fidelity=0.01))
+        assert (
+            judge(pushes(), FABRIC, sound_log(), sound_record(), circumstances=Circumstances(divided=divided)).summary
+            == "valid"
+        )
+    coarse = judge(
+        pushes(),
+        FABRIC,
+        sound_log(),
+        sound_record(),
+        circumstances=Circumstances(divided=Divided(2, 0.02, fidelity=0.01)),
+    )
     assert coarse.summary == "invalid: division by 2: up to 2.0% (limit 1.0% as the scenario allows (run.fidelity))"
     for plan in (computing((0, 0)), computing((0, 1))):
         assert ran_as(plan, plan).summary == "valid"

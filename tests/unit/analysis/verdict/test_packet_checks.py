@@ -16,7 +16,7 @@ from gradwire.analysis.packets.captures import PortLocation, location_of
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table
 from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.packet_checks import capture_checks, expected_messages
-from gradwire.analysis.verdict.verdict import judge
+from gradwire.analysis.verdict.verdict import Circumstances, judge
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
@@ -156,7 +156,7 @@ def test_where_packets_are_lost_tcp_may_carry_bytes_twice_and_lacks_none(
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_beside_programs_packets_are_not_compared_with_all_bytes(capture: Capture, is_beside: bool) -> None:
     beside = Beside(1, []) if is_beside else None
-    found = judge(PLAN, FABRIC, log_of(), record_of(capture), [capture], beside=beside)
+    found = judge(PLAN, FABRIC, log_of(), record_of(capture), [capture], circumstances=Circumstances(beside=beside))
     made = {check.name for check in found.checks if check.name.startswith(("capture", "iterations from"))}
     assert made >= {"capture", "captured messages", "iterations from packets"}
     assert ("captured payload" in made) is not is_beside

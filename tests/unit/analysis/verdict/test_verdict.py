@@ -21,7 +21,7 @@ from gradwire.analysis.points import (
 )
 from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Role
 from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault, PointRecord
@@ -241,7 +241,7 @@ def test_a_fault_leaves_out_the_steady_state_and_no_other_check_of_times() -> No
 
     def found(log: OpLog, **changes: int) -> Verdict:
         faulty = replace(with_counts(sound_record(), **changes), faults=(record,))
-        return judge(pushes(), FABRIC, log, faulty, faults=[fault])
+        return judge(pushes(), FABRIC, log, faulty, circumstances=Circumstances(faults=[fault]))
 
     without = {check.name for check in judge(pushes(), FABRIC, sound_log(), sound_record()).checks}
     sound = found(sound_log())
@@ -368,10 +368,22 @@ def test_programs_beside_a_strategy_leave_out_what_counts_all_bytes() -> None:
     more = tuple(replace(band, bytes_sent=3 * band.bytes_sent) for band in record.counts.bands)
     busier = replace(record, counts=replace(record.counts, bands=more, upcalls=10**6))
     assert {"port counters", "bytes by class", "upcalls"} <= set(failed(verdict(busier)))
-    beside = judge(pushes(), FABRIC, sound_log(), busier, beside=Beside(2, early=["backup/h1 ended after 0.100 s"]))
+    beside = judge(
+        pushes(),
+        FABRIC,
+        sound_log(),
+        busier,
+        circumstances=Circumstances(beside=Beside(2, early=["backup/h1 ended after 0.100 s"])),
+    )
     assert failed(beside) == []
     (check,) = (check for check in beside.checks if check.name == "programs")
     assert check.value.startswith("2 ran during the plan; backup/h1 ended after 0.100 s (port counters, ")
     assert "no plan" in check.value
-    wrong = judge(pushes(), FABRIC, sound_log(), busier, beside=Beside(2, ["backup/h1 ended with status 3"]))
+    wrong = judge(
+        pushes(),
+        FABRIC,
+        sound_log(),
+        busier,
+        circumstances=Circumstances(beside=Beside(2, ["backup/h1 ended with status 3"])),
+    )
     assert wrong.summary == "invalid: programs backup/h1 ended with status 3 (limit none fails)"

@@ -11,7 +11,7 @@ from gradwire.analysis.fluid.estimate import Departure
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.verdict.congestion_checks import window_check
-from gradwire.analysis.verdict.verdict import judge
+from gradwire.analysis.verdict.verdict import Circumstances, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import FaultRecord, PlannedFault, PointRecord, WindowState
 from tests.unit.analysis.verdict.sound_run import ITERATIONS, WARMUP, pushes, sound_log, sound_record
@@ -88,7 +88,7 @@ def test_windows_that_make_iterations_longer_are_invalid_unless_the_scenario_cho
     assert not window_check(use, asked=False).ok
     asked = window_check(use, asked=True)
     assert asked.ok
-    assert asked.value.endswith("; the scenario sets transport.buffer")
+    assert asked.value.endswith("; the scenario sets transport.buffer or fabric.hosts")
     assert asked.value.startswith(
         "3 of 3 connections' windows hold less than their round trips, such as 699.1 kB of 4.707 MB (h1"
     )
@@ -132,6 +132,8 @@ def test_a_run_made_before_windows_were_read_has_no_such_check() -> None:
 
 def test_the_verdict_has_the_check() -> None:
     record = record_of([state(number, number, SMALL) for number in range(3)])
-    verdict = judge(pushes(), FABRIC, sound_log(), record, faults=FAR, windows=used(record))
+    verdict = judge(
+        pushes(), FABRIC, sound_log(), record, circumstances=Circumstances(faults=FAR, windows=used(record))
+    )
     assert [check.ok for check in verdict.checks if check.name == "windows"] == [False]
     assert "windows 3 of 3 connections' windows hold less" in verdict.summary

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.runs.reporting import stop_notes
-from gradwire.vm.causes import MOST_BOOTS, STOPPED, Cause, KernelFault
+from gradwire.vm.kernel_death import MOST_BOOTS, STOPPED, Cause, KernelFault
 from tests.unit.runs.test_campaign import Job, good_job, machine, planned_runs, run
 
 

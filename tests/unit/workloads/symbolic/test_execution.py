@@ -17,8 +17,8 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.symbolic import verification as choosing
 from gradwire.workloads.symbolic.defects import Defect, never_ready
 from gradwire.workloads.symbolic.execution import executions
-from gradwire.workloads.symbolic.graph import Graph, Holdings
 from gradwire.workloads.symbolic.verification import ORDERS
+from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
 from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_cell, with_dependencies
 from tests.unit.workloads.strategies.test_megatron import three_ways

@@ -13,7 +13,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.collectives import Schedule, choice, routes
+from gradwire.workloads.engines.collectives import Schedule, choice, collective_routes
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.choice import (
     ALGORITHMS,
@@ -23,7 +23,7 @@ from gradwire.workloads.engines.collectives.choice import (
     pick,
     schedule_for,
 )
-from gradwire.workloads.engines.collectives.routes import ONLY, option_of
+from gradwire.workloads.engines.collectives.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.trace_replay.recorded_job import recorded_profile, recorded_times
@@ -247,7 +247,7 @@ def test_the_checker_follows_each_and_refuses_one_that_lost_a_row(
         channel, copies = (None if column is None else column[1:] for column in (whole.channel, whole.copies))
         return Schedule(whole.ranks, whole.parts, whole.rows[1:], channel, copies)
 
-    monkeypatch.setattr(routes, "member_schedule", crippled)
+    monkeypatch.setattr(collective_routes, "member_schedule", crippled)
     with pytest.raises(PlanError):
         check(replayed(kind, name, 8))
 

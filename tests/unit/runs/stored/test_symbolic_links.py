@@ -14,7 +14,7 @@ from gradwire.analysis.packets.captures import read_captures
 from gradwire.faults import InputFault
 from gradwire.runs.cleaning import clean
 from gradwire.runs.launch.place import take_over
-from gradwire.runs.stored.links import MOST_DEEP, copy_of_run, make_empty, refuse_links, store_folder
+from gradwire.runs.stored.symbolic_links import MOST_DEEP, copy_of_run, make_empty, refuse_links, store_folder
 from gradwire.vm.kernel import CACHE_VARIABLE
 from gradwire.vm.machine import BOX_NAME
 from tests.hostile.run_folders import sound

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gradwire.programs.program_protocol import PROGRAMS_FILE
 from gradwire.runs.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
-from gradwire.vm.causes import unless_stopped
 from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock, run_job
 
 OUTPUT_FILE = "log.txt"

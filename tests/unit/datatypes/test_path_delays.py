@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.datatypes.delays import (
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.path_delays import (
     BUFFER_FACTOR,
     GRAIN_BYTES,
     LARGEST_BUFFER_BYTES,
@@ -14,7 +15,6 @@ from gradwire.datatypes.delays import (
     longest_round_trip_s,
     round_trip_bytes,
 )
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.records import PlannedFault
 
 STAR = Fabric(hosts=3, rate_bps=25e9)

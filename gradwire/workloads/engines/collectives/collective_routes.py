@@ -7,7 +7,7 @@ A rule is one algorithm for all sizes, or several by size, as in "double-tree up
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
@@ -125,7 +125,8 @@ class Routes:
         name = pick(kind, layout, size_bytes) if name == AUTO else name
         self._taken.setdefault((kind, name), _Taken()).note(calls, layout.members, size_bytes)
         key = self.key or f"strategy.options.{option_of(kind)}"
-        return member_schedule(kind, name, layout, size_bytes, root, self.piece_bytes, self.channels, key)
+        placed = replace(layout, root=root)
+        return member_schedule(kind, name, placed, size_bytes, self.piece_bytes, self.channels, key)
 
     def notes(self) -> list[str]:
         """A line for each kind and algorithm that was taken."""

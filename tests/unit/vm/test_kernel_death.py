@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.vm.causes import (
+from gradwire.vm.kernel_death import (
     LAST_WORDS,
     MOST_BOOTS,
     STOPPED,

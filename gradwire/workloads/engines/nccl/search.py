@@ -1,0 +1,249 @@
+"""What NCCL's topology search finds on a machine: how many channels of which rate, for rings, trees and NVLS.
+
+NCCL tries rates of a channel from the fastest on, and takes what carries most in all (`ncclTopoCompute`,
+src/graph/search.cc). Its search walks the links of a real machine. Here, a machine has GPUs that are all joined by
+NVSwitch (or all by PCI Express), and each GPU reaches each NIC, over the NIC's own GPU where it is another's (PXN):
+what fits then follows from sums. So the search of machines that are wired otherwise, such as a DGX-1, may differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import floor
+
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.nccl.tables import TABLES, Gpu, Tables, Version
+
+LINKS = {Gpu.VOLTA: 6, Gpu.AMPERE: 12, Gpu.HOPPER: 18, Gpu.BLACKWELL: 18}
+"""Links of NVLink of a GPU: NVIDIA's data sheets of V100, A100, H100 and B200."""
+PCI_GB_PER_S = {Gpu.VOLTA: 12.0, Gpu.AMPERE: 24.0, Gpu.HOPPER: 48.0, Gpu.BLACKWELL: 48.0}
+"""What NCCL takes 16 lanes of PCI Express 3, 4 and 5 for: `kvDictPciGen` (60, 120, 240) over 80, src/graph/topo.cc."""
+ROUNDING = 1e-6
+MAX_GPUS = 72
+MAX_MACHINES = 65536
+MAX_NICS = 64
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One of several machines that are alike."""
+
+    gpus: int
+    gpu: Gpu
+    #: NICs, and the rate of each in bytes per second, as its driver reports it.
+    nics: int
+    nic_bytes_per_s: float
+    #: Whether NICs read and write the memory of GPUs. Sockets do not: what they send is first copied to the host.
+    gpu_direct: bool
+    #: Links of NVLink of a GPU; 0: GPUs exchange data over PCI Express.
+    links: int
+    #: Whether GPUs are joined by NVSwitch, which NVLS needs.
+    nvswitch: bool = True
+    amd: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises InputFault for machines that cannot be."""
+        for name, number, most in (("GPUs", self.gpus, MAX_GPUS), ("NICs", self.nics, MAX_NICS)):
+            if not 1 <= number <= most:
+                raise InputFault(f"{number} {name} on a machine: must be from 1 to {most}")
+        if not 0 <= self.links <= 64:
+            raise InputFault(f"{self.links} links of NVLink: must be from 0 to 64")
+        if not 1e6 <= self.nic_bytes_per_s <= 1e12:
+            raise InputFault("the rate of a NIC must be from 8mbit to 8tbit")
+
+    def inside_gb_per_s(self, tables: Tables) -> float:
+        """What all links of a GPU carry to others of its machine, as NCCL counts: GB/s."""
+        return max(self.links * tables.nvlink[self.gpu], PCI_GB_PER_S[self.gpu])
+
+    @property
+    def nic_gb_per_s(self) -> float:
+        """What a NIC carries, in GB/s."""
+        return self.nic_bytes_per_s / 1e9
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found: channels, and the rate of each inside machines and between them, in GB/s."""
+
+    channels: int
+    inside: float
+    between: float
+
+    @property
+    def total_between(self) -> float:
+        """What all channels carry."""
+        return self.channels * self.between
+
+
+NOTHING = Found(0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What is found for each kind of algorithm, and how many channels a call has at most."""
+
+    ring: Found
+    tree: Found
+    #: `NOTHING` where NVLS is not available.
+    nvls: Found
+    #: Channels of rings and trees (`comm->nChannels`, `collChannels` of 2.20 and 2.21).
+    channels: int
+    #: Channels that the plateau of a ring is counted with (`comm->nChannels`).
+    all_channels: int
+    nvls_channels: int
+    #: Whether all channels visit GPUs in the same order (`sameChannels`).
+    same_order: bool
+
+
+class _Search:
+    """The search of one machine, with its links as sums."""
+
+    def __init__(self, version: Version, machine: Machine, machines: int) -> None:
+        self.tables = TABLES[version]
+        self.machine = machine
+        self.several = machines > 1
+        self.inside = machine.inside_gb_per_s(self.tables)
+        speeds = self.tables.speeds_between if self.several else self.tables.speeds_inside
+        self.speeds = speeds[machine.gpu]
+        self.pci = PCI_GB_PER_S[machine.gpu]
+
+    def _through_nics(self, speed: float) -> int:
+        """Channels of a rate that NICs carry."""
+        machine = self.machine
+        return machine.nics * floor(machine.nic_gb_per_s / speed + ROUNDING)
+
+    def fitting(self, speed: float, most: int) -> int:
+        """Channels of a rate that fit, for rings and for trees: each passes every GPU once."""
+        inside = floor(self.inside / speed + ROUNDING) if self.machine.gpus > 1 else most
+        return min(most, inside, self._through_nics(speed) if self.several else most)
+
+    def fitting_nvls(self, speed: float, between: float) -> int:
+        """The same for NVLS: a channel has a head, whose links carry it twice."""
+        most = min(self.machine.gpus, floor(self.inside / speed + ROUNDING) - 1)
+        return max(0, min(most, self._through_nics(between)) if self.several else most)
+
+    def first(self, least: int, *, ring: bool) -> int:
+        """The index of the rate that the search begins with."""
+        machine = self.machine
+        most = min(self.pci, machine.nic_gb_per_s) if self.several else self.inside
+        total = self.inside * (1.0 if ring or machine.gpus == 1 else machine.gpus / (machine.gpus - 1))
+        for index, speed in enumerate(self.speeds[:-1]):
+            if speed <= most + ROUNDING and speed * least <= total + ROUNDING:
+                return index
+        return len(self.speeds) - 1
+
+    def goes_on(self, index: int, best: Found) -> bool:
+        """Whether the rate after `index` is tried."""
+        return index + 1 < len(self.speeds) and (
+            best.channels == 0 or self.speeds[index + 1] / best.between > SLOWEST_SHARE
+        )
+
+    def doubled(self, found: Found, most: int) -> Found:
+        """Fast channels are divided in two (`ncclTopoDupChannels`)."""
+        enough = self.machine.gpu > Gpu.AMPERE and found.inside < 50.0 and found.channels > 4
+        if found.channels == 0 or found.inside < 25.0 or enough:
+            return found
+        channels = min(2 * found.channels, most)
+        share = -(-channels // found.channels)
+        return Found(channels, found.inside / share, found.between / share)
+
+
+SLOWEST_SHARE = 0.49
+"""The search ends at rates of less than this share of the best one's."""
+
+
+def _ring(search: _Search) -> Found:
+    most = search.tables.max_channels // 2
+    index, best = search.first(1, ring=True), NOTHING
+    while True:
+        speed = search.speeds[index]
+        channels = search.fitting(speed, most)
+        if channels * speed > best.total_between + ROUNDING:
+            best = Found(channels, speed, speed)
+        if channels == most or best.total_between >= search.inside or not search.goes_on(index, best):
+            break
+        index += 1
+    best = search.doubled(best or NOTHING, most)
+    for speed in reversed(search.speeds):
+        channels = search.fitting(speed, most)
+        if speed > best.between and channels >= best.channels and channels * speed > best.total_between + ROUNDING:
+            best = Found(channels, speed, speed)
+    return best if best.channels else Found(1, 0.1, 0.1)
+
+
+def _tree(search: _Search, channels: int) -> Found:
+    """Trees have as many channels as rings, and inside a machine a faster rate where its links allow."""
+    index = search.first(channels, ring=False)
+    while search.fitting(search.speeds[index], channels) < channels and index + 1 < len(search.speeds):
+        index += 1
+    if search.fitting(search.speeds[index], channels) < channels:
+        return Found(1, 0.1, 0.1)
+    found = search.doubled(Found(channels, search.speeds[index], search.speeds[index]), channels)
+    for speed in reversed(search.speeds):
+        if speed <= found.inside or found.inside >= 2 * found.between:
+            continue
+        if search.machine.gpus > 1 and channels * speed > search.inside + ROUNDING:
+            break
+        found = replace(found, inside=speed)
+    return found
+
+
+def _nvls(search: _Search) -> Found:
+    machine = search.machine
+    if machine.gpu < Gpu.HOPPER or not machine.nvswitch or machine.gpus <= 2:
+        return NOTHING
+    least = 1 if search.several else machine.gpus
+    index, best = search.first(least, ring=False), NOTHING
+    while True:
+        speed = search.speeds[index]
+        channels = search.fitting_nvls(speed, speed)
+        better = channels > best.channels or channels * speed > best.total_between + ROUNDING
+        if channels >= least and better:
+            best = Found(channels, speed, speed)
+            if channels == machine.gpus:
+                break
+        if best.total_between >= search.inside or not search.goes_on(index, best):
+            break
+        index += 1
+    for speed in reversed(search.speeds):
+        if best.channels == 0 or speed <= best.between or best.between >= 2 * best.inside:
+            continue
+        if search.fitting_nvls(best.inside, speed) < best.channels:
+            break
+        best = replace(best, between=speed)
+    return best
+
+
+def search(version: Version, machine: Machine, machines: int, channels_wanted: tuple[int, int] = (0, 0)) -> Searched:
+    """What NCCL finds on machines that are alike.
+
+    channels_wanted: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS; 0: not set. Raises InputFault.
+    """
+    if not 1 <= machines <= MAX_MACHINES:
+        raise InputFault(f"{machines} machines: must be from 1 to {MAX_MACHINES}")
+    found = _Search(version, machine, machines)
+    ring = _ring(found)
+    tree = _tree(found, ring.channels)
+    nvls = _nvls(found)
+    most = TABLES[version].max_channels
+    channels = min(ring.channels, tree.channels)
+    ring, tree = replace(ring, channels=channels), replace(tree, channels=channels)
+    channels = min(most, 2 * channels)
+    room = 2 * channels <= most if version <= (2, 19) else channels < 16
+    generation = machine.gpu >= Gpu.HOPPER if version >= (2, 25) else machine.gpu == Gpu.HOPPER
+    if generation and machines > 1 and ring.inside > 45.0 and room:
+        channels *= 2
+    least_wanted, most_wanted = channels_wanted
+    channels = min(channels, most_wanted if most_wanted > 0 else most, most)
+    channels = max(channels, min(least_wanted, most))
+    nvls_channels = TABLES[version].nvls_channels[machine.gpu][int(machines > 1)] if nvls.channels else 0
+    raised = channels if version <= (2, 19) else max(channels, nvls_channels)
+    return Searched(
+        ring=ring,
+        tree=tree,
+        nvls=nvls,
+        channels=channels if version <= (2, 21) else raised,
+        all_channels=raised,
+        nvls_channels=nvls_channels,
+        same_order=machines == 1 or machine.nics == 1,
+    )

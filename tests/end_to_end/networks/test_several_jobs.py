@@ -1,0 +1,80 @@
+"""Jobs that share a link, measured, beside what follows by hand from who gets how much of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradwire
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+RATE_BPS = 10e9
+PAYLOAD_BPS = RATE_BPS * 1448 / 1538
+"""TCP's payload in frames of 1,500 bytes, with preamble, FCS and gap."""
+NEAR = 0.02
+FABRIC = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 1, "oversubscription": 2}
+"""Two racks of two hosts with one link of 10 Gbit/s to the spine each."""
+
+
+def send_s(size_bytes: float) -> float:
+    """A ring of two sends as many bytes each way as the gradients have."""
+    return size_bytes * 8 / PAYLOAD_BPS
+
+
+def job(hosts: list[str], size_bytes: float, compute_s: float, **more: Any) -> dict[str, Any]:
+    """A job between the racks that computes and then sends."""
+    layer = {
+        "name": "only",
+        "size": [f"{size_bytes / 1e6:g}MB"],
+        "forward": f"{compute_s * 500:g}ms",
+        "backward": f"{compute_s * 500:g}ms",
+    }
+    return {
+        "model": {"name": "toy", "batch": 1, "layers": [layer]},
+        "strategy": {"name": "ring"},
+        "cluster": {"workers": 2},
+        "hosts": hosts,
+        **more,
+    }
+
+
+def times_s(folder: Path, first: dict[str, Any], second: dict[str, Any]) -> list[float]:
+    """What an iteration of each job takes."""
+    content = {
+        "title": "Two jobs",
+        "fabric": FABRIC,
+        "job": {"first": first, "second": second},
+        "run": {"iterations": 4},
+    }
+    run = gradwire.run(content, out=folder / "run", progress=False)
+    assert run.valid, run.conclusion
+    return [float(time_s) for time_s in run.points["iteration_time_s"]]
+
+
+def test_two_that_only_send_have_half_the_link_each(tmp_path: Path) -> None:
+    compute_s = 1e-4
+    first = job(["h1", "h3"], 40e6, compute_s)
+    second = job(["h2", "h4"], 20e6, compute_s)
+    by_hand = [2 * send_s(40e6) + compute_s, 2 * send_s(20e6) + compute_s]
+    assert times_s(tmp_path, first, second) == pytest.approx(by_hand, rel=NEAR)
+
+
+def test_the_urgent_one_takes_its_time_alone_and_the_other_what_is_left(tmp_path: Path) -> None:
+    """The second one sends as much as the link carries while the first one computes, and so once in each of its iterations."""
+    compute_s = 0.03
+    alone_s = compute_s + send_s(40e6)
+    first = job(["h1", "h3"], 40e6, compute_s, priority=0)
+    second = job(["h2", "h4"], round(compute_s * PAYLOAD_BPS / 8, -4), 1e-5, priority=1)
+    assert times_s(tmp_path, first, second) == pytest.approx([alone_s, alone_s], rel=NEAR)
+
+
+@pytest.mark.parametrize(("start", "factor"), [("0s", 1.5), ("34ms", 1.0)])
+def test_phases_that_interleave_take_the_time_alone(tmp_path: Path, start: str, factor: float) -> None:
+    """Each computes for as long as it sends: begun together, they send at half the rate; shifted, one after the other."""
+    compute_s = send_s(40e6)
+    first = job(["h1", "h3"], 40e6, compute_s)
+    second = job(["h2", "h4"], 40e6, compute_s, start=start)
+    assert times_s(tmp_path, first, second) == pytest.approx([2 * compute_s * factor] * 2, rel=NEAR)

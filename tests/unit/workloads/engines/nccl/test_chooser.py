@@ -1,0 +1,158 @@
+"""What NCCL chooses: against NCCL's own code, and by hand.
+
+`choices_of_nccl.csv` has 200 cases of ten versions. Algorithm, protocol and time in it were printed by NCCL's
+src/graph/tuning.cc of each tag in `tables.TAGS`, compiled by itself: `ncclTopoTuneModel` and `ncclTopoGetAlgoTime` with
+the channels that `search` finds, and the loop of `topoGetAlgoInfo` over them. "none" is where NCCL ends with an error.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.chooser import Communicator, choose, estimates
+from gradwire.workloads.engines.nccl.environment import environment_of
+from gradwire.workloads.engines.nccl.search import Found, Machine, search
+from gradwire.workloads.engines.nccl.tables import TABLES, Algorithm, Gpu, Protocol, version_of
+
+CASES = list(csv.DictReader((Path(__file__).parent / "choices_of_nccl.csv").read_text().splitlines()))
+GIB = 2**30
+H100_TCP = Machine(gpus=8, gpu=Gpu.HOPPER, nics=1, nic_bytes_per_s=25e9, gpu_direct=False, links=18)
+H100_RDMA = Machine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=25e9, gpu_direct=True, links=18)
+B200 = Machine(gpus=8, gpu=Gpu.BLACKWELL, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
+A100 = Machine(gpus=8, gpu=Gpu.AMPERE, nics=8, nic_bytes_per_s=25e9, gpu_direct=True, links=12)
+V100_ALONE = Machine(gpus=1, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1.25e9, gpu_direct=False, links=0, nvswitch=False)
+
+
+def communicator(version: str, machine: Machine, machines: int, **variables: str) -> Communicator:
+    known = version_of(version)
+    return Communicator(known, machine, machines, environment_of(variables, known))
+
+
+def of_case(case: dict[str, str]) -> Communicator:
+    machine = Machine(
+        gpus=int(case["gpus"]),
+        gpu=Gpu[case["gpu"].upper()],
+        nics=int(case["nics"]),
+        nic_bytes_per_s=float(case["nic_gbit"]) * 1e9 / 8,
+        gpu_direct=case["gpu_direct"] == "1",
+        links=int(case["links"]),
+        nvswitch=case["nvswitch"] == "1",
+        amd=case["amd"] == "1",
+    )
+    set_ = {name: case[name] for name in ("NCCL_ALGO", "NCCL_PROTO") if case[name]}
+    return communicator(case["version"], machine, int(case["machines"]), **set_)
+
+
+def test_there_are_200_cases_of_all_versions_algorithms_and_protocols() -> None:
+    assert len(CASES) == 200
+    assert {version_of(case["version"]) for case in CASES} == set(TABLES)
+    assert {case["algorithm"] for case in CASES} == {*Algorithm, "none"}
+    assert {case["protocol"] for case in CASES} == {*Protocol, "none"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(list(case.values())[:5]))
+def test_choices_are_those_of_nccls_own_code(case: dict[str, str]) -> None:
+    comm, kind, size_bytes = of_case(case), Collective(case["collective"]), int(case["size_bytes"])
+    if case["algorithm"] == "none":
+        with pytest.raises(InputFault, match="has no algorithm"):
+            choose(comm, kind, size_bytes)
+        return
+    choice = choose(comm, kind, size_bytes)
+    assert (choice.algorithm, choice.protocol) == (case["algorithm"], case["protocol"])
+    assert choice.expected_us == pytest.approx(float(case["time_us"]), rel=2e-5)
+
+
+BY_HAND = [
+    # NVLS has 8 heads of 40 GB/s, and five sixths of them count.
+    ("2.22", H100_RDMA, 1, GIB, "NVLS", "Simple", 25 + GIB / (1000 * 8 * 40 * 5 / 6)),
+    # Between two machines, a head has what a channel of 24 GB/s carries; one doubling, up and down, of 14 us.
+    ("2.22", H100_RDMA, 2, GIB, "NVLSTree", "Simple", 25 + 2 * 1 * 14 + GIB / (1000 * 8 * 24 * 5 / 6)),
+    # One channel, of 48 GB/s inside, of which trees of two Hopper machines get 41.4; half of it is the algorithm's.
+    ("2.22", H100_TCP, 2, GIB, "Tree", "Simple", 2 * (7 * 28 + 1 * 28) + GIB / (1000 * 41.4 / 2)),
+    # 46 steps, of which six are counted as crossings and 40 stay inside; the plateau of rings; 24/46 of 24 GB/s.
+    ("2.22", H100_TCP, 3, 2**26, "Ring", "Simple", 1.4 * (8.4 + 40 * 3.4 + 6 * 14) + 2**26 / (1000 * 24 * 24 / 46)),
+    # Seven hops of 0.6 us up and down, and one of 5 us; sizes below 64 bytes are not corrected; 41.4 / 3.8 / 2 GB/s.
+    ("2.22", H100_TCP, 2, 8, "Tree", "LL", 6.8 + 2 * (7 * 0.6 + 5) + 8 / (1000 * 41.4 / 3.8 / 2)),
+    # 62 steps, of which 2 (4 - 1) cross; eight channels of 48 GB/s.
+    ("2.27", B200, 4, 2**34, "Ring", "Simple", 1.4 * (8.4 + 56 * 3.4 + 6 * 14) + 2**34 / (1000 * 384 * 32 / 62)),
+    # 2^20 / 2^6 is 2^14, where LL128's trees are corrected by 0.6.
+    (
+        *("2.27", B200, 4, 2**20, "Tree", "LL128"),
+        14 + 2 * (7 * 1.25 + 2 * 8.5) + 2**20 / (1000 * 384 * 0.92 * 120 / 128 / 2 * 0.6),
+    ),
+    # 2.18 counts 4 us for a hop and 14 us for the network; eight channels of 41.4 GB/s.
+    ("2.18", H100_RDMA, 2, GIB, "Tree", "Simple", 2 * (7 * 4 + 14) + GIB / (1000 * 8 * 41.4 / 2)),
+    # Twelve channels of 20 GB/s, 92 % of which LL128 carries; 14 steps of 1.9 us.
+    ("2.21", A100, 1, 2**24, "Ring", "LL128", 14 + 14 * 1.9 + 2**24 / (1000 * 240 * 0.92 * 8 / 14)),
+    # Six steps, of which eight are counted as crossings: two fewer than none stay inside. One channel of 1.2 GB/s.
+    ("2.18", V100_ALONE, 4, 2**27, "Ring", "Simple", 1.9 * (8.4 - 2 * 5.7 + 8 * 14) + 2**27 / (1000 * 1.2 * 4 / 6)),
+]
+
+
+@pytest.mark.parametrize(("version", "machine", "machines", "size_bytes", "algorithm", "protocol", "time_us"), BY_HAND)
+def test_ten_choices_by_hand(
+    version: str, machine: Machine, machines: int, size_bytes: int, algorithm: str, protocol: str, time_us: float
+) -> None:
+    choice = choose(communicator(version, machine, machines), Collective.ALL_REDUCE, size_bytes)
+    assert (choice.algorithm, choice.protocol) == (algorithm, protocol)
+    assert choice.expected_us == pytest.approx(time_us, rel=1e-9)
+
+
+def test_the_search_finds_what_the_links_carry() -> None:
+    # H100: 18 links of 20.6 GB/s are 370.8. Six rings of 60 are divided in two; NVLS needs nine times a head's rate.
+    alone = search((2, 22), H100_RDMA, 1)
+    assert (alone.ring, alone.tree) == (Found(12, 30, 30), Found(12, 30, 30))
+    assert (alone.nvls.channels, alone.nvls.inside) == (8, 40)
+    assert alone.channels == 24
+    # One NIC of 25 GB/s has one channel of 24; trees have 48 inside. NVLS would rather have eight heads of 3.
+    tcp = search((2, 22), H100_TCP, 2)
+    assert (tcp.ring, tcp.tree, tcp.nvls) == (Found(1, 24, 24), Found(1, 48, 24), Found(8, 3, 3))
+    # Since 2.22, rings use NVLS's 16 channels as well.
+    assert [search(version, H100_TCP, 2).channels for version in ((2, 19), (2, 21), (2, 22))] == [2, 2, 16]
+    # Seven channels of 48 would carry less than eight of 45.
+    fast = Machine(gpus=8, gpu=Gpu.HOPPER, nics=8, nic_bytes_per_s=50e9, gpu_direct=True, links=18)
+    assert search((2, 22), fast, 2).ring == Found(8, 45, 45)
+
+
+def test_the_environment_decides() -> None:
+    ring = communicator("2.22", H100_TCP, 2, NCCL_ALGO="ring", NCCL_PROTO="^LL128")
+    assert choose(ring, Collective.ALL_REDUCE, GIB).algorithm is Algorithm.RING
+    channels = communicator("2.22", H100_TCP, 2, NCCL_MAX_NCHANNELS="4", NCCL_ALGO="Ring").searched
+    assert channels.channels == 16  # NVLS has 16 whatever is set, and rings use them.
+    assert communicator("2.21", H100_TCP, 2, NCCL_MIN_NCHANNELS="8").searched.channels == 8
+    mixed = communicator("2.24", A100, 2, NCCL_ALGO="tree;allreduce:^tree;broadcast:ring", NCCL_PROTO="simple")
+    assert {one.algorithm for one in estimates(mixed, Collective.ALL_REDUCE)} == {Algorithm.RING}
+    with pytest.raises(InputFault, match=r"has no algorithm for all-gather"):
+        estimates(mixed, Collective.ALL_GATHER)
+
+
+@pytest.mark.parametrize(
+    ("version", "variables", "message"),
+    [
+        ("2.22", {"NCCL_ALGO": "rings"}, "must be one of tree, ring"),
+        ("2.22", {"NCCL_ALGO": "allreduce:ring"}, "knows no prefixes"),
+        ("2.24", {"NCCL_ALGO": "ring;tree"}, "must have a prefix"),
+        ("2.24", {"NCCL_ALGO": "sum:ring"}, "'sum' must be one of"),
+        ("2.22", {"NCCL_PROTO": ""}, "'nothing'"),
+        ("2.22", {"NCCL_BUFFSIZE": "-1"}, "whole number"),
+        ("2.22", {"NCCL_BUFFSIZE": "7"}, "at least 4096"),
+        ("2.22", {"NCCL_IB_HCA": "mlx5"}, "not a variable"),
+    ],
+)
+def test_wrong_variables_are_refused(version: str, variables: dict[str, str], message: str) -> None:
+    with pytest.raises(InputFault, match=message):
+        environment_of(variables, version_of(version))
+
+
+def test_what_is_out_of_range_is_refused() -> None:
+    with pytest.raises(InputFault, match=r"NCCL 2\.17: must be one of 2\.18"):
+        version_of("2.17")
+    with pytest.raises(InputFault, match="GPUs on a machine"):
+        Machine(gpus=0, gpu=Gpu.VOLTA, nics=1, nic_bytes_per_s=1e9, gpu_direct=False, links=0)
+    with pytest.raises(InputFault, match="chooses for"):
+        choose(communicator("2.22", A100, 2), Collective.ALL_TO_ALL, 8)
