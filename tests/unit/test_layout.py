@@ -50,6 +50,7 @@ LONG_SIGNATURES = {
     # Options of the command line, of which typer makes --help.
     "gradwire/cli/command_line.py": ("run", "reproduce"),
     "gradwire/cli/comparison_command.py": ("compare",),
+    "gradwire/cli/ccl_command.py": ("ccl",),
     "gradwire/cli/user_work_commands.py": ("execute",),
     # What users call and strategies in files use: options that a call names (docs/python.md, docs/adding-a-strategy.md).
     "gradwire/api/running.py": ("compare",),

@@ -137,8 +137,8 @@ def _chunk(
         return _halved(stored, lambda chunk: chunk * channels * share > size_bytes, 65536)
     if algorithm is TREE and protocol is SIMPLE and comm.version <= (2, 19):
         depth = comm.gpus - 1 + comm.machines.bit_length() - 1
-        for loops, least in ((8 * depth, 131072), (4 * depth, 65536), (depth, 32768)):
-            stored = _halved(stored, _fewer(size_bytes, channels, loops), least)
+        for times, least in ((8, 131072), (4, 65536), (1, 32768)):
+            stored = _halved(stored, _fewer(size_bytes, channels, times * depth), least)
         return stored
     data = stored // 2 if protocol is LL else stored // 16 * 15 if protocol is LL128 else stored
     if algorithm is TREE and protocol is LL128:

@@ -1,0 +1,200 @@
+"""`gradwire ccl`, as the command line has it: its options, and the table that it prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gradwire.runs.ccl.table import Expectation, Row
+
+Kind = Annotated[
+    str,
+    typer.Argument(
+        metavar="COLLECTIVE", help="all-reduce, all-gather, reduce-scatter, broadcast or reduce", show_default=False
+    ),
+]
+Machines = Annotated[int, typer.Option(help="machines, all alike")]
+Gpus = Annotated[int, typer.Option(help="GPUs of a machine, all of which take part")]
+GpuName = Annotated[str, typer.Option("--gpu", help="v100, a100, h100 or b200")]
+Nic = Annotated[str, typer.Option(help="line rate of a NIC, e.g. 200gbit")]
+Nics = Annotated[int, typer.Option(help="NICs of a machine")]
+TransportName = Annotated[
+    str, typer.Option("--transport", help="tcp (sockets), rdma (InfiniBand or RoCE) or efa; all with GPUDirect but tcp")
+]
+NvLink = Annotated[int | None, typer.Option(help="links of NVLink of a GPU, 0 for none; default: the GPU's")]
+NvSwitch = Annotated[bool, typer.Option(help="whether GPUs are joined by NVSwitch, which NVLS needs")]
+Amd = Annotated[bool, typer.Option("--amd", help="machines have AMD's processors, not Intel's")]
+Sizes = Annotated[str, typer.Option(help="8..16GiB doubles from the first to the last; also 1MiB,64MiB")]
+TypeName = Annotated[str, typer.Option("--dtype", help="float, double, half, bfloat16, int32 or int8")]
+Version = Annotated[str, typer.Option("--nccl", help="version of NCCL, 2.18 to 2.27")]
+Variables = Annotated[
+    list[str] | None, typer.Option("--env", help="a variable of NCCL, e.g. NCCL_ALGO=Ring; may be given again")
+]
+Latency = Annotated[
+    str | None,
+    typer.Option(help="what hosts take for a message, e.g. 20us, on top of NCCL's table; default: the transport's"),
+]
+Delay = Annotated[str, typer.Option(help="of the network, one way")]
+MachineRate = Annotated[
+    str | None, typer.Option(help="what a machine carries each way at most, e.g. 12GB/s, whatever its NICs do")
+]
+MessageCost = Annotated[str, typer.Option(help="what a NIC's thread takes for each message, e.g. 5us")]
+Mtu = Annotated[int, typer.Option(min=576, max=9216, help="bytes; headers are those of TCP")]
+Expect = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="a busbw that a size must reach, with what may be missing: 1GiB=350GB/s:5%; status 1 if one does not"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="also write the rows to this file")]
+HEAD = (
+    f"{'size':>14} {'count':>14} {'type':>8} {'redop':>6} {'time':>12} {'algbw':>8} {'busbw':>8}  "
+    f"{'algorithm':<9} {'protocol':<8} {'channels':>8} {'chunk':>9}\n"
+    f"{'(B)':>14} {'(elements)':>14} {'':>8} {'':>6} {'(us)':>12} {'(GB/s)':>8} {'(GB/s)':>8}  "
+    f"{'':<9} {'':<8} {'':>8} {'(B)':>9}"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def ccl(
+        kind: Kind = "all-reduce",
+        machines: Machines = 2,
+        gpus: Gpus = 8,
+        gpu: GpuName = "h100",
+        nic: Nic = "400gbit",
+        nics: Nics = 8,
+        transport: TransportName = "rdma",
+        nvlink: NvLink = None,
+        nvswitch: NvSwitch = True,
+        amd: Amd = False,
+        sizes: Sizes = "8..16GiB",
+        dtype: TypeName = "float",
+        nccl: Version = "2.22",
+        variables: Variables = None,
+        latency: Latency = None,
+        delay: Delay = "0us",
+        machine_rate: MachineRate = None,
+        message_cost: MessageCost = "0us",
+        mtu: Mtu = 9000,
+        expect: Expect = None,
+        as_json: AsJson = False,
+        csv_file: Csv = None,
+    ) -> None:
+        """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
+        from gradwire.runs.ccl.setup import Given, set_up
+        from gradwire.runs.ccl.table import TYPES, expectations_of, kind_of, row_of, rows, sizes_of
+        from gradwire.runs.launch.place import refuse_unusable_file, writing
+
+        given = Given(
+            machines=machines,
+            gpus=gpus,
+            gpu=gpu,
+            nic=nic,
+            nics=nics,
+            transport=transport,
+            links=nvlink,
+            nvswitch=nvswitch,
+            amd=amd,
+            dtype=dtype,
+            version=nccl,
+            variables=tuple(variables or ()),
+            latency=latency,
+            delay=delay,
+            machine_rate=machine_rate,
+            message_cost=message_cost,
+            mtu_bytes=mtu,
+        )
+        comm, wires, notes = set_up(given)
+        collective, width = kind_of(kind), TYPES[dtype]
+        wanted = expectations_of(expect or [])
+        if csv_file:
+            refuse_unusable_file(csv_file)
+        found = list(rows(comm, wires, collective, sizes_of(sizes), width))
+        judged = [(one, row_of(comm, wires, collective, one.size_bytes, width)) for one in wanted]
+        if csv_file:
+            with writing(csv_file):
+                _write_csv(csv_file, found, dtype)
+        if as_json:
+            document = {
+                "notes": notes,
+                "rows": [_record(row, dtype) for row in found],
+                "expected": [_expected(*pair) for pair in judged],
+            }
+            print(json.dumps(document, indent=1))
+        else:
+            _print(collective.value, found, dtype, notes, judged)
+        if not all(one.holds(row) for one, row in judged):
+            raise typer.Exit(1)
+
+
+def _record(row: Row, dtype: str) -> dict[str, Any]:
+    return {
+        "size_bytes": row.size_bytes,
+        "count": row.count,
+        "type": dtype,
+        "redop": _redop(row),
+        "time_us": row.time_s * 1e6,
+        "algbw_gb_per_s": row.algorithm_bytes_per_s / 1e9,
+        "busbw_gb_per_s": row.bus_bytes_per_s / 1e9,
+        "algorithm": row.algorithm,
+        "protocol": row.protocol,
+        "channels": row.channels,
+        "chunk_bytes": row.chunk_bytes,
+        "by": row.by,
+    }
+
+
+def _redop(row: Row) -> str:
+    return "sum" if "reduce" in row.kind.value else "none"
+
+
+def _expected(one: Expectation, row: Row) -> dict[str, Any]:
+    return {
+        "expectation": one.text,
+        "size_bytes": row.size_bytes,
+        "busbw_gb_per_s": row.bus_bytes_per_s / 1e9,
+        "bound_gb_per_s": one.bound_bytes_per_s / 1e9,
+        "holds": one.holds(row),
+    }
+
+
+def _write_csv(path: Path, found: Sequence[Row], dtype: str) -> None:
+    records = [_record(row, dtype) for row in found]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(records[0]) if records else ["size_bytes"])
+        writer.writeheader()
+        writer.writerows(records)
+
+
+def _print(
+    title: str, found: Sequence[Row], dtype: str, notes: Sequence[str], judged: Sequence[tuple[Expectation, Row]]
+) -> None:
+    """The table, as nccl-tests have it: comments begin with a #."""
+    print(f"# {title}, by estimate: a model, not a run")
+    for note in notes:
+        print(f"# {note}")
+    print("\n".join(f"#{line[1:]}" for line in HEAD.splitlines()))
+    for row in found:
+        print(
+            f"{row.size_bytes:>14} {row.count:>14} {dtype:>8} {_redop(row):>6} {row.time_s * 1e6:>12.2f} "
+            f"{row.algorithm_bytes_per_s / 1e9:>8.2f} {row.bus_bytes_per_s / 1e9:>8.2f}  "
+            f"{row.algorithm:<9} {row.protocol:<8} {row.channels:>8} {row.chunk_bytes:>9}"
+        )
+    for one, row in judged:
+        line = (
+            f"{one.text}: {row.bus_bytes_per_s / 1e9:.2f} GB/s, at least {one.bound_bytes_per_s / 1e9:.2f}: "
+            f"{'holds' if one.holds(row) else 'DOES NOT HOLD'}"
+        )
+        print(f"# {line}", file=sys.stdout if one.holds(row) else sys.stderr)

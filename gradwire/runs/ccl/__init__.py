@@ -1,0 +1,1 @@
+"""`gradwire ccl`: what nccl-tests would print for a network, by estimate."""

@@ -1,0 +1,187 @@
+"""A call of NCCL as a plan: the messages of the channels of one NIC of each machine, with all that they wait for.
+
+NICs carry as much as each other and nothing of each other, so that one of each machine stands for all. Ranks of a
+machine are on one host, whose port is that NIC. `duration` gives the same times without a plan, in no time; the second
+engine replays the plan on a network, which may be any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
+from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.chooser import NVLS_TREE, PAT, RING, SHARED
+from gradwire.workloads.engines.nccl.duration import WIRE, Call
+
+MOST_OPS = 400_000
+"""Larger plans take minutes to build and to replay."""
+
+
+def steps_of(call: Call) -> int:
+    """Steps of a ring's loop."""
+    return (2 if call.kind is Collective.ALL_REDUCE else 1) * (call.comm.ranks - 1)
+
+
+def ops_of(call: Call) -> int:
+    """About how many ops the plan of a call has."""
+    channels, loops = round(call.channels_of_a_nic), call.pieces.loops
+    if call.algorithm is RING:
+        return 2 * channels * loops * call.slices * call.comm.ranks * steps_of(call)
+    ranks = call.comm.machines if call.algorithm is NVLS_TREE else call.comm.ranks
+    return 4 * channels * loops * ranks
+
+
+def has_plan(call: Call) -> bool:
+    """Whether there is a plan of a call: of rings and trees between machines."""
+    around = call.kind is Collective.ALL_REDUCE or call.kind in SHARED
+    return call.comm.machines > 1 and (around if call.algorithm is RING else call.algorithm is not PAT)
+
+
+def compile_call(call: Call) -> Plan:
+    """The plan of a call. Raises InputFault where there is none, or it is too large."""
+    if not has_plan(call) or ops_of(call) > MOST_OPS:
+        raise InputFault(
+            f"{call.kind.value} of {call.size_bytes} bytes by {call.algorithm.value}: "
+            f"{'has no plan' if not has_plan(call) else f'its plan has about {ops_of(call):,} ops, {MOST_OPS:,} at most'}"
+        )
+    return (_RingPlan(call) if call.algorithm is RING else _TreePlan(call)).build()
+
+
+@dataclass
+class _Lane:
+    """A send queue of one rank to another."""
+
+    queue: int
+    dst: int
+    #: What a message takes before the network has it; inside a machine, until it has arrived.
+    latency_s: float
+
+
+class _CallPlan:
+    def __init__(self, call: Call, gpus: int) -> None:
+        self.call, self.gpus = call, gpus
+        self.ranks = call.comm.machines * gpus
+        self.builder = PlanBuilder(f"{call.kind.value} by {call.algorithm.value}")
+        for rank in range(self.ranks):
+            self.builder.rank(Role.WORKER, rank // gpus)
+        self.begun = [self.builder.compute(rank) for rank in range(self.ranks)]
+        self.ended = [self.builder.compute(rank) for rank in range(self.ranks)]
+        for rank in range(self.ranks):
+            self.builder.depend(self.ended[rank], self.begun[rank])
+            self.builder.iteration(rank, self.begun[rank], self.ended[rank])
+
+    @property
+    def channels(self) -> int:
+        """Channels of the NIC."""
+        return round(self.call.channels_of_a_nic)
+
+    def lane(self, src: int, dst: int, data: float) -> _Lane:
+        """A queue for messages of so many bytes of data."""
+        call, inside = self.call, src // self.gpus == dst // self.gpus
+        queue = self.builder.queue(src)
+        latency_s = call.hop_s + data / call.inside if inside else call.message_s(1)
+        return _Lane(queue, dst, latency_s)
+
+    def send(self, lane: _Lane, data: float) -> tuple[int, int]:
+        """A message with so much data; its SEND and its RECV."""
+        size_bytes = max(1, round(data * WIRE[self.call.protocol]))
+        return self.builder.message(lane.queue, lane.dst, size_bytes, traffic_class=0, latency_s=lane.latency_s)
+
+    def build(self) -> Plan:
+        """The plan."""
+        for channel in range(self.channels):
+            self._add(channel)
+        return self.builder.build(0.0, 1)
+
+    def _add(self, channel: int) -> None:
+        raise NotImplementedError
+
+
+class _RingPlan(_CallPlan):
+    def __init__(self, call: Call) -> None:
+        super().__init__(call, call.comm.gpus)
+
+    def _add(self, channel: int) -> None:
+        del channel  # All of a NIC's rings are alike.
+        call, depend = self.call, self.builder.depend
+        ranks, slices = range(self.ranks), range(call.slices)
+        data = call.size_bytes / (call.pieces.channels * call.pieces.loops * self.ranks * call.slices)
+        lanes = [self.lane(rank, (rank + 1) % self.ranks, data) for rank in ranks]
+        start = [(begun,) for begun in self.begun]
+        for _ in range(call.pieces.loops):
+            come: list[list[tuple[int, ...]]] = [[start[rank] for _ in slices] for rank in ranks]
+            last: list[tuple[int, ...]] = [() for _ in ranks]
+            for _ in range(steps_of(call)):
+                coming: list[list[tuple[int, ...]]] = [[() for _ in slices] for _ in ranks]
+                for rank in ranks:
+                    for piece in slices:
+                        sent, received = self.send(lanes[rank], data)
+                        depend(sent, *come[rank][piece])
+                        coming[(rank + 1) % self.ranks][piece] = (received,)
+                        last[rank] = (sent,)
+                come = coming
+            start = [(*last[rank], *(op for piece in slices for op in come[rank][piece])) for rank in ranks]
+        for rank in ranks:
+            depend(self.ended[rank], *start[rank])
+
+
+class _TreePlan(_CallPlan):
+    """A tree of machines; inside, a chain of GPUs, or NVLS, which is one rank a machine."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call, 1 if call.algorithm is NVLS_TREE else call.comm.gpus)
+
+    def _above(self, channel: int) -> list[int]:
+        """The parent of each rank in a channel's tree: of a machine's first GPU, that of the machine's parent."""
+        count, gpus = self.call.comm.machines, self.gpus
+        machines = parents(count) if channel % 2 == 0 else second_parents(count)
+        above = [NONE] * self.ranks
+        for machine, parent in enumerate(machines):
+            chain = list(range(machine * gpus, (machine + 1) * gpus))
+            if channel % 2:
+                chain.reverse()
+            head = NONE if parent == NONE else parent * gpus + (gpus - 1 if channel % 2 else 0)
+            above[chain[0]] = head
+            for before, rank in pairwise(chain):
+                above[rank] = before
+        return above
+
+    def _add(self, channel: int) -> None:
+        above, depend = self._above(channel), self.builder.depend
+        data = self.call.data_of_a_piece
+        up = {rank: self.lane(rank, parent, data) for rank, parent in enumerate(above) if parent != NONE}
+        down = {rank: self.lane(parent, rank, data) for rank, parent in enumerate(above) if parent != NONE}
+        order = list(_from_the_root(above))
+        for _ in range(self.call.pieces.loops):
+            sums: dict[int, list[int]] = {rank: [self.begun[rank]] for rank in order}
+            for rank in reversed(order):
+                if rank in up:
+                    sent, received = self.send(up[rank], data)
+                    depend(sent, *sums[rank])
+                    depend(self.ended[rank], sent)
+                    sums[above[rank]].append(received)
+            whole = {order[0]: sums[order[0]]}
+            for rank in order[1:]:
+                sent, received = self.send(down[rank], data)
+                depend(sent, *whole[above[rank]])
+                depend(self.ended[above[rank]], sent)
+                whole[rank] = [received]
+            for rank in order:
+                depend(self.ended[rank], *whole[rank])
+
+
+def _from_the_root(above: list[int]) -> Iterator[int]:
+    below: dict[int, list[int]] = {}
+    for rank, parent in enumerate(above):
+        below.setdefault(parent, []).append(rank)
+    waiting = list(below[NONE])
+    while waiting:
+        rank = waiting.pop(0)
+        yield rank
+        waiting += below.get(rank, [])

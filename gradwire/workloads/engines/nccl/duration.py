@@ -1,0 +1,265 @@
+"""How long a call of NCCL takes on a network: its pieces, one after the other and side by side, as it sends them.
+
+NCCL's own formulas (`chooser`) serve to choose. They know rates of a table, and neither chunks nor what a machine or a
+network really does. Here, the rates between machines are those of the network, and each channel pipelines its chunks:
+
+- In a ring, a GPU sends a chunk when its last one has left and the first slice of the chunk has come.
+- In a tree, chunks go up chains and machines, and down again while others go up.
+- NVLS adds and copies in the switch, and trees join the machines' heads.
+
+What is inside a machine comes from NCCL's tables, and on one machine all of it does: `chooser.expected_us`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
+from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.chooser import (
+    LL,
+    LL128,
+    NVLS_TREE,
+    PAT,
+    RING,
+    SHARED,
+    SIMPLE,
+    TREE,
+    Choice,
+    Communicator,
+)
+from gradwire.workloads.engines.nccl.pieces import Pieces
+from gradwire.workloads.engines.nccl.tables import TABLES, Algorithm, Protocol, Way
+
+HOPS = TABLES[(2, 27)].hop_latency
+"""Latencies of hops, of the newest version whichever is asked for: versions 2.19 to 2.22 count a tree's chunk with them,
+which is counted here by itself."""
+BASE = TABLES[(2, 27)].base_latency
+WIRE = {LL: 2.0, LL128: 16 / 15, SIMPLE: 1.0}
+"""Bytes that are stored and sent for each byte of data: LL has a flag for each 4 bytes, LL128 for each 120."""
+SEARCH_CHANNELS = 2
+"""Channels that a call has for each that the search finds (`ncclTopoPostset`)."""
+NVLS_SHARE = 5 / 6
+"""What NCCL counts NVLS and NVLSTree for, of what channels carry (`ncclTopoTuneModel`)."""
+PAT_SHARE = 0.75
+"""The same for PAT."""
+ALIKE_LOOPS = 3
+"""Loops after which each takes as long as the one before."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is between machines."""
+
+    #: Payload that a NIC carries each way, in bytes per second.
+    nic_bytes_per_s: float
+    #: From the last byte leaving a machine to its arrival, software of both ends included, on top of what NCCL's table
+    #: has for a hop over InfiniBand.
+    crossing_s: float = 0.0
+    #: What a machine carries each way whatever its NICs do, such as through copies in its memory.
+    machine_bytes_per_s: float = inf
+    #: What a NIC's thread takes for each message, one after the other.
+    message_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call with all that its duration follows from. Rates are of data per channel, in bytes per second."""
+
+    comm: Communicator
+    network: Network
+    kind: Collective
+    choice: Choice
+    pieces: Pieces
+    size_bytes: int
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What was chosen."""
+        return self.choice.algorithm
+
+    @property
+    def protocol(self) -> Protocol:
+        """What was chosen."""
+        return self.choice.protocol
+
+    @property
+    def slices(self) -> int:
+        """Slices of a chunk."""
+        return max(1, round(self.pieces.chunk_bytes / self.pieces.slice_bytes))
+
+    @property
+    def data_of_a_piece(self) -> float:
+        """Of a tree: what a channel passes on at a time between two machines, on one NIC."""
+        nvls = self.algorithm is NVLS_TREE
+        nics = self.channels_of_a_nic * self.comm.machine.nics if nvls else self.pieces.channels
+        return self.size_bytes / (nics * self.pieces.loops)
+
+    @property
+    def hop_s(self) -> float:
+        """Latency of a hop inside a machine."""
+        return self._latency_s(self.comm.way_inside)
+
+    @property
+    def crossing_s(self) -> float:
+        """Latency of a hop between machines."""
+        return self._latency_s(Way.NET) + self.network.crossing_s
+
+    @property
+    def apart_s(self) -> float:
+        """What a call takes apart from its messages: before the first hop, and NVLS inside of a machine."""
+        base_s = BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
+        if self.algorithm is not NVLS_TREE:
+            return base_s
+        return base_s + self._latency_s(Way.NVLINK) + self.nvls_s(self.size_bytes / self.pieces.loops)
+
+    def nvls_s(self, data: float) -> float:
+        """What NVLS takes to add and copy so much data: a GPU's links carry each head's, and twice their own."""
+        heads = self.comm.searched.nvls.channels
+        links = self.comm.machine.inside_gb_per_s(self.comm.tables) * 1e9
+        return data / (heads * links / (heads + 1) * NVLS_SHARE)
+
+    def _latency_s(self, way: Way) -> float:
+        return HOPS[way][self.algorithm][list(Protocol).index(self.protocol)] / 1e6
+
+    @property
+    def channels_of_a_nic(self) -> float:
+        """Channels that share a NIC."""
+        return max(1.0, self.pieces.channels / self.comm.machine.nics)
+
+    @property
+    def between(self) -> float:
+        """What a channel carries between machines."""
+        return self.nic_payload / self.channels_of_a_nic / WIRE[self.protocol]
+
+    @property
+    def nic_payload(self) -> float:
+        """What one NIC carries, of the kind of payload that the algorithm has: NVLS gets five sixths of it."""
+        shared = self.network.machine_bytes_per_s / min(self.comm.machine.nics, self.pieces.channels)
+        rate = min(self.network.nic_bytes_per_s, shared)
+        return rate * (NVLS_SHARE if self.algorithm is NVLS_TREE else PAT_SHARE if self.algorithm is PAT else 1.0)
+
+    @property
+    def inside(self) -> float:
+        """What a channel carries inside a machine."""
+        comm, tables = self.comm, self.comm.tables
+        gpu, column = comm.machine.gpu, comm.size_class
+        links = comm.machine.inside_gb_per_s(tables)
+        most = max(tables.speeds_inside[gpu])
+        if self.algorithm is TREE:
+            links, most = links * 0.92, tables.tree_max[gpu][column]
+        if self.protocol is LL128:
+            most = min(most, (tables.tree_ll128_max if self.algorithm is TREE else tables.ring_ll128_max)[gpu][column])
+        return min(links / self.pieces.channels, most / SEARCH_CHANNELS) * 1e9 / WIRE[self.protocol]
+
+    def message_s(self, messages: float) -> float:
+        """What a NIC's thread takes for so many messages of each of its channels."""
+        return messages * self.channels_of_a_nic * self.network.message_s
+
+
+def duration_s(call: Call) -> float:
+    """How long a call takes, from its launch to its last byte at the last GPU."""
+    if call.comm.machines == 1:
+        return call.choice.expected_us / 1e6
+    if call.algorithm is RING:
+        around = call.kind is Collective.ALL_REDUCE or call.kind in SHARED
+        return call.apart_s + (_around(call) if around else _along(call))
+    if call.algorithm is PAT:
+        return _pat_s(call)
+    return call.apart_s + (_tree_s(call) if call.algorithm is TREE else _nvls_tree_s(call))
+
+
+def _around(call: Call) -> float:
+    """A ring in which each GPU sends and receives in each step.
+
+    Machines are alike, so that the GPUs of one stand for those of all: what comes to its first one is what leaves its
+    last one.
+    """
+    comm, pieces = call.comm, call.pieces
+    gpus, ranks = comm.gpus, comm.ranks
+    steps = (2 if call.kind is Collective.ALL_REDUCE else 1) * (ranks - 1)
+    chunk = call.size_bytes / (pieces.channels * pieces.loops * ranks)
+    slices = call.slices
+    message_s = call.message_s(slices)
+    sends = [chunk / call.inside] * (gpus - 1) + [max(chunk / call.between, message_s)]
+    slice_s = [sent / slices for sent in sends]
+    late_s = [call.hop_s] * (gpus - 1) + [call.crossing_s]
+    begun, ended = [0.0] * gpus, [0.0] * gpus
+    ends: list[float] = []
+    for _ in range(min(pieces.loops, ALIKE_LOOPS)):
+        for step in range(steps):
+            before = range(-1, gpus - 1)
+            come = [0.0] * gpus if step == 0 else [begun[i] + slice_s[i] + late_s[i] for i in before]
+            whole = [0.0] * gpus if step == 0 else [ended[i] + late_s[i] for i in before]
+            begun = [max(ended[i], come[i]) for i in range(gpus)]
+            ended = [max(begun[i] + sends[i], whole[i] + slice_s[i]) for i in range(gpus)]
+        ended = [max(ended[i], ended[i - 1] + late_s[i - 1]) for i in range(gpus)]
+        ends.append(max(ended))
+    further = (pieces.loops - len(ends)) * (ends[-1] - ends[-2]) if pieces.loops > len(ends) else 0.0
+    return ends[-1] + further
+
+
+def _along(call: Call) -> float:
+    """A broadcast or a reduction along a chain through all GPUs."""
+    comm, pieces = call.comm, call.pieces
+    chunk = call.size_bytes / (pieces.channels * pieces.loops)
+    crossing = max(chunk / call.between, call.message_s(1))
+    first = (comm.ranks - comm.machines) * (call.hop_s + chunk / call.inside)
+    first += (comm.machines - 1) * (call.crossing_s + crossing)
+    return first + (pieces.loops - 1) * max(crossing, chunk / call.inside)
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """What the two trees of machines are like, each of which carries half of the data."""
+
+    #: Crossings from the deepest machine to the root.
+    depth: int
+    #: What these crossings take, with the first chunk of all channels: of what a channel's own share of the NIC takes.
+    #: Half of the channels cross at a time, and with them those of the parent's other child.
+    climb: float
+    #: What the busiest machine sends or receives, of the data.
+    load: float
+
+
+def tree_shape(machines: int) -> TreeShape:
+    """The trees of so many machines."""
+    load = [0.0] * machines
+    deepest, climb = 0, 0.0
+    for above in (parents(machines), second_parents(machines)):
+        below = [above.count(machine) for machine in range(machines)]
+        for machine in range(machines):
+            at, depth, cost = machine, 0, 0.0
+            while above[at] != NONE:
+                at, depth, cost = above[at], depth + 1, cost + below[above[at]] / 2
+            deepest, climb = max(deepest, depth), max(climb, cost)
+            # Up to the parent and down to those below: as much comes as goes.
+            load[machine] += (int(above[machine] != NONE) + below[machine]) / 2
+    return TreeShape(deepest, climb, max(load))
+
+
+def _tree_s(call: Call) -> float:
+    comm, data = call.comm, call.data_of_a_piece
+    shape, loops = tree_shape(comm.machines), max(1, call.pieces.loops)
+    crossing_s, inside_s = max(data / call.between, call.message_s(1)), data / call.inside
+    up_s = (comm.gpus - 1) * (call.hop_s + inside_s) + shape.depth * call.crossing_s + shape.climb * crossing_s
+    # Up and down share a GPU's links.
+    each_s = max(shape.load * crossing_s, 2 * inside_s if comm.gpus > 1 else 0.0)
+    return 2 * up_s + (loops - 1) * each_s
+
+
+def _nvls_tree_s(call: Call) -> float:
+    shape, loops = tree_shape(call.comm.machines), max(1, call.pieces.loops)
+    crossing_s = max(call.data_of_a_piece / call.between, call.message_s(1))
+    each_s = max(shape.load * crossing_s, call.nvls_s(call.size_bytes / loops))
+    return 2 * (shape.depth * call.crossing_s + shape.climb * crossing_s) + (loops - 1) * each_s
+
+
+def _pat_s(call: Call) -> float:
+    comm = call.comm
+    steps = (comm.machines - 1).bit_length()
+    latency_s = (8 + 2.8 * comm.ranks) / 1e6 + steps * call.network.crossing_s
+    latency_s += steps * HOPS[Way.NET][TREE][2] / 3.5 / 1e6
+    received = call.size_bytes * (comm.ranks - 1) / comm.ranks
+    return latency_s + received / (call.nic_payload * comm.machine.nics)
