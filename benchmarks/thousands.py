@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/thousands.py [--workers N,N,...] [--only WORDS]
 
-Each point is estimated by a process of its own, whose start (2 CPU seconds) counts. Prints a table in Markdown: iteration time,
+Each point is estimated by a separate process, whose start (2 CPU seconds) counts. Prints a table in Markdown: iteration time,
 CPU seconds and the most memory that the process had. Wall time depends on whatever else the machine does; CPU time much less.
 """
 
