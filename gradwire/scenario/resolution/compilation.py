@@ -58,12 +58,11 @@ class ResolvedPoint:
     @cached_property
     def strategy(self) -> Strategy:
         """The strategy that the point names."""
-        if self.section.model.trace is not None and self.section.strategy.name != REPLAY.name:
-            raise InputFault(
-                f"strategy.name = '{self.section.strategy.name}': a trace (model.trace) goes by strategy '{REPLAY.name}'"
-            )
+        name = self.section.strategy.name
+        if self.section.model.trace is not None and name != REPLAY.name:
+            raise InputFault(f"strategy.name = '{name}': a trace (model.trace) goes by strategy '{REPLAY.name}'")
         with _blamed("strategy.name"):
-            return strategy(self.section.strategy.name, self.section.defined.strategies)
+            return strategy(name, self.section.defined.strategies)
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -113,9 +112,7 @@ class ResolvedPoint:
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
             if self.section.cluster.stands_for is not None:
-                raise InputFault(
-                    "cluster.stands_for: a trace's ranks stand for themselves; model.grow puts it on more of them"
-                )
+                raise InputFault("cluster.stands_for: a trace's ranks stand for themselves; model.grow adds ranks")
             return replaying(job, trace_of(self.section.model.trace), self.section.model.grow)
         if self.strategy is REPLAY:
             raise InputFault(
@@ -299,11 +296,8 @@ def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
 
 def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
     if wanted.trace is not None:
-        more = (
-            ""
-            if wanted.grow is None
-            else f"; on more ranks by data parallelism (model.grow = {', '.join(map(str, wanted.grow))})"
-        )
+        grown = ", ".join(map(str, wanted.grow or ()))
+        more = f"; on more ranks by data parallelism (model.grow = {grown})" if grown else ""
         return recorded_times(trace_of(wanted.trace), wanted.trace + more)
     return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 
