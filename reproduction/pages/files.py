@@ -34,7 +34,9 @@ curve runs; or a formula. It holds if
 
 `gradwire/analysis/printed.py` gives each tolerance with its reason. A cell that a constant was fitted on never counts. A claim
 is direct if its scenario runs as large as printed, and scaled if it runs on fewer machines, as its page says. Numbers that are off by more
-than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains."""
+than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains.
+
+What others measured on real hardware has [a separate page](reproduction/world.md)."""
 OVERVIEW = "reproduction.md"
 PAPERS_FOLDER = "reproduction"
 

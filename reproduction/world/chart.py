@@ -9,6 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
 from reproduction.world.cells import RIGHT_WITHIN
@@ -17,7 +18,11 @@ from reproduction.world.scored import ScoredRow, Status
 COLUMNS = 4
 PANEL_INCHES = 2.35
 UNIT_COLOURS = dict(zip(("time", "rate"), PALETTE, strict=False))
-RATES = ("/s", "busbw", "FLOP", "x")
+DECADES = 30
+"""Over a wider range, only powers of ten have ticks."""
+MOST_TICKS = 6
+LEAST_DECADES = 1.0
+"""Of an axis, however close a source's values are."""
 
 
 def error_chart(rows: Sequence[ScoredRow]) -> str:
@@ -29,9 +34,11 @@ def error_chart(rows: Sequence[ScoredRow]) -> str:
         for number, source in enumerate(sources, 1):
             axes = figure.add_subplot(lines, COLUMNS, number)
             _panel(axes, source, [row for row in rows if row.source == source and _is_drawn(row)])
-        figure.supxlabel("printed", fontsize=9)
         figure.supylabel("predicted", fontsize=9)
-        figure.legend(handles=_handles(), loc="outside lower center", ncols=4, frameon=False)
+        handles = _handles()
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=4, frameon=False, title="printed", title_fontsize=9
+        )
         text = svg_text(figure)
     return text[text.index("<svg") :]
 
@@ -46,7 +53,9 @@ def _is_rate(row: ScoredRow) -> bool:
 
 def _panel(axes: Axes, source: str, rows: Sequence[ScoredRow]) -> None:
     values = [value for row in rows for value in (row.printed, row.predicted) if value]
-    low, high = 10 ** (math.log10(min(values)) - 0.15), 10 ** (math.log10(max(values)) + 0.15)
+    first, last = math.log10(min(values)), math.log10(max(values))
+    margin = max(0.15, (LEAST_DECADES - (last - first)) / 2)
+    low, high = 10 ** (first - margin), 10 ** (last + margin)
     line = [low, high]
     axes.fill_between(
         line,
@@ -68,8 +77,12 @@ def _panel(axes: Axes, source: str, rows: Sequence[ScoredRow]) -> None:
             markerfacecolor="white" if fitted else colour,
             markeredgecolor=colour,
         )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+        scale("log")
+        few = (1.0,) if high / low > DECADES else (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(subs=few, numticks=MOST_TICKS))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
     axes.set_aspect("equal")

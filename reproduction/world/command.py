@@ -154,8 +154,10 @@ def facts() -> list[str]:
 def write_world(folder: Path, rows: Sequence[ScoredRow], told: Sequence[str]) -> None:
     """Writes world.md, world.csv, world.json and the error chart into `folder`."""
     (folder / WORLD).mkdir(parents=True, exist_ok=True)
-    replace_text(folder / f"{WORLD}.md", world_page(rows, SOURCES, told))
     write_rows(folder / f"{WORLD}.csv", rows)
+    # The page and the chart say what the table says, to its digits.
+    rows = read_rows(folder / f"{WORLD}.csv")
+    replace_text(folder / f"{WORLD}.md", world_page(rows, SOURCES, told))
     replace_text(folder / WORLD / CHART, error_chart(rows))
     document = {
         "facts": list(told),

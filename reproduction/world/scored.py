@@ -179,6 +179,8 @@ def scores(rows: Sequence[ScoredRow]) -> list[Score]:
 
 COLUMNS = tuple(field.name for field in fields(ScoredRow))
 NUMBERS = ("printed", "predicted", "by_series")
+DIGITS = {"printed": 12, "predicted": 6, "by_series": 6}
+"""Digits that are kept: what is printed as it is printed."""
 
 
 def write_rows(path: Path, rows: Sequence[ScoredRow]) -> None:
@@ -189,7 +191,7 @@ def write_rows(path: Path, rows: Sequence[ScoredRow]) -> None:
     writer.writeheader()
     for row in rows:
         line: dict[str, Any] = {**asdict(row), "status": str(row.status)}
-        line |= {name: "" if line[name] is None else f"{line[name]:.6g}" for name in NUMBERS}
+        line |= {name: "" if line[name] is None else f"{line[name]:.{DIGITS[name]}g}" for name in NUMBERS}
         line["error"] = "" if row.error is None else f"{row.error:.4f}"
         writer.writerow(line)
     replace_text(path, text.getvalue())
