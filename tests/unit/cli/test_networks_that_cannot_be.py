@@ -95,7 +95,7 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("none.json", "no such network file"),
     ),
     "a host that is not there": (
-        RIGHT.replace("FABRIC", '[fabric.host.h9]\nsysctl = { "net.ipv4.tcp_ecn" = 1 }'),
+        RIGHT.replace("FABRIC", '[fabric.host.h9]\nsysctl = { "net.ipv4.ip_forward" = 1 }'),
         "",
         ("fabric.host.'h9'",),
     ),
