@@ -20,6 +20,7 @@ from reproduction.pages.rows import ClaimRow, moved_claims, read_rows, row_of, w
 from reproduction.pages.tables import scoreboard, summary_lines
 from reproduction.scoring.reference import PAPERS, load_paper
 
+PAPERS_FOLDER = "reproduction"
 INTRODUCTION = f"""\
 # Reproduction of the papers
 
@@ -36,9 +37,8 @@ curve runs; or a formula. It holds if
 is direct if its scenario runs as large as printed, and scaled if it runs on fewer machines, as its page says. Numbers that are off by more
 than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains.
 
-What others measured on real hardware has [a separate page](reproduction/world.md)."""
+What others measured on real hardware has [a separate page]({PAPERS_FOLDER}/world.md)."""
 OVERVIEW = "reproduction.md"
-PAPERS_FOLDER = "reproduction"
 
 
 @dataclass(frozen=True)
