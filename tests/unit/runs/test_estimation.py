@@ -261,7 +261,10 @@ def test_a_buffer_that_is_too_small_for_its_way_is_in_an_estimate() -> None:
 
 
 def test_copies_on_links_of_different_delays_are_said_to_be_estimated_roughly() -> None:
-    document = {"fabric": {"rate": "10gbit", "link": {"h2": {"delay": "1ms"}}}, "strategy": {"name": "multicast-ps"}}
+    document: dict[str, dict[str, Any]] = {
+        "fabric": {"rate": "10gbit", "link": {"h2": {"delay": "1ms"}}},
+        "strategy": {"name": "multicast-ps"},
+    }
     (told,) = estimate_points(small_far(cluster={"workers": 4, "servers": 1}, **document).points, jobs=1)
     assert told.left_out.startswith("copies of a multicast pass all links at once")
     assert "Not in them: copies of a multicast" in estimates_table("", [told], 1.0).foot
