@@ -104,6 +104,6 @@ def _notes(given: Given, comm: Communicator) -> list[str]:
     ]
     if comm.machines > 1:
         latency = transport.source if given.latency is None else "as given"
-        notes.append(f"latency of the hosts beside NCCL's table: {latency}")
+        notes.append(f"latency on top of NCCL's table: {latency}")
     notes += [f"{name} has no effect on a collective" for name in comm.environment.without_effect]
     return notes

@@ -41,7 +41,7 @@ class Transport:
 
 TRANSPORTS = {
     "tcp": Transport(False, 75e-6, "fitted: an 8-byte all-reduce on 2 machines of 8 H100 took 175 us (gke_a3, TCP)"),
-    "rdma": Transport(True, 0.0, "NCCL's table alone (src/graph/tuning.cc, hwLat)"),
+    "rdma": Transport(True, 0.0, "none (src/graph/tuning.cc, hwLat)"),
     "efa": Transport(True, 75e-6, "fitted: 5.37 GB/s at 1 MiB on 4 machines of 8 B200 (efa_b200)"),
 }
 TYPES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}

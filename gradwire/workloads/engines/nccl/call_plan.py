@@ -16,11 +16,13 @@ from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.schedule import Collective
-from gradwire.workloads.engines.nccl.chooser import NVLS_TREE, PAT, RING, SHARED
+from gradwire.workloads.engines.nccl.chooser import NVLS_TREE, PAT, RING
 from gradwire.workloads.engines.nccl.duration import WIRE, Call
 
 MOST_OPS = 400_000
 """Larger plans take minutes to build and to replay."""
+FIRST_STREAM = 4
+"""The first of a rank's streams on which the latencies of hops pass."""
 
 
 def steps_of(call: Call) -> int:
@@ -31,16 +33,22 @@ def steps_of(call: Call) -> int:
 def ops_of(call: Call) -> int:
     """About how many ops the plan of a call has."""
     channels, loops = round(call.channels_of_a_nic), call.pieces.loops
+    if _is_chain(call):
+        return 3 * channels * loops * call.comm.ranks
     if call.algorithm is RING:
-        return 2 * channels * loops * call.slices * call.comm.ranks * steps_of(call)
+        return 3 * channels * loops * call.slices * call.comm.ranks * steps_of(call)
     ranks = call.comm.machines if call.algorithm is NVLS_TREE else call.comm.ranks
-    return 4 * channels * loops * ranks
+    return 6 * channels * loops * ranks
 
 
 def has_plan(call: Call) -> bool:
-    """Whether there is a plan of a call: of rings and trees between machines."""
-    around = call.kind is Collective.ALL_REDUCE or call.kind in SHARED
-    return call.comm.machines > 1 and (around if call.algorithm is RING else call.algorithm is not PAT)
+    """Whether there is a plan of a call: of rings, chains and trees between machines."""
+    return call.comm.machines > 1 and call.algorithm is not PAT
+
+
+def _is_chain(call: Call) -> bool:
+    """Whether a ring is open: of a broadcast, and of a reduction, which is the same backwards."""
+    return call.algorithm is RING and call.kind in (Collective.BROADCAST, Collective.REDUCE)
 
 
 def compile_call(call: Call) -> Plan:
@@ -50,6 +58,8 @@ def compile_call(call: Call) -> Plan:
             f"{call.kind.value} of {call.size_bytes} bytes by {call.algorithm.value}: "
             f"{'has no plan' if not has_plan(call) else f'its plan has about {ops_of(call):,} ops, {MOST_OPS:,} at most'}"
         )
+    if _is_chain(call):
+        return _ChainPlan(call).build()
     return (_RingPlan(call) if call.algorithm is RING else _TreePlan(call)).build()
 
 
@@ -59,7 +69,7 @@ class _Lane:
 
     queue: int
     dst: int
-    #: What a message takes before the network has it; inside a machine, until it has arrived.
+    #: What a message takes before the network has it; inside a machine, on the GPU's links.
     latency_s: float
 
 
@@ -85,13 +95,21 @@ class _CallPlan:
         """A queue for messages of so many bytes of data."""
         call, inside = self.call, src // self.gpus == dst // self.gpus
         queue = self.builder.queue(src)
-        latency_s = call.hop_s + data / call.inside if inside else call.message_s(1)
+        latency_s = data / call.inside if inside else call.message_s(1)
         return _Lane(queue, dst, latency_s)
 
     def send(self, lane: _Lane, data: float) -> tuple[int, int]:
         """A message with so much data; its SEND and its RECV."""
         size_bytes = max(1, round(data * WIRE[self.call.protocol]))
         return self.builder.message(lane.queue, lane.dst, size_bytes, traffic_class=0, latency_s=lane.latency_s)
+
+    def come(self, received: int, rank: int, sender: int, stream: int) -> int:
+        """The op at which a message has taken effect: inside of a machine, a hop's latency after its last byte."""
+        if rank // self.gpus != sender // self.gpus:
+            return received
+        come = self.builder.compute(rank, self.call.hop_s, lane=stream)
+        self.builder.depend(come, received)
+        return come
 
     def build(self) -> Plan:
         """The plan."""
@@ -108,7 +126,6 @@ class _RingPlan(_CallPlan):
         super().__init__(call, call.comm.gpus)
 
     def _add(self, channel: int) -> None:
-        del channel  # All of a NIC's rings are alike.
         call, depend = self.call, self.builder.depend
         ranks, slices = range(self.ranks), range(call.slices)
         data = call.size_bytes / (call.pieces.channels * call.pieces.loops * self.ranks * call.slices)
@@ -123,12 +140,32 @@ class _RingPlan(_CallPlan):
                     for piece in slices:
                         sent, received = self.send(lanes[rank], data)
                         depend(sent, *come[rank][piece])
-                        coming[(rank + 1) % self.ranks][piece] = (received,)
+                        following = (rank + 1) % self.ranks
+                        coming[following][piece] = (self.come(received, following, rank, FIRST_STREAM + channel),)
                         last[rank] = (sent,)
                 come = coming
             start = [(*last[rank], *(op for piece in slices for op in come[rank][piece])) for rank in ranks]
         for rank in ranks:
             depend(self.ended[rank], *start[rank])
+
+
+class _ChainPlan(_CallPlan):
+    """From the first GPU to the last."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call, call.comm.gpus)
+
+    def _add(self, channel: int) -> None:
+        data, depend = self.call.data_of_a_piece, self.builder.depend
+        lanes = [self.lane(rank, rank + 1, data) for rank in range(self.ranks - 1)]
+        for _ in range(self.call.pieces.loops):
+            come = self.begun[0]
+            for rank, lane in enumerate(lanes):
+                sent, received = self.send(lane, data)
+                depend(sent, come)
+                depend(self.ended[rank], sent)
+                come = self.come(received, rank + 1, rank, FIRST_STREAM + channel)
+                depend(self.ended[rank + 1], come)
 
 
 class _TreePlan(_CallPlan):
@@ -152,11 +189,28 @@ class _TreePlan(_CallPlan):
                 above[rank] = before
         return above
 
+    def _lanes(self, above: list[int], data: float) -> tuple[dict[int, _Lane], dict[int, _Lane]]:
+        """By rank, the queue up to its parent, and the one down from there.
+
+        What a GPU sends inside of its machine takes turns, up and down, as its links have both to carry.
+        """
+        inside: dict[int, int] = {}
+        up: dict[int, _Lane] = {}
+        down: dict[int, _Lane] = {}
+        for rank, parent in enumerate(above):
+            if parent == NONE:
+                continue
+            up[rank], down[rank] = self.lane(rank, parent, data), self.lane(parent, rank, data)
+            if rank // self.gpus == parent // self.gpus:
+                for one, sender in ((up[rank], rank), (down[rank], parent)):
+                    one.queue = inside.setdefault(sender, one.queue)
+        return up, down
+
     def _add(self, channel: int) -> None:
         above, depend = self._above(channel), self.builder.depend
         data = self.call.data_of_a_piece
-        up = {rank: self.lane(rank, parent, data) for rank, parent in enumerate(above) if parent != NONE}
-        down = {rank: self.lane(parent, rank, data) for rank, parent in enumerate(above) if parent != NONE}
+        up, down = self._lanes(above, data)
+        stream = FIRST_STREAM + 2 * channel
         order = list(_from_the_root(above))
         for _ in range(self.call.pieces.loops):
             sums: dict[int, list[int]] = {rank: [self.begun[rank]] for rank in order}
@@ -165,13 +219,13 @@ class _TreePlan(_CallPlan):
                     sent, received = self.send(up[rank], data)
                     depend(sent, *sums[rank])
                     depend(self.ended[rank], sent)
-                    sums[above[rank]].append(received)
+                    sums[above[rank]].append(self.come(received, above[rank], rank, stream))
             whole = {order[0]: sums[order[0]]}
             for rank in order[1:]:
                 sent, received = self.send(down[rank], data)
                 depend(sent, *whole[above[rank]])
                 depend(self.ended[above[rank]], sent)
-                whole[rank] = [received]
+                whole[rank] = [self.come(received, rank, above[rank], stream + 1)]
             for rank in order:
                 depend(self.ended[rank], *whole[rank])
 
