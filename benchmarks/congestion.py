@@ -2,11 +2,12 @@
 
     python -m benchmarks.congestion [--sizes 2MB,2.01MB] [--iterations 4] [--out FOLDER] [--chart docs/congestion.svg]
 
-Seven workers push a tensor each to one parameter server at 10 Gbit/s, past one switch, and pull it again. Prints a row for each congestion
-control and buffer: the iteration time, the times of the pushes, what was dropped, marked and sent again, and how long the queue in front of
-the server was while pushes were under way. Which packet finds a full buffer depends on nanoseconds before it, so a row is of several
-tensors of nearly the same size: the median, and the least and the most where they differ. Draws the queue over time, for the first size.
-Points that ran in the folder before do not run again.
+Seven workers push a tensor each to one parameter server at 10 Gbit/s, past one switch, and pull it again. Prints a row
+for each congestion control and buffer: the iteration time, the times of the pushes, what was dropped, marked and sent
+again, and how long the queue in front of the server was while pushes were under way. Which packet finds a full buffer
+depends on nanoseconds before it, so a row is of several tensors of nearly the same size: the median, and the least and
+the most where they differ. Draws the queue over time, for the first size. Points that ran in the folder before do not
+run again.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ SENDERS = 7
 RATE = "10gbit"
 FRAME_BYTES = 1514
 FEW, MANY = 20 * FRAME_BYTES, 65 * FRAME_BYTES
-"""DCTCP's K at 1 and at 10 Gbit/s in its paper (Alizadeh et al., SIGCOMM 2010, section 4): 20 and 65 packets. Section 3.4 asks for
-K > C x RTT / 7, which here is about 4 KB; the paper's 65 packets leave room for bursts. They would fill a buffer of 100 KB."""
+"""DCTCP's K at 1 and at 10 Gbit/s in its paper (Alizadeh et al., SIGCOMM 2010, section 4): 20 and 65 packets. Section
+3.4 asks for K > C x RTT / 7, which here is about 4 KB; the paper's 65 packets leave room for bursts. They would fill a
+buffer of 100 KB."""
 BUFFERS: Mapping[str, int] = {"100KB": FEW, "1MB": MANY, "deep": MANY}
 """Each buffer, with the threshold of its marks for DCTCP."""
 TITLES: Mapping[str, str] = {"100KB": "Buffer of 100 KB", "1MB": "Buffer of 1 MB", "deep": "Deep buffers"}

@@ -1,10 +1,12 @@
-"""Whether a cluster gives what this machine gives: a scenario's points on both, while a worker of the cluster is killed.
+"""Whether a cluster gives what this machine gives: a scenario's points on both, while a worker of the cluster is
+killed.
 
     .venv/bin/python benchmarks/dask_cluster.py [SCENARIO] [--set KEY=VALUE ...] [--workers 2] [--jobs 2] [--out FOLDER]
 
-Runs the points on this machine, then on a Dask cluster of worker processes here, one of which is killed (SIGKILL) as soon as its first
-point replays. Prints for each point whether every time of every op is the same, which worker ran it, and how often it began. Ends with
-status 1 if a time differs, or if a point is lost or doubled. Points that ran in the folder before do not run again.
+Runs the points on this machine, then on a Dask cluster of worker processes here, one of which is killed (SIGKILL) as
+soon as its first point replays. Prints for each point whether every time of every op is the same, which worker ran it,
+and how often it began. Ends with status 1 if a time differs, or if a point is lost or doubled. Points that ran in the
+folder before do not run again.
 """
 
 from __future__ import annotations
@@ -112,8 +114,8 @@ def main() -> int:
         good &= same and watcher.rows[name] == 1
         worker = completion.worker if completion else "nobody"
         print(
-            f"{other.label}: {'the same to the nanosecond' if same else 'DIFFERS'}; by {worker}, begun {watcher.begun[name]} times, "
-            f"{watcher.rows[name]} row; {other.result.verdict}"
+            f"{other.label}: {'the same to the nanosecond' if same else 'DIFFERS'}; by {worker}, begun "
+            f"{watcher.begun[name]} times, {watcher.rows[name]} row; {other.result.verdict}"
         )
     print(f"{len(near)} points: {here_s:.0f} s of wall time on this machine, {cluster_s:.0f} s on the cluster")
     return 0 if good else 1

@@ -1,9 +1,11 @@
-"""Every fault at several moments of an iteration, on strategies of every kind: what became of the runs, and how long they took to recover.
+"""Every fault at several moments of an iteration, on strategies of every kind: what became of the runs, and how long
+they took to recover.
 
-`python -m benchmarks.faults [--strategies ring,p3] [--faults link-down,loss] [--moments 0,0.4] [--out runs/faults]` prints a row for each
-strategy and fault. A run has faults of all kinds at all moments, with some iterations in between, and has to end valid, which means that
-every gradient was added once (docs/trust.md). A worker dies once, so that has a run for each moment, which has to end with a message that
-names it. Runs that are in the folder already do not run again. A strategy takes two minutes on one core.
+`python -m benchmarks.faults [--strategies ring,p3] [--faults link-down,loss] [--moments 0,0.4] [--out runs/faults]`
+prints a row for each strategy and fault. A run has faults of all kinds at all moments, with some iterations in
+between, and has to end valid, which means that every gradient was added once (docs/trust.md). A worker dies once, so
+that has a run for each moment, which has to end with a message that names it. Runs that are in the folder already do
+not run again. A strategy takes two minutes on one core.
 """
 
 from __future__ import annotations
@@ -89,7 +91,8 @@ def _after(moments: Sequence[float], usual_s: float) -> list[str]:
 
 
 def rows(strategy: str, kinds: Sequence[str], moments: Sequence[float], out: Path) -> Iterator[str]:
-    """A row for each kind of fault: what became of it, by how much later iterations were, and how late it was itself."""
+    """A row for each kind of fault: what became of it, by how much later iterations were, and how late it was
+    itself."""
     healthy = gradwire.run(scenario(strategy), out=out / f"{strategy}-healthy", progress=False)
     usual_s = float(healthy.iterations["iteration_time_s"].median())
     yield f"{strategy}: an iteration without faults takes {usual_s * 1e3:.2f} ms"
@@ -111,7 +114,8 @@ def _survived(found: Run, strategy: str, kinds: Sequence[str], moments: int) -> 
         return
     times_s = found.iterations["iteration_time_s"].to_numpy()
     blocks = times_s[FIRST:].reshape(len(kinds), moments, APART)
-    # Beside what follows: after a fault, workers may be out of step, in which iterations of some strategies are 2 % longer or shorter.
+    # Beside what follows: after a fault, workers may be out of step, in which iterations of some strategies are 2 %
+    # longer or shorter.
     late_s = (blocks - blocks[:, :, -1:]).sum(axis=2)
     stored = StoredRun(found.folder / "points" / str(found.points.index[0]))
     for kind, each in zip(kinds, late_s, strict=True):

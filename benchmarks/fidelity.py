@@ -1,10 +1,11 @@
 """What `run.fidelity` costs and saves: random points and Table II, each as it is and with bytes and rates divided.
 
-    .venv/bin/python benchmarks/fidelity.py [--fidelity 1%] [--points 100] [--seed 3] [--jobs 2] [--out FOLDER] [--table]
+    .venv/bin/python benchmarks/fidelity.py [--fidelity 1%] [--points 100] [--seed 3] [--jobs 2] [--out FOLDER] \\
+        [--table]
 
-Runs each point twice on the virtual clock and prints by what its bytes were divided, how far its iteration time is off, and what was
-predicted from the ideal network. The summary counts the points that are off by no more than was asked for. Points that ran in the folder
-before do not run again. --table: the twelve points of Table II instead.
+Runs each point twice on the virtual clock and prints by what its bytes were divided, how far its iteration time is
+off, and what was predicted from the ideal network. The summary counts the points that are off by no more than was
+asked for. Points that ran in the folder before do not run again. --table: the twelve points of Table II instead.
 """
 
 from __future__ import annotations
@@ -65,15 +66,17 @@ def print_rows(exact: Sequence[JudgedRun], divided: Sequence[JudgedRun], fidelit
         offs.append(abs(off(whole, quick)))
         seconds = " -> ".join(f"{judged.speed.replay_s:6.2f} s" for judged in (whole, quick) if judged.speed)
         print(
-            f"{whole.point.parameters['model'][:14]:14} {whole.point.section.strategy.name:24} / {completion.divided_by:<5}"
-            f" off {off(whole, quick):+8.3%}, predicted {completion.division_error:7.3%}; replay {seconds}"
+            f"{whole.point.parameters['model'][:14]:14} {whole.point.section.strategy.name:24} / "
+            f"{completion.divided_by:<5} off {off(whole, quick):+8.3%}, predicted {completion.division_error:7.3%}; "
+            f"replay {seconds}"
         )
     met = sum(value <= fidelity for value in offs)
     print(f"{len(pairs)} of {len(exact)} pairs are valid; {met} are off by no more than {SHARE.text(fidelity)}.")
     for name, runs in (("as they are", exact), ("divided", divided)):
         speeds = [judged.speed for judged in runs if judged.speed]
         print(
-            f"{name}: {sum(speed.total_s for speed in speeds):.0f} core seconds, {sum(s.replay_s for s in speeds):.0f} of them replaying"
+            f"{name}: {sum(speed.total_s for speed in speeds):.0f} core seconds, "
+            f"{sum(s.replay_s for s in speeds):.0f} of them replaying"
         )
 
 

@@ -1,11 +1,12 @@
-"""How far random points are from an ideal network: made-up models by the papers' strategies and their baselines, and every fourth a small
-transformer by ddp, fsdp, megatron or zero, at 10 to 100 Gbit/s.
+"""How far random points are from an ideal network: made-up models by the papers' strategies and their baselines, and
+every fourth a small transformer by ddp, fsdp, megatron or zero, at 10 to 100 Gbit/s.
 
-    .venv/bin/python benchmarks/fluid_agreement.py [--points 100] [--seed 3] [--todays-every 4] [--jobs 2] [--out FOLDER]
+    .venv/bin/python benchmarks/fluid_agreement.py [--points 100] [--seed 3] [--todays-every 4] [--jobs 2] \\
+        [--out FOLDER]
 
-Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal network (`x fluid`).
-At the end, each point that is off has its cause, as a report would give it, and a summary counts how many are near. Points that ran in the
-folder before do not run again.
+Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal
+network (`x fluid`). At the end, each point that is off has its cause, as a report would give it, and a summary counts
+how many are near. Points that ran in the folder before do not run again.
 """
 
 from __future__ import annotations

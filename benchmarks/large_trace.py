@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/large_trace.py [--gigabytes N] [--folder FOLDER]
 
-The profile is made up: steps of DDP with the events that torch.profiler writes (operators with shapes and stacks, calls of the runtime,
-kernels, arrows), in the proportions and the layout of a real one. It is written, imported in a separate process, and removed.
+The profile is made up: steps of DDP with the events that torch.profiler writes (operators with shapes and stacks,
+calls of the runtime, kernels, arrows), in the proportions and the layout of a real one. It is written, imported in a
+separate process, and removed.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def main() -> None:
         if f" {steps * BUCKETS:,} " not in done.stdout:
             raise SystemExit(f"the import found another number of all-reduces than {steps * BUCKETS:,}")
         print(
-            f"{took_s:.1f} s, {path.stat().st_size / took_s / 1e6:.0f} MB/s, {peak_bytes / GIGABYTE:.2f} GB of memory at most"
+            f"{took_s:.1f} s, {path.stat().st_size / took_s / 1e6:.0f} MB/s, {peak_bytes / GIGABYTE:.2f} GB of memory "
+            "at most"
         )
 
 

@@ -1,8 +1,9 @@
-"""What processes and the kernel hold, line by line: a program that runs in the emulated machine during a soak (benchmarks/soak.py).
+"""What processes and the kernel hold, line by line: a program that runs in the emulated machine during a soak
+(benchmarks/soak.py).
 
-`python leak_probe.py PERIOD_S PATTERN...` prints a line of JSON each PERIOD_S seconds: open descriptors and resident KiB of the processes
-whose name or command line has a PATTERN, how many programs run, and what /proc/meminfo and /proc/net/sockstat count. It imports nothing but
-the standard library, and ends when it is killed.
+`python leak_probe.py PERIOD_S PATTERN...` prints a line of JSON each PERIOD_S seconds: open descriptors and resident
+KiB of the processes whose name or command line has a PATTERN, how many programs run, and what /proc/meminfo and
+/proc/net/sockstat count. It imports nothing but the standard library, and ends when it is killed.
 """
 
 from __future__ import annotations

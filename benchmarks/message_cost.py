@@ -2,10 +2,11 @@
 
     .venv/bin/python benchmarks/message_cost.py [POINT ...] [--iterations N] [KEY=VALUE ...]
 
-POINT is one of POINTS (default: all). Prints, an iteration and a message: CPU time (user and system) of all processes of the
-virtual-time kernel, between the end of the first iteration and the end of the last; and the iteration time in virtual time, which no
-change that only saves work may move. Wall time depends on whatever else the machine does; CPU time much less (a busy neighbour that
-shares the caches adds a tenth). A settled point is not read back from an earlier run: each is run anew in a temporary folder.
+POINT is one of POINTS (default: all). Prints, an iteration and a message: CPU time (user and system) of all processes
+of the virtual-time kernel, between the end of the first iteration and the end of the last; and the iteration time in
+virtual time, which no change that only saves work may move. Wall time depends on whatever else the machine does; CPU
+time much less (a busy neighbour that shares the caches adds a tenth). A settled point is not read back from an earlier
+run: each is run anew in a temporary folder.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ POINTS: Mapping[str, list[str]] = {
     "ring": ["strategy.name=ring", "model.name=resnet50"],
     "geryon": ["strategy.name=geryon", "model.name=resnet50"],
 }
-"""VGG-19 or ResNet-50 on 8 workers and 10 Gbit/s: slices of 50,000 parameters with default and with small socket buffers; many
-messages of a few hundred bytes; rings of small chunks; two classes."""
+"""VGG-19 or ResNet-50 on 8 workers and 10 Gbit/s: slices of 50,000 parameters with default and with small socket
+buffers; many messages of a few hundred bytes; rings of small chunks; two classes."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -72,7 +73,8 @@ class CpuTimes:
 
 
 def machine_times() -> CpuTimes:
-    """Of the machine that this process started; processes that have ended count with their parent, which is the kernel."""
+    """Of the machine that this process started; processes that have ended count with their parent, which is the
+    kernel."""
     me, kernel, processes, stops = os.getpid(), np.zeros(2), np.zeros(2), 0
     stats = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -135,10 +137,11 @@ class MessageCost:
         """In a line."""
         columns = [f"{seconds:.2f}" for seconds in self.spent.columns()[:4]]
         return (
-            f"{self.messages} messages, {self.size_bytes / 1e9:.2f} GB per iteration: {self.spent.total_s:.2f} s of CPU "
-            f"({' + '.join(columns)}: kernel user + system, processes user + system), {1e6 * self.message_s:.0f} us and "
-            f"{self.spent.stops / self.messages:.2f} stops a message, {self.size_bytes / 1e9 / self.spent.total_s:.2f} GB/s; "
-            f"iterations take {', '.join(f'{seconds:.6f}' for seconds in self.times_s)} s"
+            f"{self.messages} messages, {self.size_bytes / 1e9:.2f} GB per iteration: {self.spent.total_s:.2f} s of "
+            f"CPU ({' + '.join(columns)}: kernel user + system, processes user + system), {1e6 * self.message_s:.0f} "
+            f"us and {self.spent.stops / self.messages:.2f} stops a message, "
+            f"{self.size_bytes / 1e9 / self.spent.total_s:.2f} GB/s; iterations take "
+            f"{', '.join(f'{seconds:.6f}' for seconds in self.times_s)} s"
         )
 
 

@@ -1,7 +1,8 @@
-"""Puts faults in on purpose and says which check finds each: `python -m benchmarks.mutations [--write] [--only WORDS] [FAMILY...]`.
+"""Puts faults in on purpose and says which check finds each: `python -m benchmarks.mutations [--write] [--only WORDS]
+[FAMILY...]`.
 
-Families are those of tests/mutations/fault.py; without any, all of them run, in ten minutes on one core. --write puts what was found into
-docs/mutations.md after each fault.
+Families are those of tests/mutations/fault.py; without any, all of them run, in ten minutes on one core. --write puts
+what was found into docs/mutations.md after each fault.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""One flow, incast, ring and all-to-all on networks of several shapes, with delays of 1 us, 1 ms and 100 ms: measured over ideal.
+"""One flow, incast, ring and all-to-all on networks of several shapes, with delays of 1 us, 1 ms and 100 ms: measured
+over ideal.
 
     .venv/bin/python benchmarks/patterns_on_graphs.py [--only NAME] [--delays 1us,1ms,100ms]
 
-The last of three iterations of each pattern on the virtual clock, over its time on the fluid engine's ideal network. Prints a table as
-docs/networks.md has it.
+The last of three iterations of each pattern on the virtual clock, over its time on the fluid engine's ideal network.
+Prints a table as docs/networks.md has it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""What is promised when something fails around a run, tried: `python -m benchmarks.promises [--times N] [--only FAULT] [--seed S]`.
+"""What is promised when something fails around a run, tried: `python -m benchmarks.promises [--times N] [--only FAULT]
+[--seed S]`.
 
-Every try runs the same three points in a separate folder and lets one thing happen at a random moment. If the command did not end well,
-it is given again, as a user would. Then all that the points measured has to be that of an undisturbed run, to the last bit: points.csv
-without what the wall clock says, and the logs of every op. No point may be missing or there twice, points that were complete before may not
-have run again, and after `gradwire clean` no process of the run is left. A try takes half a minute to two minutes on two cores.
+Every try runs the same three points in a separate folder and lets one thing happen at a random moment. If the command
+did not end well, it is given again, as a user would. Then all that the points measured has to be that of an
+undisturbed run, to the last bit: points.csv without what the wall clock says, and the logs of every op. No point may
+be missing or there twice, points that were complete before may not have run again, and after `gradwire clean` no
+process of the run is left. A try takes half a minute to two minutes on two cores.
 """
 
 from __future__ import annotations
@@ -148,7 +150,8 @@ def kernel_killed(run: Run) -> None:
 
 
 def process_killed(run: Run) -> None:
-    """One of the processes in which a kernel carries its own is killed, if one is there: an agent, the controller, Open vSwitch."""
+    """One of the processes in which a kernel carries its own is killed, if one is there: an agent, the controller,
+    Open vSwitch."""
     _kill_one(run, lambda pid: os.getpgid(pid) != pid)
 
 
@@ -164,7 +167,8 @@ def _kill_one(run: Run, chosen: Callable[[int], bool]) -> None:
 
 
 def suspended(run: Run) -> None:
-    """All processes, those in which kernels carry their own among them, stand still for some seconds and are resumed in any order."""
+    """All processes, those in which kernels carry their own among them, stand still for some seconds and are resumed
+    in any order."""
     stopped = descended_from(run.process.pid)
     signalled(stopped, signal.SIGSTOP)
     time.sleep(SUSPENDED_S)
@@ -252,7 +256,8 @@ SURVIVED = (suspended, at_terminal)
 
 
 def measured(out: Path) -> dict[str, str]:
-    """All that the points of a run folder measured: a row of points.csv, and a hash of every op's times, for each point."""
+    """All that the points of a run folder measured: a row of points.csv, and a hash of every op's times, for each
+    point."""
     with (out / "points.csv").open() as file:
         rows = [{key: value for key, value in row.items() if key not in WALL_COLUMNS} for row in csv.DictReader(file)]
     found = {f"row {number}": str(row) for number, row in enumerate(rows)}
@@ -336,7 +341,8 @@ def _output(run: Run) -> str:
 
 
 def undisturbed() -> tuple[dict[str, str], float]:
-    """What a run measures to which nothing happens, and the wall time that it takes. Raises CalledProcessError if it does not end well."""
+    """What a run measures to which nothing happens, and the wall time that it takes. Raises CalledProcessError if it
+    does not end well."""
     with tempfile.TemporaryDirectory(prefix="promises-") as name:
         folder = Path(name)
         (folder / "scenario.toml").write_text(SCENARIO)

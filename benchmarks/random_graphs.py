@@ -1,11 +1,12 @@
-"""How far random points on random networks are from an ideal network: connected graphs of 3 to 10 switches and 4 to 16 hosts, whose links
-have 1 to 100 Gbit/s and delays of 0 to 5 ms, some of them parallel; made-up models by any strategy that knows graphs.
+"""How far random points on random networks are from an ideal network: connected graphs of 3 to 10 switches and 4 to 16
+hosts, whose links have 1 to 100 Gbit/s and delays of 0 to 5 ms, some of them parallel; made-up models by any strategy
+that knows graphs.
 
     .venv/bin/python benchmarks/random_graphs.py [--points 100] [--seed 1] [--jobs 2] [--out FOLDER]
 
-Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal network (`x fluid`).
-At the end, each point that is off has its cause, as a report would give it, and a summary counts how many are near. Points that ran in the
-folder before do not run again.
+Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal
+network (`x fluid`). At the end, each point that is off has its cause, as a report would give it, and a summary counts
+how many are near. Points that ran in the folder before do not run again.
 """
 
 from __future__ import annotations

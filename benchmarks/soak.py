@@ -1,10 +1,12 @@
-"""A long run with random faults: whether a contribution is lost, and whether anything is held at the end that was not at the beginning.
+"""A long run with random faults: whether a contribution is lost, and whether anything is held at the end that was not
+at the beginning.
 
-`python -m benchmarks.soak [--strategies ring,p3,multicast-ps] [--iterations 1000] [--faults 50] [--seed 1]` runs each strategy for so many
-iterations of a small model on four workers, with faults of all kinds that do not end a run, drawn by the seed. It prints the verdict, and
-how much grew, per iteration, from a third of the run to its end: descriptors and memory of the processes inside the emulated machine
-(benchmarks/leak_probe.py), and the kernel's own; and afterwards what is left outside: processes, descriptors, and files in the folder for
-temporary files and in the cache. A strategy takes two minutes on one core.
+`python -m benchmarks.soak [--strategies ring,p3,multicast-ps] [--iterations 1000] [--faults 50] [--seed 1]` runs each
+strategy for so many iterations of a small model on four workers, with faults of all kinds that do not end a run, drawn
+by the seed. It prints the verdict, and how much grew, per iteration, from a third of the run to its end: descriptors
+and memory of the processes inside the emulated machine (benchmarks/leak_probe.py), and the kernel's own; and
+afterwards what is left outside: processes, descriptors, and files in the folder for temporary files and in the cache.
+A strategy takes two minutes on one core.
 """
 
 from __future__ import annotations
@@ -35,11 +37,13 @@ WATCHED = ("gradwire.agents", "gradwire.runs.point", "gradwire.contro", "ovs-vsw
 FIRST = 5
 """The iteration in which the first fault may begin."""
 SETTLED = 1 / 3
-"""The share of a run after which nothing should grow: by then processes have met each kind of fault, and have their caches."""
+"""The share of a run after which nothing should grow: by then processes have met each kind of fault, and have their
+caches."""
 
 
 def faults(count: int, iterations: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Faults of random kinds, places, moments and durations, in the order of their iterations, equally far from each other."""
+    """Faults of random kinds, places, moments and durations, in the order of their iterations, equally far from each
+    other."""
     drawn = random.Random(seed)
     step = (iterations - 2 * FIRST) // count
     return {f"f{number}": _fault(drawn, FIRST + number * step) for number in range(count)}
@@ -105,8 +109,8 @@ def report_lines(found: Run, iterations: int) -> Iterator[str]:
 def _growth(before: Mapping[str, int], after: Mapping[str, int], iterations: float) -> str:
     grown_kib = after["resident_kib"] - before["resident_kib"]
     return (
-        f"{before['descriptors']} descriptors, at the end {after['descriptors']}; {before['resident_kib']} KiB, at the end "
-        f"{after['resident_kib']} ({grown_kib * 1024 / iterations:.0f} bytes per iteration)"
+        f"{before['descriptors']} descriptors, at the end {after['descriptors']}; {before['resident_kib']} KiB, at "
+        f"the end {after['resident_kib']} ({grown_kib * 1024 / iterations:.0f} bytes per iteration)"
     )
 
 
@@ -124,8 +128,9 @@ class Outside:
         added = self.cached - before.cached
         cached_kib = sum(path.stat().st_size for path in added if path.exists()) / 1024
         return (
-            f"outside: processes {before.children} then {self.children}, descriptors {before.descriptors} then {self.descriptors}, "
-            f"temporary files {before.temporary} then {self.temporary}, {len(added)} more files in the cache ({cached_kib:.0f} KiB)"
+            f"outside: processes {before.children} then {self.children}, descriptors {before.descriptors} then "
+            f"{self.descriptors}, temporary files {before.temporary} then {self.temporary}, {len(added)} more files "
+            f"in the cache ({cached_kib:.0f} KiB)"
         )
 
 
@@ -148,7 +153,10 @@ def soak(strategies: Sequence[str], iterations: int, count: int, seed: int, out:
         for strategy in strategies:
             before, start_s = Outside(temporary), time.monotonic()
             found = gradwire.run(scenario(strategy, iterations, chosen), out=out / f"{strategy}-{seed}", progress=False)
-            yield f"{strategy}, {iterations} iterations with {count} faults, {time.monotonic() - start_s:.0f} s of wall time"
+            yield (
+                f"{strategy}, {iterations} iterations with {count} faults, {time.monotonic() - start_s:.0f} s of wall "
+                "time"
+            )
             yield from report_lines(found, iterations)
             yield f"  {Outside(temporary).told_since(before)}"
 

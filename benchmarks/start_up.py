@@ -1,12 +1,13 @@
-"""What a machine costs before its first byte: CPU seconds of each stage from boot to the rate probe, and of the rest around the replay.
+"""What a machine costs before its first byte: CPU seconds of each stage from boot to the rate probe, and of the rest
+around the replay.
 
     .venv/bin/python -m benchmarks.start_up [HOSTS ...] [--rounds N]
 
-HOSTS is a number of hosts (default: 8, 64 and 512). Up to 48 are on one switch, more in leaf/spine with 32 to a leaf. They replay a ring of
-one small model. "boot" ends when the job's own program has been imported: kernel, Open vSwitch and Python. "network" is Mininet, Open
-vSwitch, tc and the controller, and "agents" ends when they have done the rate probe's first iteration. CPU time is that of the kernel and
-of all its processes, user and system. Of several rounds, the fastest of each stage counts: other work on the machine makes a stage slower,
-never faster.
+HOSTS is a number of hosts (default: 8, 64 and 512). Up to 48 are on one switch, more in leaf/spine with 32 to a leaf.
+They replay a ring of one small model. "boot" ends when the job's own program has been imported: kernel, Open vSwitch
+and Python. "network" is Mininet, Open vSwitch, tc and the controller, and "agents" ends when they have done the rate
+probe's first iteration. CPU time is that of the kernel and of all its processes, user and system. Of several rounds,
+the fastest of each stage counts: other work on the machine makes a stage slower, never faster.
 """
 
 from __future__ import annotations

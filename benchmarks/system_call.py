@@ -1,10 +1,12 @@
-"""What a system call costs in the virtual-time kernel, in microseconds of wall time; several kernels side by side, for their ratio.
+"""What a system call costs in the virtual-time kernel, in microseconds of wall time; several kernels side by side, for
+their ratio.
 
     .venv/bin/python benchmarks/system_call.py [KERNEL ...] [--calls N] [--rounds N]
 
-KERNEL is a file (default: the one that runs use). Each round boots every kernel twice, with N calls of getppid and with none, and takes
-the difference; a call stops the calling process, which the kernel follows by ptrace or seccomp. Printed are each kernel's fastest round
-and, for all but the first, its ratio to the first: other work on the machine makes rounds slower, never faster.
+KERNEL is a file (default: the one that runs use). Each round boots every kernel twice, with N calls of getppid and
+with none, and takes the difference; a call stops the calling process, which the kernel follows by ptrace or seccomp.
+Printed are each kernel's fastest round and, for all but the first, its ratio to the first: other work on the machine
+makes rounds slower, never faster.
 """
 
 from __future__ import annotations

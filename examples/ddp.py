@@ -1,9 +1,10 @@
-"""Data-parallel training with PyTorch's DistributedDataParallel, as it runs anywhere, and two lines that make it take a device's time.
+"""Data-parallel training with PyTorch's DistributedDataParallel, as it runs anywhere, and two lines that make it take
+a device's time.
 
     gradwire exec --workers 8 --rate 25gbit --memory 8G --launch torch -- python3 examples/ddp.py
 
-Prints the time of each iteration on the virtual clock. Each worker is given one image, so that the real computation is quick, and takes the
-time of 32 on the device.
+Prints the time of each iteration on the virtual clock. Each worker is given one image, so that the real computation is
+quick, and takes the time of 32 on the device.
 """
 
 import argparse

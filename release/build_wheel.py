@@ -2,8 +2,9 @@
 
     .venv/bin/python release/build_wheel.py [--out dist]
 
-It is built from a copy of what git tracks, so that nothing else gets in and no kernel stays in the source tree. Beside the kernel lies what
-its license asks for: KERNEL.md says what it was built from and how, and the licenses' own words come from the kernel's source.
+It is built from a copy of what git tracks, so that nothing else gets in and no kernel stays in the source tree. Next
+to the kernel lies what its license asks for: KERNEL.md says what it was built from and how, and the licenses' own words
+come from the kernel's source.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ from gradwire.vm.kernel_source import (
 
 ROOT = Path(__file__).resolve().parent.parent
 PLATFORM = "linux_x86_64"
-"""Any Linux of this machine type. The tags for PyPI (manylinux) promise which libraries a file needs: the kernel needs none."""
+"""Any Linux of this machine type. The tags for PyPI (manylinux) promise which libraries a file needs: the kernel needs
+none."""
 TEMPLATE = Path(__file__).with_name("KERNEL.md")
 LICENSES = {"COPYING.GPL-2.0": "LICENSES/preferred/GPL-2.0", "COPYING.LGPL-2.1": "LICENSES/preferred/LGPL-2.1"}
-"""Names beside the kernel, and where its source has these texts."""
+"""Names next to the kernel, and where its source has these texts."""
 BANNER = re.compile(rb"Linux version (\S+) \(\S+\) \((.+)\) #")
 """What every kernel says of itself when it boots: its version and what compiled it."""
 
@@ -52,7 +54,8 @@ BANNER = re.compile(rb"Linux version (\S+) \(\S+\) \((.+)\) #")
 class Origin:
     """What a kernel was built from.
 
-    version: the kernel's own. compiler: compiler and linker. package: the source package, with its version; "" where no package brought it.
+    version: the kernel's own. compiler: compiler and linker. package: the source package, with its version; "" where
+    no package brought it.
     """
 
     version: str
@@ -72,7 +75,7 @@ def banner(kernel: bytes) -> tuple[str, str]:
 
 
 def origin_text(origin: Origin) -> str:
-    """KERNEL.md: what the kernel's license asks to stand beside it."""
+    """KERNEL.md: what the kernel's license asks to stand next to it."""
     folder = origin.tarball.split(".tar")[0]
     patching = [
         f"patch --directory {folder} --strip=1 --fuzz=0 --input=$PWD/../patches/{name}" for name in origin.patches
@@ -112,7 +115,7 @@ def _output(*command: str) -> str:
 
 
 def add_kernel(kernel: Path, source: Source, folder: Path) -> None:
-    """Puts the kernel, and what has to be beside it, into `folder`."""
+    """Puts the kernel, and what has to be next to it, into `folder`."""
     folder.mkdir()
     shipped = Path(shutil.copy(kernel, folder))
     shipped.chmod(0o755)
@@ -175,7 +178,7 @@ def main() -> None:
     if not runs_as_it_lies(wheel):
         raise InternalFault(f"{wheel} has no kernel that can be run")
     print(f"wheel: {wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
-    print(f"to be published beside it, for the kernel's license: {source.tarball}")
+    print(f"to be published with it, for the kernel's license: {source.tarball}")
 
 
 if __name__ == "__main__":

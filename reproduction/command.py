@@ -32,10 +32,18 @@ from reproduction.pages.files import earlier_pages, write_pages
 from reproduction.scoring import quick_score
 from reproduction.scoring.reference import PAPERS, choose_scenarios, load_papers
 from reproduction.scoring.score import Evaluated
+from reproduction.world.command import WORLD, is_of_world, list_sources, reproduce_world
 
 
 def list_scenarios(names: Sequence[str]) -> None:
-    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown name."""
+    """`gradwire reproduce --list`: the names that can be given, with their titles. Raises InputFault for an unknown
+    name."""
+    of_world = [name for name in names if is_of_world(name)]
+    if of_world or not names:
+        list_sources(of_world or [WORLD])
+    if of_world and len(of_world) == len(names):
+        return
+    names = [name for name in names if not is_of_world(name)]
     paper_title = ""
     for paper, scenario in choose_scenarios(load_papers(), names):
         if paper.title != paper_title:
@@ -47,6 +55,14 @@ def list_scenarios(names: Sequence[str]) -> None:
 def reproduce(asked: Asked, where: Where) -> None:
     """`gradwire reproduce`. Raises InputFault for what cannot be."""
     names, quick, pages, moved_from = asked.names, asked.quick, asked.pages, asked.moved_from
+    of_world = [name for name in names if is_of_world(name)]
+    if of_world:
+        if len(of_world) < len(names) or quick or asked.check or asked.accept or moved_from:
+            raise InputFault(
+                f"{of_world[0]}: printed measurements run alone: give no papers, --quick, --check, --accept or --moved-from"
+            )
+        reproduce_world(of_world, where, asked.out, pages)
+        return
     if pages and (quick or set(names) - set(PAPERS)):
         raise InputFault(
             f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"

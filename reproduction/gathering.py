@@ -9,13 +9,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from rich.console import RenderableType
 
@@ -24,11 +22,9 @@ from gradwire.analysis.point_frames import write_points_csv
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.runs.campaign import Watcher, carry_out
-from gradwire.runs.executing.executor import Executor, do_all
-from gradwire.runs.judged import JudgedRun, write_judgement
+from gradwire.runs.executing.executor import Executor
+from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import virtual_clock
-from gradwire.runs.store import PointStore
 from gradwire.runs.stored.run_folder import folder_name, write_run_folder
 from gradwire.runs.stored.symbolic_links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.scenario.loading import Point, Scenario, load_scenario
@@ -44,16 +40,10 @@ from reproduction.pages.rows import row_of, write_rows
 from reproduction.scoring.evidence import ModelFacts, NoEvidence, PointEvidence, Points
 from reproduction.scoring.reference import Paper, ScenarioReference, choose_scenarios, load_papers
 from reproduction.scoring.score import Evaluated, evaluate, load_bindings
+from reproduction.stored_points import Progress, StoredPoints
 
 SCENARIOS = PACKAGE / "scenarios"
 STORE = store_folder()
-
-
-class Progress(Watcher, Protocol):
-    """A watcher that also hears of points that need no run."""
-
-    def already(self, points: int) -> None:
-        """Reports that so many points have run before."""
 
 
 @dataclass
@@ -84,7 +74,7 @@ class Reproduction:
         self, scenarios: Sequence[ScenarioReference], store_folder: Path = STORE, *, quick: bool = False
     ) -> None:
         self._root = store_folder
-        self._stores: dict[int, PointStore] = {}
+        self._stored = StoredPoints(store_folder)
         self._clocks: dict[str, Clock] = {}
         self.files: dict[str, Scenario] = {}
         self._compiled: dict[str, list[Point]] = {}
@@ -95,7 +85,6 @@ class Reproduction:
                 for name in names:
                     known = needed.setdefault(name, [])
                     known += [point for point in self._points(name, only) if point not in known]
-        self._ran: set[Path] = set()
         self._tasks: dict[str, list[Point]] = {}
         for points in self._run.values():
             for point in points:
@@ -119,61 +108,15 @@ class Reproduction:
 
         On Ctrl-C, what is complete is kept and KeyboardInterrupt is raised.
         """
-        done: dict[str, JudgedRun] = {}
-        waiting = []
-        memory_mb = 0
-        for section, (point, *_) in self._tasks.items():
-            kept = self._store(point).judge_point(point)
-            if kept is not None:
-                write_judgement(kept)
-            if kept is not None and kept.result.valid:
-                done[section] = kept
-            else:
-                waiting.append(partial(self._measure, section, point, executor, watcher, done))
-                memory_mb = max(memory_mb, point.section.run.memory_mb)
-        watcher.already(len(done))
-        if waiting:
-            executor.try_machines(memory_mb)
-        do_all(waiting, executor.jobs)
-        return self._gathered(done)
+        tasks = {name: (point, self._clocks[point.parameters["run"]]) for name, (point, *_) in self._tasks.items()}
+        return self._gathered(self._stored.measure(tasks, executor, watcher))
 
     def _task(self, point: Point) -> str:
         """A name for what has to be measured, which points have in common that several scenario files share."""
         return f"{self._clocks[point.parameters['run']].scale}/{point.section.model_dump_json()}"
 
-    def _store(self, point: Point) -> PointStore:
-        """The store for the clock of the point's scenario file."""
-        clock = self._clocks[point.parameters["run"]]
-        return self._stores.setdefault(clock.scale, PointStore(self._root, clock))
-
-    def _measure(
-        self,
-        section: str,
-        point: Point,
-        executor: Executor,
-        watcher: Progress,
-        done: dict[str, JudgedRun],
-        stop: threading.Event,
-    ) -> None:
-        if stop.is_set():
-            return
-        store = self._store(point)
-        planned = store.plan_run(point)
-        with store.locked(planned.key, stop):
-            kept = store.judge_key(planned.key, point)
-            if kept is not None and kept.result.valid:
-                done[section] = kept
-                watcher.already(1)
-                return
-            judged = carry_out(planned, executor, watcher, stop)
-            if stop.is_set():
-                return
-            self._ran.add(planned.folder)
-            done[section] = judged
-            watcher.ended(judged)
-
     def _gathered(self, done: Mapping[str, JudgedRun]) -> Gathered:
-        gathered = Gathered(ran=self._ran)
+        gathered = Gathered(ran=self._stored.ran)
         for name, points in self._run.items():
             gathered.by_run[name] = [_evidence(point, done[self._task(point)]) for point in points]
         for section, users in self._tasks.items():

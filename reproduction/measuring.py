@@ -64,7 +64,7 @@ def carries_data(plan: Plan, capture: Capture) -> Bool:
 
 @dataclass(frozen=True)
 class Spans:
-    """Times during which something went on, in nanoseconds of the run's clock, and
+    """Times during which something happened, in nanoseconds of the run's clock, and
     how much of it: bytes, or nanoseconds of computation."""
 
     start_ns: Int64

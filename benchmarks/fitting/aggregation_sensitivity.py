@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.fitting.aggregation_sensitivity [RATE ...]
 
-For each rate (default: 1.5GB/s and 4GB/s) the compute times are inferred from the vanilla cells anew, and the other cells predicted.
+For each rate (default: 1.5GB/s and 4GB/s) the compute times are inferred from the vanilla cells anew, and the other
+cells predicted.
 """
 
 from __future__ import annotations

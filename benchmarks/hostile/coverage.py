@@ -1,8 +1,10 @@
-"""Binary input made by a fuzzer that sees which code it reaches: `python -m benchmarks.hostile.coverage READER [--seconds N]`.
+"""Binary input made by a fuzzer that sees which code it reaches: `python -m benchmarks.hostile.coverage READER
+[--seconds N]`.
 
-READER is one of header, packets, pcapng and chakra. Where benchmarks/hostile/inputs.py damages sound input at random, libFuzzer keeps what
-reached code that nothing had reached before, and continues from there. It needs atheris: `pip install atheris` into the environment, on
-CPython 3.11 to 3.13. An exception other than a refusal ends the command, with the input in a file `crash-*`.
+READER is one of header, packets, pcapng and chakra. Where benchmarks/hostile/inputs.py damages sound input at random,
+libFuzzer keeps what reached code that nothing had reached before, and continues from there. It needs atheris: `pip
+install atheris` into the environment, on CPython 3.11 to 3.13. An exception other than a refusal ends the command,
+with the input in a file `crash-*`.
 """
 
 # ruff: noqa: PLC0415 (what the fuzzer is to look at has to be imported when it is ready)

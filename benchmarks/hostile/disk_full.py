@@ -1,9 +1,11 @@
-"""Runs on disks that have no room, with the real machine: `python -m benchmarks.hostile.disk_full [--sizes N] [--every N]`, as root.
+"""Runs on disks that have no room, with the real machine: `python -m benchmarks.hostile.disk_full [--sizes N] [--every
+N]`, as root.
 
-A point runs on a tmpfs of so many KiB, once for each of a grid of sizes up to what it needs, so that the machine's own writes fail as well
-as those of the command. And it runs once for every N-th write of the command, which fails as do all after it (failing_writes.py).
-Each such run has to end with status 3 and one message that says that there is no room, or, where everything fits, with 0. After room was
-made, the same command has to end with 0 and to have measured what an undisturbed run does, every op to the nanosecond.
+A point runs on a tmpfs of so many KiB, once for each of a grid of sizes up to what it needs, so that the machine's own
+writes fail as well as those of the command. And it runs once for every N-th write of the command, which fails as do
+all after it (failing_writes.py). Each such run has to end with status 3 and one message that says that there is no
+room, or, where everything fits, with 0. After room was made, the same command has to end with 0 and to have measured
+what an undisturbed run does, every op to the nanosecond.
 """
 
 from __future__ import annotations

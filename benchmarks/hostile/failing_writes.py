@@ -1,8 +1,9 @@
 """A disk that fails at its n-th write: a library that stands between a program and its C library.
 
-It counts what a program does to files under a folder: opening one to write, writing, renaming, making folders and links, and fsync. From
-the n-th on, or only then, each such call fails with an error of choice. Because it stands before the C library, it meets numpy, matplotlib
-and pyarrow as well as Python. A program that is forked shares the count with its parent; one that is executed has a separate count.
+It counts what a program does to files under a folder: opening one to write, writing, renaming, making folders and
+links, and fsync. From the n-th on, or only then, each such call fails with an error of choice. Because it stands
+before the C library, it meets numpy, matplotlib and pyarrow as well as Python. A program that is forked shares the
+count with its parent; one that is executed has a separate count.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ int symlink(const char *what, const char *to) {
 
 
 def build(folder: Path) -> Path:
-    """Compiles the library into `folder`; returns its path, for LD_PRELOAD. Raises CalledProcessError and FileNotFoundError."""
+    """Compiles the library into `folder`; returns its path, for LD_PRELOAD. Raises CalledProcessError and
+    FileNotFoundError."""
     source, library = folder / "failing_writes.c", folder / "failing_writes.so"
     source.write_text(SOURCE)
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(source), "-ldl"], check=True)

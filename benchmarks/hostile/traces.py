@@ -1,7 +1,8 @@
-"""Imports many hostile traces and says how each kind ended: `python -m benchmarks.hostile.traces [--inputs N] [--only FORMAT] [--first N]`.
+"""Imports many hostile traces and says how each kind ended: `python -m benchmarks.hostile.traces [--inputs N] [--only
+FORMAT] [--first N]`.
 
-Every input must end with a workload or with one message, within 5 s of the processor and 2 GiB of memory. What does not is printed with its
-number, which makes the same input again, and makes the command end with status 1.
+Every input must end with a workload or with one message, within 5 s of the processor and 2 GiB of memory. What does
+not is printed with its number, which makes the same input again, and makes the command end with status 1.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def main() -> None:
         ended += tried(name, arguments.first, -(-arguments.inputs // len(formats)))
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(
-        f"{sum(ended.values()):,} inputs in {time.monotonic() - begun_s:.0f} s, {peak_bytes / 1e9:.2f} GB of memory at most"
+        f"{sum(ended.values()):,} inputs in {time.monotonic() - begun_s:.0f} s, {peak_bytes / 1e9:.2f} GB of memory "
+        "at most"
     )
     if set(ended) - {"workload", "refused"}:
         raise SystemExit(1)

@@ -1,10 +1,12 @@
-"""Changes modules a little and says which changes the unit tests do not notice: a comparison, a number, a term or a statement is another.
+"""Changes modules a little and says which changes the unit tests do not notice: a comparison, a number, a term or a
+statement is another.
 
     python -m benchmarks.mutants MODULE.py... [--tests PATH...] [--sample N] [--seed N] [--lines A,B] [--budget SECONDS]
 
-MODULE.py is a path such as gradwire/analysis/verdict/byte_checks.py. The tests are run once as they are, to see which of them call which
-function. Each change is then made in a copy of the tree and tried against those that call its function, the quickest first. A change
-that survives is either the same program in other words, or a line that no test holds in place. One process runs at a time.
+MODULE.py is a path such as gradwire/analysis/verdict/byte_checks.py. The tests are run once as they are, to see which
+of them call which function. Each change is then made in a copy of the tree and tried against those that call its
+function, the quickest first. A change that survives is either the same program in other words, or a line that no test
+holds in place. One process runs at a time.
 """
 
 from __future__ import annotations

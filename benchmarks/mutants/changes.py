@@ -1,4 +1,5 @@
-"""Small changes of a module's source: an operator, a number, a condition, a term, an argument or a statement is another."""
+"""Small changes of a module's source: an operator, a number, a condition, a term, an argument or a statement is
+another."""
 
 from __future__ import annotations
 

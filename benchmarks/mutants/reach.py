@@ -16,7 +16,8 @@ import pytest
 
 @dataclass
 class Reach:
-    """What a run of tests called. Nodes are the tests' ids; what a file of tests calls while it is read is its own node."""
+    """What a run of tests called. Nodes are the tests' ids; what a file of tests calls while it is read is its own
+    node."""
 
     #: By module: by the first line of a function, the nodes that called it.
     calls: dict[str, dict[int, list[str]]] = field(default_factory=dict)
@@ -24,7 +25,8 @@ class Reach:
     cpu_s: dict[str, float] = field(default_factory=dict)
 
     def tests_of(self, path: str, source: str, line: int) -> list[str]:
-        """Those that can notice a change in this line, the quickest first: before all others those that call its function.
+        """Those that can notice a change in this line, the quickest first: before all others those that call its
+        function.
 
         Tests that share a file with them may use what that call left, as fixtures and caches do.
         """

@@ -1,7 +1,9 @@
-"""Measures what gradwire costs, compared with other tools and as traffic grows: `python -m benchmarks.performance [--write] [PART...]`.
+"""Measures what gradwire costs, compared with other tools and as traffic grows: `python -m benchmarks.performance
+[--write] [PART...]`.
 
-Parts are those of PARTS; without any, all are measured, in half an hour. Figures are kept in figures.json, and --write puts them and the
-chart into docs/performance.md. Wall times are those of whatever else the machine does; run it on an idle one.
+Parts are those of PARTS; without any, all are measured, in half an hour. Figures are kept in figures.json, and --write
+puts them and the chart into docs/performance.md. Wall times are those of whatever else the machine does; run it on an
+idle one.
 """
 
 from __future__ import annotations

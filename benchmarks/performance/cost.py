@@ -69,7 +69,10 @@ class MessageFigure(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """In a line."""
         cpu_us = self.kernel_us + self.processes_us
-        return f"{self.name}, {self.code}: {cpu_us:.0f} us of CPU and {self.stops:.2f} stops a message, {self.iteration_s:.6f} s"
+        return (
+            f"{self.name}, {self.code}: {cpu_us:.0f} us of CPU and {self.stops:.2f} stops a message, "
+            f"{self.iteration_s:.6f} s"
+        )
 
 
 class Figures(msgspec.Struct):

@@ -1,4 +1,5 @@
-"""The same all-to-all elsewhere: in ns-3, packet by packet, and in SimGrid and gradwire's own fluid engine, flow by flow."""
+"""The same all-to-all elsewhere: in ns-3, packet by packet, and in SimGrid and gradwire's own fluid engine, flow by
+flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The parts of docs/performance.md, each a measurement: growth of cost, other tools, start-up, compiled agents, whole commands."""
+"""The parts of docs/performance.md, each a measurement: growth of cost, other tools, start-up, compiled agents, whole
+commands."""
 
 from __future__ import annotations
 

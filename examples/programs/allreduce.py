@@ -1,7 +1,8 @@
-"""PyTorch's all-reduce of BYTES over Gloo, over and over: `allreduce.py BYTES REPETITIONS`, in the ranks of a torch launch.
+"""PyTorch's all-reduce of BYTES over Gloo, over and over: `allreduce.py BYTES REPETITIONS`, in the ranks of a torch
+launch.
 
-The first rank reports, for each repetition, the slowest rank's time, and that time over a ring's ideal (Patarasuk and Yuan, JPDC 2009): every host sends
-2(n-1)/n of the bytes, at what TCP can carry of its line.
+The first rank reports, for each repetition, the slowest rank's time, and that time over a ring's ideal (Patarasuk and
+Yuan, JPDC 2009): every host sends 2(n-1)/n of the bytes, at what TCP can carry of its line.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ from gradwire.agents.messages import (
 from gradwire.agents.multicast_sockets import Multicast
 from gradwire.agents.pace import Pace
 from gradwire.agents.perils import Interrupted, Perils
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.agents.transfer import LOW_WATER_BYTES
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of
@@ -96,6 +97,11 @@ class Agent:
         self._hosts = {host.index: host for host in hosts}
         self._fabric, self._options = fabric, options
 
+    @property
+    def _tells_congestion(self) -> bool:
+        """Whether somebody chose a congestion control, so that the agent has to say what sockets have."""
+        return bool(self._options.congestion) or any(self._fabric.congestion_of_hosts)
+
     def load(self, command: LoadPlan) -> None:
         """Reads the plan and listens on every host."""
         self._plan = Plan.load(Path(command.plan))
@@ -105,8 +111,10 @@ class Agent:
         faults = [fault for fault in command.faults if workers[fault.worker] in ranks]
         self._pace = Pace(faults, workers) if faults else None
         self._perils = Perils(faults, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
-        if self._compiled and can_replay(self._plan) and not faults and self._perils is None:
-            self._replay = CompiledReplay(self._compiled, self._plan, ranks, command.iterations)
+        # It asks for SO_RCVLOWAT, which takes windows out of the kernel's hands.
+        served = self._compiled if not self._fabric.host_tcp.is_stock else None
+        if served and can_replay(self._plan) and not faults and self._perils is None:
+            self._replay = CompiledReplay(served, self._plan, ranks, command.iterations)
         else:
             self._replay = None
             self._interpreter = Interpreter(self._plan, ranks, command.iterations, self._pace)
@@ -128,7 +136,7 @@ class Agent:
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._outgoing = outgoing
-        self._windows = Windows(outgoing) if self._options.congestion else None
+        self._windows = Windows(outgoing) if self._tells_congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
         if self._replay is not None:
             self._replay.connect(self._connections, sends, outgoing, incoming, line_of)
@@ -144,6 +152,7 @@ class Agent:
                 self._multicast,
                 line_of,
                 self._perils,
+                1 if self._fabric.host_tcp.is_stock else LOW_WATER_BYTES,
             )
         say(Connected())
 
@@ -186,7 +195,7 @@ class Agent:
     def finish(self) -> None:
         """Closes the connections."""
         if self._loop is not None:
-            if self._fabric.routing is Routing.ECMP:
+            if self._fabric.routing.is_by_connection:
                 end_at_once(self._outgoing.values())
             self._loop.close()
             self._loop = None

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
+from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.records import SocketState, WindowState
 from gradwire.datatypes.wire.flows import Connection
 from gradwire.datatypes.wire.framing import HELLO, MAGIC, PORT
@@ -140,6 +141,8 @@ def _info(sock: socket.socket) -> tuple[int, int, int, int, int]:
 
 TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
+SO_RCVBUFFORCE = 33
+"""SO_RCVBUF beyond net.core.rmem_max, which Python does not name either."""
 LISTEN_BACKLOG = 4096
 TIMESTAMPS_BYTES = 1 << 20
 """Receive buffer that a sending socket needs: timestamps count there with their whole packets, and are dropped where
@@ -161,7 +164,7 @@ class HostEntry:
 class SocketOptions:
     """Sizes of the sockets' buffers, and when a SEND ends."""
 
-    #: Send and receive buffer of each connection, which bounds its bytes in flight.
+    #: Send and receive buffer of each connection, which bounds its bytes in flight; 0 where the kernel grows them.
     buffer_bytes: int
     #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT): a SEND ends when the socket has taken its last
     #: byte. None: a SEND ends when its last byte has left the host.
@@ -171,6 +174,11 @@ class SocketOptions:
     #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of
     #: windows.
     path_bytes: int = 0
+
+    @property
+    def datagram_window_bytes(self) -> int:
+        """What a multicast flow, whose window no kernel grows, may have under way."""
+        return self.buffer_bytes or LEAST_BUFFER_BYTES
 
 
 def mark(sock: socket.socket, band: int) -> None:
@@ -201,9 +209,9 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     if options.unsent_bytes is not None:
         sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes)
     elif options.buffer_bytes < TIMESTAMPS_BYTES:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TIMESTAMPS_BYTES // 2)
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, TIMESTAMPS_BYTES // 2)
     mark(sock, connection.band)
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host.ip, connection.ports.source))
     else:
@@ -226,7 +234,7 @@ def tcp_socket(options: SocketOptions) -> socket.socket:
     """A socket that does not block, with buffers of these sizes."""
     sock = socket.socket()
     sock.setblocking(False)
-    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF) if options.buffer_bytes else ():
         # The kernel doubles the value to make room for its own structures.
         sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
     if options.congestion:

@@ -15,7 +15,7 @@ from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.multicast_sockets import FlowSender, Multicast, interest
 from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.timer import Timer
-from gradwire.agents.transfer import Receiver, Sender, payload_file
+from gradwire.agents.transfer import LOW_WATER_BYTES, Receiver, Sender, payload_file
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.datatypes.wire.flows import Connection
@@ -40,11 +40,12 @@ class ReplayLoop:
         multicast: Multicast,
         line_of: dict[int, Line],
         perils: Perils | None = None,
+        low_water_bytes: int = LOW_WATER_BYTES,
     ) -> None:
         """line_of: the line of each host, by endpoint index, if a SEND ends when its last byte has left the host.
 
         Without a host's line, its SENDs end when the socket has taken their last byte. perils: what may end the replay
-        early.
+        early. low_water_bytes: see `Receiver`.
         """
         self._plan, self._interpreter = plan, interpreter
         self._framing = Framing(len(plan.workers))
@@ -56,7 +57,7 @@ class ReplayLoop:
             for number, sock in outgoing.items()
         }
         self._errors = ErrorQueue()
-        self._receivers = {sock.fileno(): Receiver(sock, self._framing) for sock in incoming.values()}
+        self._receivers = {sock.fileno(): Receiver(sock, self._framing, low_water_bytes) for sock in incoming.values()}
         self._rank_of_receiver = {sock.fileno(): connections[number].dst for number, sock in incoming.items()}
         self._perils = perils
         self._dead: set[int] = set()

@@ -78,7 +78,7 @@ class FlowSender:
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
         self.sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, shape.size_bytes)
         patience_ns = LOSSLESS_PATIENCE_NS if fabric.is_lossless else PATIENCE_NS
-        self.window = SendWindow(tuple(flow.ranks), shape, options.buffer_bytes, patience_ns)
+        self.window = SendWindow(tuple(flow.ranks), shape, options.datagram_window_bytes, patience_ns)
         self._line = Line.of_multicast(fabric, flow.src_host) if options.unsent_bytes is None else None
         #: Whether a message has been handed over whose last datagram has not left, as far as is known.
         self._is_leaving = False
@@ -263,7 +263,9 @@ class Multicast:
             if flow.src_host in hosts
         }
         self._members = [
-            Member(host, [flow for flow in flows if index in flow.ranks], fabric, framing, options.buffer_bytes)
+            Member(
+                host, [flow for flow in flows if index in flow.ranks], fabric, framing, options.datagram_window_bytes
+            )
             for index, host in hosts.items()
             if any(index in flow.ranks for flow in flows)
         ]

@@ -122,5 +122,6 @@ def _connect(
             ) from error
     sender.setblocking(False)
     receiver.setblocking(False)
-    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOW_WATER_BYTES)
+    if options.buffer_bytes:  # otherwise windows are the kernel's own, and this would make one of that size
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOW_WATER_BYTES)
     return sender, receiver

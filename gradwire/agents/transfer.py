@@ -128,11 +128,16 @@ def discard(sock: socket.socket, most_bytes: int) -> int:
 
 
 class Receiver:
-    """The receiving end of a connection."""
+    """The receiving end of a connection.
 
-    def __init__(self, sock: socket.socket, framing: Framing) -> None:
+    low_water_bytes: what waits of a long message before epoll reports it. The kernel makes a window of that size, and a buffer for it
+    (tcp_set_rcvlowat of net/ipv4/tcp.c): where windows are to be the kernel's own, 1.
+    """
+
+    def __init__(self, sock: socket.socket, framing: Framing, low_water_bytes: int = LOW_WATER_BYTES) -> None:
         self.sock = sock
         self.bytes_received = 0
+        self._most_low_water = low_water_bytes
         self.peer = str(sock.getpeername()[0])
         self._framing = framing
         self._buffer = b""
@@ -198,7 +203,7 @@ class Receiver:
 
     def set_low_water(self) -> None:
         """After `arrivals`: says how much must wait before epoll reports the socket again."""
-        low_water = min(self._left, LOW_WATER_BYTES) if self._left > LOW_WATER_BYTES // 8 else 1
+        low_water = min(self._left, self._most_low_water) if self._left > LOW_WATER_BYTES // 8 else 1
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
             self._low_water = low_water

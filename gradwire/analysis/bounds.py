@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.tiers import Tier
@@ -67,7 +67,7 @@ def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
     busy port makes up for it with its next packet, so it shortens the bandwidth bound once, but the critical path at
     every message.
     """
-    compute_s, aggregation_s = _stream_bounds_s(plan)
+    compute_s, aggregation_s = stream_bounds_s(plan)
     bandwidth_s = max(0.0, _bandwidth_bound_s(plan, fabric) - early_s)
     return Bounds(compute_s, bandwidth_s, critical_path_s(plan, fabric, early_s), aggregation_s)
 
@@ -78,7 +78,7 @@ def slowest_bps(fabric: Fabric) -> float:
     return min([link.rate_bps for link in fabric.shape_links] + [fabric.flow_rate_bps] * (fabric.flow_rate_bps > 0))
 
 
-def _stream_bounds_s(plan: Plan) -> tuple[float, float]:
+def stream_bounds_s(plan: Plan) -> tuple[float, float]:
     """Times of the busiest stream that computes and of the busiest stream that only adds."""
     ops = plan.ops
     serial = (ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE)
@@ -150,17 +150,22 @@ def _line_bytes(plan: Plan, fabric: Fabric, moved: Transfers) -> Float64:
 
 def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     moved = transfers(plan)
-    line = _line_bytes(plan, fabric, moved)
-    count = max(plan.hosts, fabric.hosts)
     # An aggregator sits on a switch: its port has no rate limit, so it gives no bound.
-    limited = ~_aggregating(plan, count)
+    limited = ~_aggregating(plan, max(plan.hosts, fabric.hosts))
+    busiest_s = busiest_s_of(fabric, moved, _line_bytes(plan, fabric, moved), limited)
+    return busiest_s if fabric.graph is None else max(busiest_s, _line_bound_s(plan, fabric))
+
+
+def busiest_s_of(fabric: Fabric, moved: Transfers, line: Float64, limited: Bool) -> float:
+    """The longest time that what crosses the network takes any host's link or, in tiers, a part's uplinks together.
+
+    line: bytes on the line of each transfer. limited: whether each endpoint's link has a rate.
+    """
+    count = len(limited)
     out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
     into = np.bincount(moved.dst, weights=line, minlength=count)
-    rates_bps = _endpoint_bps(fabric, count)
-    busiest_s = float((np.maximum(out, into) / rates_bps)[limited].max(initial=0.0)) * 8
-    if fabric.graph is not None:
-        return max(busiest_s, _line_bound_s(plan, fabric))
-    return max(busiest_s, _uplink_bound_s(fabric, moved, line))
+    busiest_s = float((np.maximum(out, into) / _endpoint_bps(fabric, count))[limited].max(initial=0.0)) * 8
+    return busiest_s if fabric.graph is not None else max(busiest_s, _uplink_bound_s(fabric, moved, line))
 
 
 def _endpoint_bps(fabric: Fabric, count: int) -> Float64:
@@ -227,7 +232,12 @@ def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
     be shorter, again and again. If none does, the last AVERAGED_ITERATIONS are averaged. Raises InternalFault if the
     plan has a cycle.
     """
-    levels = _levels(plan, np.maximum(message_ns(plan, fabric) - early_s * 1e9, 0.0))
+    return chained_s(plan, np.maximum(message_ns(plan, fabric) - early_s * 1e9, 0.0))
+
+
+def chained_s(plan: Plan, message_ns: Float64) -> float:
+    """The same where the message of each SEND takes so long. Raises InternalFault if the plan has a cycle."""
+    levels = _levels(plan, message_ns)
     ends: Float64 | None = None
     boundary_ns: list[float] = []
     left_ns: list[Float64] = []
@@ -287,7 +297,7 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
 def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float64]:
     """The rate of the slowest line on each transfer's way through a graph, and the delays of all."""
     links = lines_of(fabric)
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         messages = MessageWays(plan, fabric)
         ways = [messages.branch(op, target) for op, target in zip(moved.op.tolist(), moved.dst.tolist(), strict=True)]
         way_of = np.arange(len(ways))

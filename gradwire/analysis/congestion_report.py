@@ -104,8 +104,8 @@ def _windows(record: PointRecord) -> Iterator[str]:
     timers = record.counts.tcp_timeouts
     yield (
         f"{names}: windows of {least:,} to {most:,} segments at the ends of iterations; {again:,} segments sent "
-        f"again, {arrived:,} "
-        f"arrived, {marked:,} of them reported as marked; retransmission timers expired {timers:,} times"
+        f"again, {arrived:,} arrived, {marked:,} of them reported as marked; retransmission timers expired {timers:,} "
+        "times"
     )
 
 

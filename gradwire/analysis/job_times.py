@@ -1,4 +1,5 @@
-"""Iterations of the jobs of a plan that has several: each job's own, and which of them are measured while all others run."""
+"""Iterations of the jobs of a plan that has several: each job's own, and which of them are measured while all others
+run."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from gradwire.datatypes.records import OpLog
 
 Float64 = npt.NDArray[np.float64]
 OUTSIDE = 0.01
-"""Share of an iteration that may lie outside the time in which all jobs run: what a tie is elsewhere. Jobs that keep in step do not end at
-the same moment to the last packet."""
+"""Share of an iteration that may lie outside the time in which all jobs run: what a tie is elsewhere. Jobs that keep
+in step do not end at the same moment to the last packet."""
 
 
 def logged_edges_s(plan: Plan, log: OpLog, iterations: int) -> list[Float64]:

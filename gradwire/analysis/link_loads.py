@@ -15,7 +15,7 @@ import numpy as np
 from gradwire.analysis.bounds import message_ns, once, switches_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
 from gradwire.datatypes.routes import SummitOf
@@ -65,10 +65,10 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        if fabric.graph is None and fabric.routing is not Routing.ECMP:
+        if fabric.graph is None and not fabric.routing.is_by_connection:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         else:
-            passing = _passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
+            passing = passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
         for link, (up, down) in zip(trunks, passing, strict=True):
             add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
             add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
@@ -156,8 +156,9 @@ def _passing(messages: WireMessages, fabric: Fabric, summits: Int64) -> list[tup
     return [(marked(up), marked(down)) for up, down in rows]
 
 
-def _passing_by_way(ways: MessageWays, messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
-    """The same where switches are in no tiers, or hash connections."""
+def passing_by_way(ways: MessageWays, messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
+    """The messages that go either way over each link between switches, where switches are in no tiers, or hash
+    connections; a multicast message is on each link once."""
     trunks = len(fabric.trunk_links())
     rows: list[list[int]] = [[] for _ in range(2 * trunks)]
     for row, (send, target) in enumerate(zip(messages.send.tolist(), messages.dst.tolist(), strict=True)):

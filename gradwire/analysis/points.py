@@ -48,7 +48,8 @@ class PointResult:
     fluid_time_s: float | None = field(default=None, kw_only=True)
     #: What explains that they take another time there (a Cause); "" where the times agree.
     fluid_cause: str = field(default="", kw_only=True)
-    #: Of one of several jobs: its mean iteration on an ideal network that it has for itself; None for a point of one job.
+    #: Of one of several jobs: its mean iteration on an ideal network that it has for itself; None for a point of one
+    #: job.
     alone_time_s: float | None = field(default=None, kw_only=True)
     #: Digest of the plan.
     plan_digest: str
@@ -79,8 +80,8 @@ class PointResult:
 
     @property
     def alone_ratio(self) -> float | None:
-        """Iteration time of one of several jobs over that with the network for itself; None for an invalid point, and for a point of one
-        job."""
+        """Iteration time of one of several jobs over that with the network for itself; None for an invalid point, and
+        for a point of one job."""
         return self.iteration_time_s / self.alone_time_s if self.valid and self.alone_time_s else None
 
     @property
@@ -142,8 +143,8 @@ def job_results(
 ) -> tuple[PointResult, ...]:
     """The rows of the jobs of a plan that has several.
 
-    whole: of all of them, whose verdict is theirs. measured: times of each job's measured iterations. of_jobs: the parameters in which
-    each job differs from the point.
+    whole: of all of them, whose verdict is theirs. measured: times of each job's measured iterations. of_jobs: the
+    parameters in which each job differs from the point.
     """
     rows = []
     for job, times_s, own in zip(plan.jobs, measured, of_jobs, strict=True):

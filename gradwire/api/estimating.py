@@ -37,9 +37,9 @@ def estimate(
     holds nothing, instead of what each does in its run (docs/estimate.md). `attrs["warnings"]` says what the scenario
     asks for that estimates do not have, such as faults. Otherwise as `gradwire.run`. Raises InputFault.
     """
-    found = loaded(source_of(scenario), settings_of(set))
+    read = loaded(source_of(scenario), settings_of(set))
     check_send_ends(send_ends)
-    estimates = estimate_points(found.points, jobs, send_ends)
+    estimates = estimate_points(read.points, jobs, send_ends)
     keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
     frame = parameters_frame([dict(point.parameters) for point in estimates], keys)
     for name in result_columns(estimates):
@@ -47,5 +47,5 @@ def estimate(
         frame[name] = pd.Categorical(values) if name in WORDS else values
     frame["bound_ratio"] = [point.x_bound for point in estimates]
     frame.attrs["model"] = MODEL_NOT_RUN
-    frame.attrs["warnings"] = without_effect(found.points)
+    frame.attrs["warnings"] = without_effect(read.points)
     return frame

@@ -56,12 +56,12 @@ class Plans:
         return plan_frame(run.plans[plan])
 
     def _chosen(self, point: str, where: dict[str, Value]) -> PlannedRun:
-        found = [run for run in self._runs if point in run.folder.name and fits(run.point.parameters, where)]
-        if len(found) == 1:
-            return found[0]
+        fitting = [run for run in self._runs if point in run.folder.name and fits(run.point.parameters, where)]
+        if len(fitting) == 1:
+            return fitting[0]
         asked = ", ".join(filter(None, (point, describe(where))))
-        listed = "\n".join(f"  {run.folder.name}" for run in found or self._runs)
-        fault = f"fits {len(found)} points; it could be" if found else "fits no point; there are"
+        listed = "\n".join(f"  {run.folder.name}" for run in fitting or self._runs)
+        fault = f"fits {len(fitting)} points; it could be" if fitting else "fits no point; there are"
         raise InputFault(f"point '{asked}' {fault}:\n{listed}")
 
     def __len__(self) -> int:

@@ -124,12 +124,12 @@ def compare(
 
 def plan(scenario: Scenario, *, set: Settings = ()) -> Plans:  # noqa: A002
     """Compiles and checks every point of a scenario and runs nothing. The arguments are those of `run`."""
-    found = loaded(source_of(scenario), settings_of(set))
+    read = loaded(source_of(scenario), settings_of(set))
     screen = _screen(progress=False)
-    runs = made_ready(found, RUNS / found.name, Clock(), screen)
+    runs = made_ready(read, RUNS / read.name, Clock(), screen)
     for warning in warnings(runs):
         screen.warn(warning)
-    return Plans(found.title, runs)
+    return Plans(read.title, runs)
 
 
 def open(folder: str | os.PathLike[str]) -> Run:  # noqa: A001 (it is used as gradwire.open)

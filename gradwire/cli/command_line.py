@@ -292,8 +292,9 @@ def utilisation(
 @app.command()
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
+        list[str] | None, typer.Argument(help="papers, scenarios, or world; e.g. geryon p3-fig7; default: all papers")
     ] = None,
+    papers: Annotated[list[str] | None, typer.Option("--paper", help="the same as a name without the option")] = None,
     list_names: Annotated[
         bool, typer.Option("--list", help="list the names that may be given, and run nothing")
     ] = False,
@@ -320,10 +321,11 @@ def reproduce(
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
+    names = [*(names or []), *(papers or [])]
     if list_names:
-        reproducing.study().list_scenarios(names or [])
+        reproducing.study().list_scenarios(names)
         return
-    asked = reproducing.Asked(names or [], out, pages, moved_from, quick, check, accept)
+    asked = reproducing.Asked(names, out, pages, moved_from, quick, check, accept)
     reproducing.study().reproduce(asked, Where(jobs, executor, scheduler))
 
 

@@ -189,13 +189,13 @@ def _link(device: Device) -> str:
 
 def strategies(*, as_json: bool) -> None:
     """`gradwire strategies`. Raises InputFault at the end if some did not load."""
-    found, faults = _loaded(sorted([*strategy_names(), REPLAY.name]), strategy)
-    loaded = list(found.values())
+    by_name, faults = _loaded(sorted([*strategy_names(), REPLAY.name]), strategy)
+    loaded = list(by_name.values())
     if as_json:
-        _print_json([_strategy_facts(each) for each in loaded])
+        _print_json([_strategy_facts(named) for named in loaded])
     else:
-        for each in loaded:
-            _print_strategy(each)
+        for named in loaded:
+            _print_strategy(named)
         terminal.console.print("`gradwire explain NAME` says what the options of a strategy mean.", style="dim")
     _tell_of(faults)
 

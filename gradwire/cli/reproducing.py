@@ -60,9 +60,8 @@ def study() -> Study:
     if not all((clone / name).is_file() for name in CLONE_FILES):
         raise InputFault(
             f"gradwire reproduce: the study of the papers is not in the installed package. It is the folder `{STUDY}` "
-            "of gradwire's "
-            "repository: clone that, run `make setup` in it, and give the command there as `.venv/bin/gradwire "
-            "reproduce`"
+            "of gradwire's repository: clone that, run `make setup` in it, and give the command there as "
+            "`.venv/bin/gradwire reproduce`"
         )
     loaded = sys.modules.get(STUDY)
     if loaded is None or loaded.__file__ != str(clone / STUDY / "__init__.py"):

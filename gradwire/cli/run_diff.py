@@ -43,12 +43,12 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
     if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():
         raise InputFault(f"{one} and {other}: one is a reproduction and the other a run; give two of a kind")
     claims = _claims(one, other) if (one / CLAIMS_FILE).exists() else []
-    found = {name: differences(facts_of(a), facts_of(b)) for name, (a, b) in _runs(one, other).items()}
-    failures = [line for each in found.values() for line in _failures(each, wanted)]
+    by_run = {name: differences(facts_of(a), facts_of(b)) for name, (a, b) in _runs(one, other).items()}
+    failures = [line for difference_of_run in by_run.values() for line in _failures(difference_of_run, wanted)]
     if as_json:
-        print(json.dumps(_as_json(found, claims, failures), indent=1, default=str))
+        print(json.dumps(_as_json(by_run, claims, failures), indent=1, default=str))
     else:
-        for name, difference in found.items():
+        for name, difference in by_run.items():
             _show(name, difference, every=every)
         if (one / CLAIMS_FILE).exists():
             _show_claims(claims)
@@ -59,10 +59,10 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
 
 
 def _place(path: Path) -> Path:
-    for place in (path, RUNS / path):
-        if (place / CLAIMS_FILE).exists():
-            refuse_links(place)
-            return place
+    for folder in (path, RUNS / path):
+        if (folder / CLAIMS_FILE).exists():
+            refuse_links(folder)
+            return folder
     return run_folder(path)
 
 
@@ -79,14 +79,14 @@ def facts_of(folder: Path) -> list[RunFacts]:
     scenario = stored_plans(folder)
     starts = provenance(folder).starts
     origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}
-    found = []
+    facts = []
     for point, stored in zip(scenario.points, runs_of(folder, scenario.points), strict=True):
         judged = judge_stored(stored, point)
         completion = stored.completion()
-        found.append(
+        facts.append(
             RunFacts(judged.result, judged.fabric, _settings(stored), origin, completion.key if completion else "")
         )
-    return found
+    return facts
 
 
 def _version(start: Any) -> str:
@@ -159,14 +159,18 @@ def _show_claims(claims: Sequence[ClaimDifference]) -> None:
     table = Table(title="Claims", box=None, pad_edge=False, header_style="bold", title_justify="left")
     for column in ("claim", "measured", "then", "outcome", "then"):
         table.add_column(column, overflow="fold")
-    for each in claims:
-        claim = f"{each.scenario}/{each.claim}"
-        table.add_row(*map(Text, (claim, each.first, each.second, each.first_outcome, each.second_outcome)))
+    for difference in claims:
+        claim = f"{difference.scenario}/{difference.claim}"
+        table.add_row(
+            *map(
+                Text, (claim, difference.first, difference.second, difference.first_outcome, difference.second_outcome)
+            )
+        )
     terminal.console.print(table)
 
 
 def _as_json(
-    found: Mapping[str, RunDifference], claims: Sequence[ClaimDifference], failures: Sequence[str]
+    differences_of_runs: Mapping[str, RunDifference], claims: Sequence[ClaimDifference], failures: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "runs": [
@@ -185,8 +189,8 @@ def _as_json(
                 "only_in_first": difference.only_in_first,
                 "only_in_second": difference.only_in_second,
             }
-            for name, difference in found.items()
+            for name, difference in differences_of_runs.items()
         ],
-        "claims": [asdict(each) for each in claims],
+        "claims": [asdict(claim) for claim in claims],
         "failures": failures,
     }

@@ -119,19 +119,19 @@ def _reasons(imported: Imported, folder: Path) -> str:
 
 def _files(traces: Sequence[Path]) -> list[Path]:
     """Files, and those in folders by name. Raises InputFault for what is not there."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in traces:
         if not path.exists():
             raise InputFault(f"{path}: no such file")
         inside = (
-            sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+            sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
             if path.is_dir()
             else [path]
         )
         if not inside:
             raise InputFault(f"{path}: the folder has no files")
-        found += inside
-    return found
+        files += inside
+    return files
 
 
 def _name(path: Path) -> str:

@@ -1,1 +1,2 @@
-"""The OpenFlow controller: forwarding, ECMP, priority queues and multicast groups, all installed before traffic starts."""
+"""The OpenFlow controller: forwarding, ECMP, priority queues and multicast groups, all installed before traffic
+starts."""

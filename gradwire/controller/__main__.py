@@ -1,10 +1,12 @@
-"""Serves the switches of one fabric until it is ended: `python -m gradwire.controller --fabric FILE --port PORT [--ready-file FILE]`."""
+"""Serves the switches of one fabric until it is ended: `python -m gradwire.controller --fabric FILE --port PORT
+[--ready-file FILE]`."""
 
 from __future__ import annotations
 
 import gc
 
-# The framework's 300 modules load a quarter faster without it, and a process that sends a few thousand messages does not need it.
+# The framework's 300 modules load a quarter faster without it, and a process that sends a few thousand messages does
+# not need it.
 gc.disable()
 
 import argparse  # noqa: E402

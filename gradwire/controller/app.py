@@ -1,7 +1,8 @@
 """The OpenFlow 1.3 application: installs the groups and flows of every switch once, and reports when all are in place.
 
-Each switch gets its groups, its flows with the table-miss rule, and then a barrier. Its reply to the barrier means that everything before
-is in place. After the last reply, one line of JSON is written to the ready file. From then on the controller only answers echoes.
+Each switch gets its groups, its flows with the table-miss rule, and then a barrier. Its reply to the barrier means
+that everything before is in place. After the last reply, one line of JSON is written to the ready file. From then on
+the controller only answers echoes.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from gradwire.controller.select_groups import add_select_groups
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 
+ETHERTYPES = {4: 0x0800, 6: 0x86DD}
+"""By version of IP."""
 ADD_OR_MODIFY = 0x8000
-"""Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD would be refused."""
+"""Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD
+would be refused."""
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""
 
 
 class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
-    """Installs the rules of one fabric. Anything unexpected ends the process, because no traffic may run on half a network."""
+    """Installs the rules of one fabric. Anything unexpected ends the process, because no traffic may run on half a
+    network."""
 
     OFP_VERSIONS = [ryu.ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 (the framework reads this attribute of the class)
     fabric: Fabric
@@ -48,7 +53,8 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
         if rules is None:
             known = ", ".join(str(dpid) for dpid in self._rules)
             die(
-                f"a switch with dpid {datapath.id} connected, but the fabric's are {known}: is it someone else's controller port?"
+                f"a switch with dpid {datapath.id} connected, but the fabric's are {known}: is it someone else's "
+                "controller port?"
             )
         # A switch that reconnects has kept its rules, in fail mode secure, or has restarted and lost them.
         may_exist = self.restarted or datapath.id not in self._waiting
@@ -81,7 +87,8 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
         message = event.msg
         refused = bytes(message.data or b"")[:64].hex()
         die(
-            f"switch {message.datapath.id} rejected a message: error type {message.type}, code {message.code}, data {refused}"
+            f"switch {message.datapath.id} rejected a message: error type {message.type}, code {message.code}, data "
+            f"{refused}"
         )
 
 
@@ -100,10 +107,12 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
         wanted = {
             "metadata": _metadata(rule.match),
             "ip_dscp": rule.match.dscp,
-            "ipv4_src": rule.match.source_ip,
-            "ipv4_dst": rule.match.destination_ip,
+            f"ipv{rule.match.version}_src": rule.match.source_ip,
+            f"ipv{rule.match.version}_dst": rule.match.destination_ip,
         }
-        fields = {"eth_type": 0x0800} | {name: value for name, value in wanted.items() if value is not None}
+        fields = {"eth_type": ETHERTYPES[rule.match.version]} | {
+            name: value for name, value in wanted.items() if value is not None
+        }
     instructions = [parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else []
     if rule.turn is not None:
         instructions += [
@@ -147,7 +156,8 @@ def announce(rules: dict[int, SwitchRules], ready_path: Path | None) -> None:
         sys.stdout.write(line)
         sys.stdout.flush()
         return
-    # The machine's own folder holds no links, and every system call that can be left out leaves virtual times as they are.
+    # The machine's own folder holds no links, and every system call that can be left out leaves virtual times as they
+    # are.
     partial = ready_path.with_name(f"{ready_path.name}.partial")
     partial.write_text(line)
     partial.replace(ready_path)
@@ -165,7 +175,8 @@ def serve(
 ) -> None:
     """Serves the fabric's switches on 127.0.0.1:`port` until the process is ended; dies at once if the port is taken.
 
-    restarted: whether switches may have their rules from a controller before. switch_prefix: precedes their names on the machine.
+    restarted: whether switches may have their rules from a controller before. switch_prefix: precedes their names on
+    the machine.
     """
     check_port_is_free(port)
     ryu.cfg.CONF(
@@ -181,7 +192,8 @@ def serve(
 
 
 def check_port_is_free(port: int) -> None:
-    """Dies if the port is taken, because the framework listens in another thread, where the error would name something else."""
+    """Dies if the port is taken, because the framework listens in another thread, where the error would name something
+    else."""
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,20 +1,24 @@
 """The OpenFlow rules of every switch of a fabric, as frozen data. Pure: nothing here depends on a controller.
 
-Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more fields than its
-decision needs. Where the next hop depends only on the destination (on the way down), all sources share one rule and so one entry of the
-datapath cache, which takes one upcall for all of them instead of one for each.
+Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more
+fields than its decision needs. Where the next hop depends only on the destination (on the way down), all sources share
+one rule and so one entry of the datapath cache, which takes one upcall for all of them instead of one for each.
 
-On the way up the next hop depends on both ends of a pair, and a rule for each pair would be 700,000 rules for 512 hosts. So the decision
-has two steps: a first table has a rule for each source, which sets the band, writes the source's turn (see SummitChoice) as metadata and
-goes on to a second table, and that has a rule for each turn and destination. There are as many turns as summits.
+On the way up the next hop depends on both ends of a pair, and a rule for each pair would be 700,000 rules for 512
+hosts. So the decision has two steps: a first table has a rule for each source, which sets the band, writes the
+source's turn (see SummitChoice) as metadata and continues in a second table, and that has a rule for each turn and
+destination. There are as many turns as summits.
 
-Packets whose DSCP stands for no band (a ping has none, ssh has its own) travel with control, as they do at a host's own port: of rules that
-are alike, the one for any DSCP comes last. Only what has no destination here matches the table-miss rule, which drops and counts it.
+Packets whose DSCP stands for no band (a ping has none, ssh has its own) travel with control, as they do at a host's
+own port: of rules that are alike, the one for any DSCP comes last. Only what has no destination here matches the
+table-miss rule, which drops and counts it.
 
-A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf with members.
-Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report
-(IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count
-as table misses.
+A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf
+with members. Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one
+copy. Members need not report (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by
+a separate rule, so that they do not count as table misses.
+
+Where hosts have IPv6 addresses, each unicast rule has a twin for these (controller/ipv6_flows.py).
 
 Where switches are in no tiers, rules are those of controller/graph_flows.py, and where they hash connections, those of
 controller/hashed_flows.py.
@@ -22,10 +26,11 @@ controller/hashed_flows.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gradwire.controller.graph_flows import graph_flows, graph_tree
 from gradwire.controller.hashed_flows import hashed_flows
+from gradwire.controller.ipv6_flows import twins
 from gradwire.controller.rules import (
     IGMP_DSCP,
     IGMP_REPORTS_IP,
@@ -46,7 +51,7 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.datatypes.balanced_routes import stable_hash
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Routing, dscp_of_band
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 
@@ -61,14 +66,14 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
             fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
         )
         reports = [_drop_reports()] if fabric.groups and switch < leaves else []
-        in_order = (*to_groups, *reports, *flows, *table_misses(flows))
+        in_order = (*to_groups, *reports, *flows, *twins(fabric, flows), *table_misses(flows))
         rules.append(SwitchRules(switch + 1, name, in_order, (*groups, *choices)))
     return rules
 
 
 def _unicast(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and the groups that they choose by."""
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         return hashed_flows(fabric)
     if fabric.graph is not None:
         return [(flows, []) for flows in graph_flows(fabric)]
@@ -102,7 +107,8 @@ def group_summit(fabric: Fabric, near: int, far: list[int], choice: int) -> int:
 
 
 def _multicast(fabric: Fabric, ports_of_group: dict[int, list[int]]) -> tuple[list[GroupRule], list[FlowRule]]:
-    """A switch's OpenFlow groups and the flows that lead to them, one per multicast group and band, because buckets set the band."""
+    """A switch's OpenFlow groups and the flows that lead to them, one per multicast group and band, because buckets
+    set the band."""
     groups, flows = [], []
     for group, ports in ports_of_group.items():
         for band in range(fabric.bands):
@@ -118,14 +124,16 @@ def _drop_reports() -> FlowRule:
 
 
 class SummitChoice:
-    """Over which spine or core the packets between two hosts of different leaves go: ECMP with a seeded and balanced choice.
+    """Over which spine or core the packets between two hosts of different leaves go: ECMP with a seeded and balanced
+    choice.
 
-    With a plain hash of (seed, source, destination), it would be luck whether a host's flows to another leaf share one uplink, and a run
-    would measure the seed instead of the strategy. So the hash (BLAKE2b, the same on every machine and Python) decides only the order of
-    the hosts on each leaf and a first way for each pair of leaves, or of pods. From there, pairs are assigned round robin, as in a Latin
-    square. Among the pairs of a host with another leaf, and among the pairs of two leaves, no spine has more than one pair more than
-    another, and all have equally many if the spines divide the hosts of a leaf. The same holds for cores among the pairs of a host with
-    another pod. Sparse patterns may still collide, depending on the seed, as with real ECMP. Both directions of a pair take the same way,
+    With a plain hash of (seed, source, destination), it would be luck whether a host's flows to another leaf share one
+    uplink, and a run would measure the seed instead of the strategy. So the hash (BLAKE2b, the same on every machine
+    and Python) decides only the order of the hosts on each leaf and a first way for each pair of leaves, or of pods.
+    From there, pairs are assigned round robin, as in a Latin square. Among the pairs of a host with another leaf, and
+    among the pairs of two leaves, no spine has more than one pair more than another, and all have equally many if the
+    spines divide the hosts of a leaf. The same holds for cores among the pairs of a host with another pod. Sparse
+    patterns may still collide, depending on the seed, as with real ECMP. Both directions of a pair take the same way,
     so a connection depends on one path and its ACKs return along it.
     """
 
@@ -141,7 +149,8 @@ class SummitChoice:
                 self._rank[fabric.aggregator_of(leaf)] = fabric.hosts_per_leaf
 
     def __call__(self, source: int, destination: int) -> int:
-        """Summit (see datatypes/tiers.py) between two endpoints of different leaves: hosts, or the leaves' aggregators."""
+        """Summit (see datatypes/tiers.py) between two endpoints of different leaves: hosts, or the leaves'
+        aggregators."""
         tree = self._fabric.tree
         near, far = sorted((self._fabric.switch_of(source), self._fabric.switch_of(destination)))
         number = self._rank[source] + self._rank[destination]
@@ -153,9 +162,11 @@ class SummitChoice:
         return tree.summit(near, far, first + number)
 
     def turn(self, endpoint: int) -> int:
-        """What of an endpoint decides its ways up: two on the same leaf with the same turn reach any other leaf over the same summits.
+        """What of an endpoint decides its ways up: two on the same leaf with the same turn reach any other leaf over
+        the same summits.
 
-        So do two in the same pod, on the way to other pods. There are as many turns as a pod has ways to another leaf or pod.
+        So do two in the same pod, on the way to other pods. There are as many turns as a pod has ways to another leaf
+        or pod.
         """
         tree, leaf = self._fabric.tree, self._fabric.switch_of(endpoint)
         place = self._rank[endpoint] + leaf % tree.leaves * self._fabric.hosts_per_leaf
@@ -175,18 +186,21 @@ def trace(
     destination: int,
     dscp: int,
     ports: FlowPorts | None = None,
+    address: Callable[[int], str] | None = None,
 ) -> list[Hop]:
     """Follows one packet through the rules, as the switches would, until it leaves at a host's port or is dropped.
 
-    ports: of its connection, where switches hash them. Returns the switches that it passed, in order. If the list is empty or does not end
-    at `destination`, the packet is lost. If it visits a switch twice, the list ends with that switch.
+    ports: of its connection, where switches hash them. address: of a host, by default its IPv4 one. Returns the
+    switches that it passed, in order. If the list is empty or does not end at `destination`, the packet is lost. If it
+    visits a switch twice, the list ends with that
+    switch.
     """
     by_name = {switch.name: switch for switch in rules}
-    far_end = _far_ends(fabric)
+    far_end, address = _far_ends(fabric), address or fabric.host_ip
     here = fabric.switch_names()[fabric.switch_of(source)]
     hops: list[Hop] = []
     while here in by_name:
-        passed = lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
+        passed = lookup(by_name[here], address(source), address(destination), dscp)
         bands = [rule.band for rule in passed if rule.band is not None]
         if not passed or not bands:
             return hops
@@ -277,7 +291,8 @@ def _leaf_flows(fabric: Fabric, leaf: int, summit_of: SummitChoice) -> list[Flow
 def _up_flows(
     fabric: Fabric, sources: list[int], destinations: list[int], summit_of: SummitChoice, port_of: Mapping[int, int]
 ) -> list[FlowRule]:
-    """Rules for packets from these sources to destinations elsewhere. port_of: by summit, for those that are above this switch."""
+    """Rules for packets from these sources to destinations elsewhere. port_of: by summit, for those that are above
+    this switch."""
     example: dict[int, int] = {summit_of.turn(source): source for source in reversed(sources)}
     by_turn = [
         FlowRule(

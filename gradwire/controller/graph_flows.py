@@ -1,10 +1,10 @@
 """The OpenFlow rules of switches that are in no tiers: those of the ways of datatypes/balanced_routes.py. Pure.
 
-Where all ways that pass a switch towards another one leave it by the same port, rules by destination are enough. Otherwise the port
-depends on both ends of a pair of hosts, and the decision has three steps, for a rule for each pair would be too many. The first table has a
-rule for each source, which sets the band and writes the source's switch, and its place there, as metadata. The second has one for each
-place and destination, and writes the destination's switch and which of the ways between both switches the pair takes. The third has one for
-each way.
+Where all ways that pass a switch towards another one leave it by the same port, rules by destination are enough.
+Otherwise the port depends on both ends of a pair of hosts, and the decision has three steps, for a rule for each pair
+would be too many. The first table has a rule for each source, which sets the band and writes the source's switch, and
+its place there, as metadata. The second has one for each place and destination, and writes the destination's switch
+and which of the ways between both switches the pair takes. The third has one for each way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ PLACE_MASK, SOURCE_MASK, WAY_MASK, TARGET_MASK = 0xFF, 0xFFFF00, 0xFF000000, 0xF
 SOURCE_SHIFT, WAY_SHIFT, TARGET_SHIFT = 8, 24, 32
 
 Ports = dict[tuple[int, int], list[int]]
-"""By the switches at both ends of a pair: the port by which each of the ways between them leaves a switch, in their order; 0 for a way that
-does not pass it."""
+"""By the switches at both ends of a pair: the port by which each of the ways between them leaves a switch, in their
+order; 0 for a way that does not pass it."""
 
 
 @dataclass
@@ -107,7 +107,8 @@ def _flows_of(fabric: Fabric, routes: BalancedRoutes, switch: int, passing: _Pas
 
 
 def _by_way(divided: Ports) -> Iterator[FlowRule]:
-    """The third table: a rule for each way, or one for all ways of a pair of switches where they leave by the same port."""
+    """The third table: a rule for each way, or one for all ways of a pair of switches where they leave by the same
+    port."""
     for (near, far), ports in sorted(divided.items()):
         ends = near << SOURCE_SHIFT | far << TARGET_SHIFT
         if len({port for port in ports if port}) == 1:

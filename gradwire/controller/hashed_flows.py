@@ -1,15 +1,27 @@
-"""The OpenFlow rules of switches that hash connections (ECMP), whose ways are those of datatypes/hashed_routes.py. Pure.
+"""The OpenFlow rules of switches that hash connections (ECMP), whose ways are those of datatypes/hashed_routes.py.
+Pure.
 
-Each switch has a rule for each destination and band. Where one port leads nearer to the destination, the rule names it. Where several do,
-it sends packets to a group of type `select`, whose buckets are these ports and which hashes the five-tuple of each packet: TCP's and UDP's
-ports where a packet has them, so that a ping has one way as well. Destinations with the same ports share a group.
+Each switch has a rule for each destination and band. Where one port leads nearer to the destination, the rule names
+it. Where several do, it sends packets to a group of type `select`, whose buckets are these ports and which hashes the
+five-tuple of each packet: TCP's and UDP's ports where a packet has them, so that a ping has one way as well.
+Destinations with the same ports share a group.
 """
 
 from __future__ import annotations
 
-from gradwire.controller.rules import DESTINATION_PRIORITY, Bucket, FlowRule, GroupRule, Match, band_of_dscp, rules_to
+from gradwire.controller.rules import (
+    DESTINATION_PRIORITY,
+    Bucket,
+    FlowRule,
+    GroupRule,
+    Match,
+    band_of_dscp,
+    priority_for,
+    rules_to,
+)
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.hashed_routes import HashedRoutes, parameter_of
+from gradwire.datatypes.static_routes import connection_routes
 
 FIRST_SELECT_GROUP = 2**24
 """Identifiers of these groups begin behind those of multicast groups, of which there are 2**16 with up to 16 bands."""
@@ -17,7 +29,7 @@ FIRST_SELECT_GROUP = 2**24
 
 def hashed_flows(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and its groups that hash."""
-    routes = HashedRoutes(fabric)
+    routes = connection_routes(fabric)
     return [_rules_of(fabric, routes, switch) for switch in range(len(fabric.switch_names()))]
 
 
@@ -32,7 +44,7 @@ def _rules_of(fabric: Fabric, routes: HashedRoutes, switch: int) -> tuple[list[F
                 fabric, endpoint, fabric.leaf_port(endpoint) if is_host else fabric.aggregator_port(switch)
             )
             continue
-        ports = tuple(each.port for each in routes.exits(switch, target))
+        ports = tuple(each.port for each in routes.exits_to(switch, endpoint))
         if len(ports) == 1:
             flows += rules_to(fabric, endpoint, ports[0])
             continue
@@ -43,7 +55,7 @@ def _rules_of(fabric: Fabric, routes: HashedRoutes, switch: int) -> tuple[list[F
             )
         flows += [
             FlowRule(
-                DESTINATION_PRIORITY,
+                priority_for(DESTINATION_PRIORITY, dscp),
                 Match(None, fabric.host_ip(endpoint), dscp),
                 band,
                 group_id=groups[ports].group_id,

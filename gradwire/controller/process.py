@@ -1,4 +1,4 @@
-"""Runs the controller as a process of its own: starts it, waits until every switch has its rules, and stops it."""
+"""Runs the controller as a separate process: starts it, waits until every switch has its rules, and stops it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STOP_S = 5.0
 class ControllerProcess:
     """Context manager that runs the controller for `fabric` on 127.0.0.1:`port`, with its files in `folder`.
 
-    Entering does not wait, so that the controller's imports run while the network is built. `folder` gets fabric.json, controller.log
-    (standard error) and, when all switches have their rules, controller.ready. by_fork: whether it is a fork of this process, which must
-    have one thread then; a controller that is started again never is, for by then there may be more. switch_prefix: precedes the names of
-    switches on the machine.
+    Entering does not wait, so that the controller's imports run while the network is built. `folder` gets fabric.json,
+    controller.log (standard error) and, when all switches have their rules, controller.ready. by_fork: whether it is a
+    fork of this process, which must have one thread then; a controller that is started again never is, for by then
+    there may be more. switch_prefix: precedes the names of switches on the machine.
     """
 
     def __init__(
@@ -89,7 +89,8 @@ class ControllerProcess:
             raise MachineFault(f"the controller ended with {process.returncode}: {self._log_tail()}")
 
     def restart(self) -> None:
-        """Starts a process again that `stop` has ended; switches that connect to it have their rules already, or get them again."""
+        """Starts a process again that `stop` has ended; switches that connect to it have their rules already, or get
+        them again."""
         self._start("--restarted")
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ SOURCE_PRIORITY = 50
 """Rules for what no rule by destination is meant for, which leave the rest to the second table."""
 MISS_PRIORITY = 0
 DEFAULT_STEP = 1
-"""By how much a rule for any DSCP comes after those that are alike but for a DSCP of their own."""
+"""By how much a rule for any DSCP comes after those that are alike but name a DSCP."""
 FIRST_TABLE, PAIR_TABLE, WAY_TABLE = 0, 1, 2
 ALL_BITS = 2**64 - 1
 """Mask of metadata that is written, or matched, as a whole."""
@@ -26,7 +26,7 @@ ALL_BITS = 2**64 - 1
 
 @dataclass(frozen=True)
 class Match:
-    """IPv4 packets with these fields; None matches anything."""
+    """IPv4 packets, or IPv6 packets, with these fields; None matches anything."""
 
     source_ip: str | None
     destination_ip: str | None
@@ -34,9 +34,13 @@ class Match:
     #: What tables before wrote as metadata, and which bits of it count.
     turn: int | None = None
     turn_mask: int = ALL_BITS
+    #: Of IP.
+    version: int = 4
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
         """Whether a packet with these fields matches."""
+        if self.version != (6 if ":" in destination_ip else 4):
+            return False
         packet = (source_ip, destination_ip, dscp, None if turn is None else turn & self.turn_mask)
         wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)
         return all(field in (None, value) for field, value in zip(wanted, packet, strict=True))
@@ -44,7 +48,8 @@ class Match:
 
 @dataclass(frozen=True)
 class FlowRule:
-    """Sends matching packets through a band of a switch port, to a group, or on to another table; drops them if it has none of these."""
+    """Sends matching packets through a band of a switch port, to a group, or on to another table; drops them if it has
+    none of these."""
 
     priority: int
     #: None for the table-miss rule.
@@ -71,7 +76,8 @@ class Bucket:
 
 @dataclass(frozen=True)
 class GroupRule:
-    """An OpenFlow group of type `all`, in which every bucket gets a copy; or of type `select`, in which a hash chooses one."""
+    """An OpenFlow group of type `all`, in which every bucket gets a copy; or of type `select`, in which a hash chooses
+    one."""
 
     group_id: int
     buckets: tuple[Bucket, ...]
@@ -100,7 +106,8 @@ class Hop:
 
 
 def band_of_dscp(fabric: Fabric) -> dict[int | None, int]:
-    """The band that each DSCP stands for. ANY_DSCP is all others: what no agent sends travels with control, as it does at a host's port."""
+    """The band that each DSCP stands for. ANY_DSCP is all others: what no agent sends travels with control, as it does
+    at a host's port."""
     return {**{dscp_of_band(band): band for band in range(fabric.bands)}, ANY_DSCP: CONTROL_BAND}
 
 
@@ -110,7 +117,8 @@ def priority_for(priority: int, dscp: int | None) -> int:
 
 
 def table_misses(flows: list[FlowRule]) -> list[FlowRule]:
-    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the last of all."""
+    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the
+    last of all."""
     tables = {FIRST_TABLE, *(rule.table for rule in flows)}
     return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
 

@@ -1,10 +1,11 @@
 """Adds groups that hash the fields which they name, over a session of OpenFlow 1.0.
 
-OpenFlow 1.3, which the controller speaks, has groups of type `select` and leaves the choice to the switch: Open vSwitch takes a hash of
-the kernel, which nobody can compute beforehand. Which fields are hashed, and from which parameter, is a property of groups in OpenFlow 1.5.
-Open vSwitch takes that message in sessions of 1.0 as well, as an extension (NXT_GROUP_MOD), but not in those of 1.3, and os-ken fails on
-the greeting of a switch that offers 1.5 while its modules for 1.5 are left out (controller/ryu_compat.py). So these groups are sent to the
-socket on which each bridge answers Open vSwitch's tools (BRIDGE.mgmt), before the flows that name them. The structures are ofp15_group_mod
+OpenFlow 1.3, which the controller speaks, has groups of type `select` and leaves the choice to the switch: Open
+vSwitch takes a hash of the kernel, which nobody can compute beforehand. Which fields are hashed, and from which
+parameter, is a property of groups in OpenFlow 1.5. Open vSwitch takes that message in sessions of 1.0 as well, as an
+extension (NXT_GROUP_MOD), but not in those of 1.3, and os-ken fails on the greeting of a switch that offers 1.5 while
+its modules for 1.5 are left out (controller/ryu_compat.py). So these groups are sent to the socket on which each
+bridge answers Open vSwitch's tools (BRIDGE.mgmt), before the flows that name them. The structures are ofp15_group_mod
 and ofp15_bucket (include/openflow/openflow-1.5.h), actions of OpenFlow 1.0, and ntr_group_prop_selection_method
 (include/openflow/netronome-ext.h).
 """
@@ -41,8 +42,9 @@ OUTPUT_ACTION = 0
 OUTPUT_BYTES = 8
 BASIC_FIELDS = 0x8000
 """OXM's class OPENFLOW_BASIC."""
-FIVE_TUPLE = ((11, 4), (12, 4), (10, 1), (13, 2), (14, 2), (15, 2), (16, 2))
-"""Number and size in bytes of OXM's IPV4_SRC, IPV4_DST, IP_PROTO, TCP_SRC, TCP_DST, UDP_SRC and UDP_DST."""
+FIVE_TUPLE = ((11, 4), (12, 4), (26, 16), (27, 16), (10, 1), (13, 2), (14, 2), (15, 2), (16, 2))
+"""Number and size in bytes of OXM's IPV4_SRC, IPV4_DST, IPV6_SRC, IPV6_DST, IP_PROTO, TCP_SRC, TCP_DST, UDP_SRC and
+UDP_DST. Open vSwitch leaves out of the hash of a packet the fields that it does not have."""
 _HEADER = struct.Struct("!BBHI")
 _GROUP = struct.Struct("!IIHBxIH2xI")
 _BUCKET = struct.Struct("!HHI")
@@ -88,7 +90,8 @@ def _await_barrier(session: socket.socket, bridge: str) -> None:
         body = _received(session, length - _HEADER.size, bridge)
         if kind == ERROR:
             raise MachineFault(
-                f"switch {bridge} rejected a group that hashes: error {body[:4].hex()}; this works with Open vSwitch 3.1, is it older?"
+                f"switch {bridge} rejected a group that hashes: error {body[:4].hex()}; this works with Open vSwitch "
+                "3.1, is it older?"
             )
         if kind == BARRIER_REPLY:
             return
@@ -100,7 +103,8 @@ def _received(session: socket.socket, size_bytes: int, bridge: str) -> bytes:
         part = session.recv(size_bytes - len(data))
         if not part:
             raise MachineFault(
-                f"switch {bridge} closed the session in which it was given groups: this works with Open vSwitch 3.1, is it older?"
+                f"switch {bridge} closed the session in which it was given groups: this works with Open vSwitch 3.1, "
+                "is it older?"
             )
         data += part
     return data

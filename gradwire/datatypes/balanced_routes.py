@@ -1,12 +1,13 @@
 """Balanced shortest ways through a graph, chosen by a seed. Pure; imports only the standard library and frozen data.
 
-Between two switches with hosts, only ways with the fewest links count. Where there are several, as many of them are taken as there can be
-pairs of hosts, up to MOST_WAYS. They are chosen one after the other, pair by pair of switches in an order that the seed decides: each time
-the way whose links carry the least so far, relative to their rates, for the pairs of hosts that will use it. So what a plain hash leaves to
-luck is even here, as it is in tiers (controller/flows.py: SummitChoice).
+Between two switches with hosts, only ways with the fewest links count. Where there are several, as many of them are
+taken as there can be pairs of hosts, up to MOST_WAYS. They are chosen one after the other, pair by pair of switches in
+an order that the seed decides: each time the way whose links carry the least so far, relative to their rates, for the
+pairs of hosts that will use it. So what a plain hash leaves to luck is even here, as it is in tiers
+(controller/flows.py: SummitChoice).
 
-Which of the ways a pair of hosts takes follows from the places of both among the hosts of their switches. Both directions of a pair take
-the same way. A way with the fewest links never comes to a switch twice.
+Which of the ways a pair of hosts takes follows from the places of both among the hosts of their switches. Both
+directions of a pair take the same way. A way with the fewest links never comes to a switch twice.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class BalancedRoutes:
 
     graph: Graph
     seed: int
-    #: The ways from one switch to another of a higher number, of which pairs of hosts take one after the other; those back are the same.
+    #: The ways from one switch to another of a higher number, of which pairs of hosts take one after the other; those
+    #: back are the same.
     ways: dict[tuple[int, int], tuple[tuple[Step, ...], ...]]
     #: Place of each host among those of its switch, in an order that the seed decides.
     places: tuple[int, ...]
@@ -68,7 +70,8 @@ class BalancedRoutes:
         return self.ways_between(near, far)[self.choice(source, target)]
 
     def tree(self, source: int, members: tuple[int, ...], reached: tuple[int, ...] | None = None) -> list[Step]:
-        """The trunks of a multicast tree from a host to others: a part of one tree of shortest ways, chosen by the seed.
+        """The trunks of a multicast tree from a host to others: a part of one tree of shortest ways, chosen by the
+        seed.
 
         reached: those of the members to which the trunks are to lead; by default all.
         """
@@ -120,7 +123,8 @@ def _chosen(graph: Graph, seed: int) -> dict[tuple[int, int], tuple[tuple[Step, 
 def _least_loaded(
     graph: Graph, near: int, far: int, distances: list[int], load: list[float], seed: int
 ) -> tuple[Step, ...]:
-    """Of the ways with the fewest links, the one whose links carry the least together; equal ones are told apart by the seed."""
+    """Of the ways with the fewest links, the one whose links carry the least together; between equal ones the seed
+    decides."""
     layers: list[list[int]] = [[near]]
     for _ in range(distances[near]):
         below = {

@@ -1,10 +1,12 @@
-"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports only the standard library.
+"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports only the standard
+library.
 
-A fabric is one switch with all hosts on it, a leaf/spine network, or a fat tree of three tiers: pods of leaves and spines, joined by cores.
-Each leaf has equally many hosts. Where machines have several network interfaces (NICs), each NIC is a host of the fabric: a network
-namespace with one port.
+A fabric is one switch with all hosts on it, a leaf/spine network, or a fat tree of three tiers: pods of leaves and
+spines, joined by cores. Each leaf has equally many hosts. Where machines have several network interfaces (NICs), each
+NIC is a host of the fabric: a network namespace with one port.
 
-Band 0 of every port belongs to control messages and pure ACKs. Traffic class k uses band k + 1, so class 0 is the most urgent.
+Band 0 of every port belongs to control messages and pure ACKs. Traffic class k uses band k + 1, so class 0 is the most
+urgent.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from enum import StrEnum
 from functools import cached_property
 
+from gradwire.datatypes.host_settings import HostSetting
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
-from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
+from gradwire.datatypes.routing import Route
+from gradwire.datatypes.routing import Routing as Routing  # noqa: PLC0414
 from gradwire.datatypes.shape import Shape
 from gradwire.datatypes.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.faults import InputFault
@@ -27,14 +32,16 @@ from gradwire.faults import InputFault
 BITS_PER_S: Mapping[str, float] = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 """The units in which rates are written, as in "10gbit"."""
 PREAMBLE_FCS_GAP_BYTES = 24
-"""Bytes per Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE 802.3)."""
+"""Bytes per Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE
+802.3)."""
 ETHERNET_HEADER_BYTES = 14
 IP_TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamp option 12."""
 FRAMES_PER_ACK = 2
 """TCP's delayed ACKs answer every second frame, unless frames arrive in larger bursts."""
 MULTICAST_HEADER_BYTES = 16
-"""Precedes the payload of each multicast datagram: flow, place in the burst, sequence number (datatypes/wire/datagrams.py)."""
+"""Precedes the payload of each multicast datagram: flow, place in the burst, sequence number
+(datatypes/wire/datagrams.py)."""
 IP_UDP_HEADER_BYTES = 28 + MULTICAST_HEADER_BYTES
 """IPv4 20, UDP 8, and the header above."""
 MAX_GSO_BYTES = 65536
@@ -44,33 +51,24 @@ LOOSE_TIMER_BURST_S = 5e-3
 CONTROL_BAND = 0
 """Band of control messages and pure ACKs, which is served before all others."""
 BANDS_MAJOR = 1
-"""Major number of the tc classes of bands. Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so it has to be 1."""
+"""Major number of the tc classes of bands. Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so it has to
+be 1."""
 MAX_BANDS = 16
 """TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
-LEAST_BURSTS = 4
-"""Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts and not bytes."""
 NO_LIMIT_BYTES = 2**31 - 1
 """Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
 NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing"),
+        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
+        "ipv6",
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
-
-
-class Routing(StrEnum):
-    """How switches choose among equally short ways."""
-
-    #: Evenly, pair by pair of hosts (controller/flows.py: SummitChoice, datatypes/balanced_routes.py).
-    BALANCED = "balanced"
-    #: By a hash of each connection's five-tuple (datatypes/hashed_routes.py).
-    ECMP = "ecmp"
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,8 @@ class MulticastGroup:
 class Fabric(Shape):
     """The network: everything that is needed to build it, to program its switches, and to address its hosts.
 
-    Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator per switch, in the order of the switches.
+    Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator per switch, in the
+    order of the switches.
     """
 
     #: Number of traffic classes; the control band is extra.
@@ -99,27 +98,37 @@ class Fabric(Shape):
     queue_packets: int = 100_000
     #: Share of frames dropped (by netem) at every switch port towards a host; 0 for a lossless fabric.
     loss: float = 0.0
-    #: What each band of a switch's port holds before it drops what comes next; 0 for the deep queues of a lossless fabric.
+    #: What each band of a switch's port holds before it drops what comes next; 0 for the deep queues of a lossless
+    #: fabric.
     buffer_bytes: int = 0
     #: Length from which on a band's queue at a switch's port marks packets (ECN); 0 for no marks.
     ecn_bytes: int = 0
-    #: Whether faults may lose packets, so that TCP and multicast keep the timers that they have on a network with losses.
+    #: Whether faults may lose packets, so that TCP and multicast keep the timers that they have on a network with
+    #: losses.
     faulty: bool = False
     #: Whether the flows of a band are served in turn, where the kernel can and nothing is lost, or share one FIFO.
     fair_queues: bool = True
     #: Decides which spine each pair of hosts uses.
     seed: int = 1
     routing: Routing = Routing.BALANCED
-    #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a rate limit.
+    #: The table by which switches send, where `routing` is static.
+    routes: tuple[Route, ...] = ()
+    host_tcp: HostTcp = HostTcp.TUNED
+    #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a
+    #: rate limit.
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
+    #: Whether hosts have IPv6 addresses too (datatypes/ipv6.py), which programs may use.
+    ipv6: bool = False
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if self.link_settings and not defects:
-            defects = [*self.link_defects(), *self._link_queue_defects()]
+            defects = [*self.link_defects(), *link_queue_defects(self.link_settings, self.shape_links, self.gso_bytes)]
+        if self.host_settings and not defects:
+            defects = list(self.host_defects())
         if defects:
             raise InputFault("\n".join(defects))
 
@@ -130,7 +139,8 @@ class Fabric(Shape):
 
     @cached_property
     def losses(self) -> dict[str, float]:
-        """Share of packets that are lost at random at each port, by the name of its interface; without ports that lose none.
+        """Share of packets that are lost at random at each port, by the name of its interface; without ports that lose
+        none.
 
         `loss` is for the ports of switches towards hosts, and a link's own for both of its ends.
         """
@@ -156,14 +166,6 @@ class Fabric(Shape):
         """Whether queues of switches' ports mark what waits behind too much."""
         return any(link.ecn_bytes for link in self.links())
 
-    @cached_property
-    def most_trunks_on_way(self) -> int:
-        """Links between switches that a packet passes at most."""
-        if self.graph is None:
-            return 2 * len(self.tree.tiers)
-        ends = [switch for switch, hosts in enumerate(self.graph.hosts_of_switches) if hosts]
-        return max(distance for switch in ends for distance in self.graph.distances(switch))
-
     @property
     def has_switch_queues(self) -> bool:
         """Whether queues of switches' ports do more than wait: they drop what is too much, or mark it."""
@@ -171,7 +173,8 @@ class Fabric(Shape):
 
     @property
     def switch_queue_bytes(self) -> tuple[int, int]:
-        """What a band's queue at a switch's port holds, and the length from which it marks (0: never), unless its link says otherwise."""
+        """What a band's queue at a switch's port holds, and the length from which it marks (0: never), unless its link
+        says otherwise."""
         return self.buffer_bytes or NO_LIMIT_BYTES, self.ecn_bytes
 
     def queue_bytes_by_port(self) -> dict[str, tuple[int, int]]:
@@ -192,39 +195,12 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        yield from self._queue_defects()
+        yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
-                f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers of switches; use "
-                "'single' or 'leaf-spine'"
+                f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
+                "of switches; use 'single' or 'leaf-spine'"
             )
-
-    def _queue_defects(self) -> Iterator[str]:
-        if self.buffer_bytes and self.loss:
-            yield (
-                f"fabric.loss = {self.loss:g}: drops of a finite fabric.buffer could not be told from those at random; use one of them"
-            )
-        if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
-            yield f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below fabric.buffer"
-        sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
-        yield from self._short_queues(sizes)
-
-    def _link_queue_defects(self) -> Iterator[str]:
-        for setting in self.link_settings:
-            key = f"fabric.link.'{setting.pattern}'"
-            sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}
-            yield from self._short_queues(sizes)
-        for link in self.shape_links:
-            if link.buffer_bytes and link.ecn_bytes >= link.buffer_bytes:
-                yield f"fabric.link: {link.name} would mark nothing before it is dropped; its ecn must be below its buffer"
-
-    def _short_queues(self, sizes: Mapping[str, int]) -> Iterator[str]:
-        for key, size_bytes in sizes.items():
-            if 0 < size_bytes < LEAST_BURSTS * self.gso_bytes:
-                yield (
-                    f"{key} = {size_bytes}B: must be at least {LEAST_BURSTS} bursts of fabric.gso = {self.gso_bytes}B, for a burst is "
-                    "queued, marked and dropped as a whole; leave out fabric.gso, and hosts send frame by frame"
-                )
 
     def _address_defects(self) -> Iterator[str]:
         if not 1 <= self.hosts <= MAX_HOSTS:
@@ -253,7 +229,8 @@ class Fabric(Shape):
         return self.mtu_bytes - IP_TCP_HEADER_BYTES
 
     def burst_payload_bytes(self) -> int:
-        """Payload of the largest burst of TCP: whole segments whose headers fit into `gso_bytes`, 65,160 bytes at MTU 1500."""
+        """Payload of the largest burst of TCP: whole segments whose headers fit into `gso_bytes`, 65,160 bytes at MTU
+        1500."""
         headers = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES
         return max(1, (self.gso_bytes - headers) // self.mss_bytes()) * self.mss_bytes()
 
@@ -266,13 +243,15 @@ class Fabric(Shape):
         return (self.mtu_bytes - IP_UDP_HEADER_BYTES) / self.frame_bytes()
 
     def ack_share(self) -> float:
-        """Share of a port that is taken by the ACKs for as much data in the other direction: one per burst, or per two frames."""
+        """Share of a port that is taken by the ACKs for as much data in the other direction: one per burst, or per two
+        frames."""
         frames = max(FRAMES_PER_ACK, self.gso_bytes // self.mtu_bytes)
         ack_bytes = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
         return ack_bytes / (frames * self.frame_bytes())
 
     def shaped_rate_bps(self, rate_bps: float) -> float:
-        """Rate to give to tc so that full frames leave at line rate `rate_bps`; tc does not count 24 bytes of each frame.
+        """Rate to give to tc so that full frames leave at line rate `rate_bps`; tc does not count 24 bytes of each
+        frame.
 
         HTB's own `overhead` would be added once per GSO packet and not once per frame, so the rate is scaled instead.
         """
@@ -281,11 +260,12 @@ class Fabric(Shape):
     def burst_bytes(self, rate_bps: float, *, exact_timers: bool) -> int:
         """HTB's burst: how much an idle port may once send above its rate.
 
-        HTB lets a packet go whenever its tokens are not negative, so any burst admits the largest packet. What a larger burst buys is
-        forgiveness for a timer that fires late; its price is that it hides as much of a pause. In virtual time (`exact_timers`) 2 us
-        are enough: with one frame of 1,600 bytes, calibration gave 1.0006 at 10 Gbit/s and 1.035 at 40 and 100; with 1 us, 1.000. On
-        the wall clock, 64 KiB forgive 2.6 ms at 200 Mbit/s, which is more than a loaded machine's lateness. Slower links forgive 5 ms: of
-        10 Mbit/s, 64 KiB would be 52 ms, and the rate probe came out at 0.980.
+        HTB lets a packet go whenever its tokens are not negative, so any burst admits the largest packet. What a
+        larger burst buys is forgiveness for a timer that fires late; its price is that it hides as much of a pause. In
+        virtual time (`exact_timers`) 2 us are enough: with one frame of 1,600 bytes, calibration gave 1.0006 at 10
+        Gbit/s and 1.035 at 40 and 100; with 1 us, 1.000. On the wall clock, 64 KiB forgive 2.6 ms at 200 Mbit/s, which
+        is more than a loaded machine's lateness. Slower links forgive 5 ms: of 10 Mbit/s, 64 KiB would be 52 ms, and
+        the rate probe came out at 0.980.
         """
         if exact_timers and not math.isinf(rate_bps):
             return max(self.mtu_bytes + ETHERNET_HEADER_BYTES, math.ceil(rate_bps * EXACT_TIMER_BURST_S / 8))
@@ -295,7 +275,8 @@ class Fabric(Shape):
         return max(loose_bytes, self.gso_bytes, self.mtu_bytes + ETHERNET_HEADER_BYTES)
 
     def grain_s(self, *, exact_timers: bool, rate_bps: float | None = None) -> float:
-        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave at once.
+        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave
+        at once.
 
         rate_bps: of the slowest port on its way; by default, hosts' ports.
         """
@@ -316,7 +297,8 @@ class Fabric(Shape):
         return self.hosts + (len(self.switch_names()) if self.aggregators else 0)
 
     def aggregator_of(self, switch: int) -> int:
-        """Endpoint index of the aggregator on switch index `switch`; raises InputFault on a fabric without aggregators."""
+        """Endpoint index of the aggregator on switch index `switch`; raises InputFault on a fabric without
+        aggregators."""
         if not self.aggregators:
             raise InputFault("the fabric has no aggregators: make it with aggregators=True")
         return self.hosts + switch
@@ -359,7 +341,7 @@ class Fabric(Shape):
         return (*own, *extra)
 
     def _with_queues(self, link: Link) -> Link:
-        """The link with the fabric's buffer and marks, where it has none of its own."""
+        """The link with the fabric's buffer and marks, where it has none itself."""
         if not (self.buffer_bytes or self.ecn_bytes):
             return link
         return replace(
@@ -388,7 +370,8 @@ class Fabric(Shape):
         return [(end, link.rate_bps) for link in self.links() for end in (link.a, link.b)]
 
     def ports_named(self, names: Sequence[str]) -> list[Port]:
-        """The ports named by interface ("s1-eth2"), by device ("h1": all its ports) or by "all" (the ports of all hosts).
+        """The ports named by interface ("s1-eth2"), by device ("h1": all its ports) or by "all" (the ports of all
+        hosts).
 
         Each port comes once, in the fabric's order. Raises InputFault for an unknown name.
         """
@@ -410,7 +393,8 @@ class Fabric(Shape):
         return dict(self.ports())[port]
 
     def to_json(self) -> str:
-        """The fabric as JSON, from which `from_json` makes an equal one. What only newer fabrics have is left out where it is idle."""
+        """The fabric as JSON, from which `from_json` makes an equal one. What only newer fabrics have is left out
+        where it is idle."""
         idle = {each.name for each in fields(self) if each.name in NEWER and getattr(self, each.name) == each.default}
         return json.dumps({name: value for name, value in asdict(self).items() if name not in idle}, sort_keys=True)
 
@@ -421,8 +405,11 @@ class Fabric(Shape):
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
+            "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
+            "routes": tuple(Route(**{**row, "next": tuple(row["next"])}) for row in fields.get("routes", ())),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
+            "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),
         }
         if fields.get("graph") is not None:
             parts["graph"] = Graph.from_fields(fields["graph"])

@@ -1,9 +1,9 @@
 """Ways that switches choose by a hash of the five-tuple of each connection (ECMP). Pure; imports only frozen data.
 
-At every switch, the ports that begin a way with the fewest links towards the destination's switch are equal. A packet leaves by the one
-that the switch's hash chooses (datatypes/switch_hash.py), whose parameter follows from the seed and the switch, as real switches differ in
-theirs. So nothing is balanced: which connections meet is luck, and the two directions of a connection may take different
-ways. All packets of a connection take the same way.
+At every switch, the ports that begin a way with the fewest links towards the destination's switch are equal. A packet
+leaves by the one that the switch's hash chooses (datatypes/switch_hash.py), whose parameter follows from the seed and
+the switch, as real switches differ in theirs. So nothing is balanced: which connections meet is luck, and the two
+directions of a connection may take different ways. All packets of a connection take the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from gradwire.datatypes.balanced_routes import stable_hash
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
+from gradwire.faults import InputFault, InternalFault
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,29 @@ class HashedRoutes:
             self._towards[switch, target] = tuple(sorted(nearer, key=lambda each: each.port))
         return self._towards[switch, target]
 
-    def steps(self, source: int, target: int, ports: FlowPorts) -> Iterator[tuple[int, bool]]:
-        """The links between switches that the packets of a connection pass, and whether from `a` to `b`."""
-        here, far = self.fabric.switch_of(source), self.fabric.switch_of(target)
+    def exits_to(self, switch: int, endpoint: int) -> tuple[Exit, ...]:
+        """The same towards an endpoint."""
+        return self.exits(switch, self.fabric.switch_of(endpoint))
+
+    def steps(self, source: int, target: int, ports: FlowPorts | None) -> Iterator[tuple[int, bool]]:
+        """The links between switches that the packets of a connection pass, and whether from `a` to `b`.
+
+        Raises InternalFault where a switch chooses and the connection's ports are not known, and InputFault for a
+        table of routes by which packets do not arrive.
+        """
+        here, far, passed = self.fabric.switch_of(source), self.fabric.switch_of(target), 0
         while here != far:
-            exits = self.exits(here, far)
+            exits = self.exits_to(here, target)
+            passed += 1
+            if not exits or passed > len(self._exits):
+                raise InputFault(f"fabric.routes: packets from endpoint {source} to {target} do not arrive")
             chosen = exits[0]
             if len(exits) > 1:
+                if ports is None:
+                    raise InternalFault(
+                        f"switches hash connections from {source} to {target}, and the ports of one are not known; report this with the "
+                        "scenario"
+                    )
                 ips = self._ips[source], self._ips[target]
                 chosen = exits[chosen_bucket(self._parameters[here], *ips, ports, len(exits))]
             yield chosen.trunk, chosen.is_up
@@ -66,14 +83,13 @@ class HashedRoutes:
 
     def all_steps(self, source: int, target: int) -> set[tuple[int, bool]]:
         """Those of all connections that there may be from one endpoint to another."""
-        far = self.fabric.switch_of(target)
         waiting, seen, steps = [self.fabric.switch_of(source)], set[int](), set[tuple[int, bool]]()
         while waiting:
             here = waiting.pop()
             if here not in seen:
                 seen.add(here)
-                steps |= {(each.trunk, each.is_up) for each in self.exits(here, far)}
-                waiting += [each.far for each in self.exits(here, far)]
+                steps |= {(each.trunk, each.is_up) for each in self.exits_to(here, target)}
+                waiting += [each.far for each in self.exits_to(here, target)]
         return steps
 
     def _distances_to(self, target: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""One job out of a plan that has several, as a plan of its own."""
+"""One job out of a plan that has several, as a separate plan."""
 
 from __future__ import annotations
 

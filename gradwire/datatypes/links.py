@@ -1,8 +1,9 @@
 """Links of a fabric: their ends, and what they are like for good. Imports only the standard library.
 
-A link is called by the devices at its ends, in either order: "h1-s1", "s3-s1". Where several links join the same two devices, the second
-one is "s3-s1#2". In a leaf/spine network or a fat tree, "leaf1-spine2" says the same, and whatever a network of the user's own calls its
-devices does as well. A host's link is also called by the host alone, and each link by its ports ("s1-eth4").
+A link is called by the devices at its ends, in either order: "h1-s1", "s3-s1". Where several links join the same two
+devices, the second one is "s3-s1#2". In a leaf/spine network or a fat tree, "leaf1-spine2" says the same, and whatever
+a network that a user describes calls its devices does as well. A host's link is also called by the host alone, and each
+link by its ports ("s1-eth4").
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+
+LEAST_BURSTS = 4
+"""Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts
+and not bytes."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,8 @@ class LinkSetting:
 def with_settings(
     links: Iterable[Link], settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]
 ) -> tuple[Link, ...]:
-    """The links as settings have them, of which a later one counts where several set the same. aliases: what devices are called."""
+    """The links as settings have them, of which a later one counts where several set the same. aliases: what devices
+    are called."""
     return tuple(_settled(link, settings, aliases) if settings else link for link in links)
 
 
@@ -128,3 +134,36 @@ def numbered(links: Iterable[Link]) -> list[Link]:
         counted[ends] = counted.get(ends, 0) + 1
         found.append(replace(link, number=counted[ends]) if counted[ends] > 1 else link)
     return found
+
+
+def queue_defects(buffer_bytes: int, ecn_bytes: int, loss: float, gso_bytes: int) -> Iterator[str]:
+    """What is wrong with the queues that a fabric has at all links: their buffers, and where they begin to mark."""
+    if buffer_bytes and loss:
+        yield (
+            f"fabric.loss = {loss:g}: drops of a finite fabric.buffer could not be distinguished from those at random; "
+            "use one of them"
+        )
+    if buffer_bytes and ecn_bytes >= buffer_bytes:
+        yield f"fabric.ecn = {ecn_bytes}B: nothing would be marked before it is dropped; must be below fabric.buffer"
+    yield from _short_queues({"fabric.buffer": buffer_bytes, "fabric.ecn": ecn_bytes}, gso_bytes)
+
+
+def link_queue_defects(settings: Iterable[LinkSetting], links: Iterable[Link], gso_bytes: int) -> Iterator[str]:
+    """What is wrong with the queues that settings ask for at links, between which bursts of `gso_bytes` travel."""
+    for setting in settings:
+        key = f"fabric.link.'{setting.pattern}'"
+        sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}
+        yield from _short_queues(sizes, gso_bytes)
+    for link in links:
+        if link.buffer_bytes and link.ecn_bytes >= link.buffer_bytes:
+            yield f"fabric.link: {link.name} would mark nothing before it is dropped; its ecn must be below its buffer"
+
+
+def _short_queues(sizes: Mapping[str, int], gso_bytes: int) -> Iterator[str]:
+    """Which queues, by the key that asks for them, hold too few bursts; 0 stands for no limit."""
+    for key, size_bytes in sizes.items():
+        if 0 < size_bytes < LEAST_BURSTS * gso_bytes:
+            yield (
+                f"{key} = {size_bytes}B: must be at least {LEAST_BURSTS} bursts of fabric.gso = {gso_bytes}B, for a "
+                "burst is queued, marked and dropped as a whole; leave out fabric.gso, and hosts send frame by frame"
+            )

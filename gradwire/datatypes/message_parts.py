@@ -1,7 +1,8 @@
-"""Which messages of a plan are parts of others, that travel beside them on other connections. Pure; imports only numpy and frozen data.
+"""Which messages of a plan are parts of others, which travel at the same time on other connections. Pure; imports only
+numpy and frozen data.
 
-A message that is divided over the connections of its pair (workloads/divided_messages.py) has a first part, which says what it carries
-of which chunk, and others, which only carry bytes: the first part's RECV waits for theirs.
+A message that is divided over the connections of its pair (workloads/divided_messages.py) has a first part, which says
+what it carries of which chunk, and others, which only carry bytes: the first part's RECV waits for theirs.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ def first_parts(plan: Plan) -> Int64:
     found: Int64 = np.full(len(ops), -1, np.int64)
     found[later[alike]] = first[alike]
     return found
+
+
+def most_parts(plan: Plan) -> int:
+    """The most parts that a message has; 1 where none is divided."""
+    first = first_parts(plan)
+    return 1 + int(np.bincount(first[first >= 0]).max(initial=0))
 
 
 def carried_chunks(plan: Plan) -> Int64:

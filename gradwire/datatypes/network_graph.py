@@ -1,4 +1,5 @@
-"""A network of any shape as frozen data: switches, the links between them, and which hosts are where. Imports only the standard library."""
+"""A network of any shape as frozen data: switches, the links between them, and which hosts are where. Imports only the
+standard library."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class GraphLink:
 
 @dataclass(frozen=True)
 class Graph:
-    """Switches and their links. Every host has one link, to a switch; a switch may have none. Several links may join two switches."""
+    """Switches and their links. Every host has one link, to a switch; a switch may have none. Several links may join
+    two switches."""
 
     switches: int
     #: The link of each host: the one from host i is element i.

@@ -1,17 +1,19 @@
-"""The plan as frozen data: a small task graph per rank and iteration, held in columns. Imports nothing but numpy and the standard library.
+"""The plan as frozen data: a small task graph per rank and iteration, held in columns. Imports nothing but numpy and
+the standard library.
 
-A plan describes one iteration, which agents replay as often as asked. An operation (op) is a row of `Ops`. It depends on ops of the same
-rank, in the same iteration (lag 0) or the previous one (lag 1). Data moves between ranks only in messages: a SEND and the RECV that
-names it.
+A plan describes one iteration, which agents replay as often as asked. An operation (op) is a row of `Ops`. It depends
+on ops of the same rank, in the same iteration (lag 0) or the previous one (lag 1). Data moves between ranks only in
+messages: a SEND and the RECV that names it.
 
-Data is cut into chunks: a tensor, a shard or a slice of one. A worker's backward pass produces its own contribution to a chunk, messages
-carry sets of contributions, and a chunk is complete when it holds every worker's contribution exactly once.
+Data is cut into chunks: a tensor, a shard or a slice of one. A worker's backward pass produces its own contribution to
+a chunk, messages carry sets of contributions, and a chunk is complete when it holds every worker's contribution
+exactly once.
 
-A chunk may also belong to a group: then it has contributors and receivers of its own, and is complete with all its contributors'. What
-is otherwise many kinds of collective is thereby one rule. Of a reduce-scatter's part, all are contributors and one is the receiver; of an
-allgather's part, it is the other way round; of an allreduce, both are the group; of an all-to-all or a point-to-point message, both are
-one rank. A receiver needs a chunk of the iteration before (`consumes`, as gradients are) or of the same one (`needs`, as activations and
-gathered parameters are).
+A chunk may also belong to a group: then it has its own contributors and receivers, and is complete with all its
+contributors'. What is otherwise many kinds of collective is thereby one rule. Of a reduce-scatter's part, all are
+contributors and one is the receiver; of an allgather's part, it is the other way round; of an allreduce, both are the
+group; of an all-to-all or a point-to-point message, both are one rank. A receiver needs a chunk of the iteration
+before (`consumes`, as gradients are) or of the same one (`needs`, as activations and gathered parameters are).
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ class OpKind(IntEnum):
     COMPUTE = 1
     """Occupies the rank's serial stream `lane` for `duration_ns`."""
     SEND = 2
-    """Hands `size_bytes` to the network through the rank's send queue `lane`, `duration_ns` (software latency) after its turn comes."""
+    """Hands `size_bytes` to the network through the rank's send queue `lane`, `duration_ns` (software latency) after
+    its turn comes."""
     RECV = 3
     """Ends when the last byte of its message has arrived and its own dependencies are done."""
     REDUCE = 4
-    """Adds `size_bytes` into a chunk: occupies the rank's serial stream `lane` for `duration_ns`, beside computation."""
+    """Adds `size_bytes` into a chunk: occupies the rank's serial stream `lane` for `duration_ns`, in
+    parallel with computation."""
 
 
 class Role(IntEnum):
@@ -106,8 +110,8 @@ class Ops:
     message: Int64
     #: 0 is the most urgent; CONTROL_CLASS for control messages.
     traffic_class: npt.NDArray[np.int8]
-    #: For a SEND, see Discipline. For a COMPUTE it breaks ties among ops ready at the same time. Of several REDUCEs that wait, the one with
-    #: the lowest order goes first.
+    #: For a SEND, see Discipline. For a COMPUTE it breaks ties among ops ready at the same time. Of several REDUCEs
+    #: that wait, the one with the lowest order goes first.
     order: Int64
     #: The Combine of a RECV; otherwise 0.
     combine: UInt8
@@ -154,13 +158,15 @@ MOST_FILE_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class PlanJob:
-    """One of several jobs that a plan has side by side. Its ranks and its ops follow one another, and no op depends on another job's."""
+    """One of several jobs that a plan has side by side. Its ranks and its ops follow one another, and no op depends on
+    another job's."""
 
     name: str
     first_rank: int
     ranks: int
     first_op: int
-    #: Ops of one of its iterations. Op i of its iteration n, counted from 0 within the plan's, is first_op + n * ops + i.
+    #: Ops of one of its iterations. Op i of its iteration n, counted from 0 within the plan's, is first_op + n * ops +
+    #: i.
     ops: int
     #: Iterations of the job in one of the plan.
     iterations: int
@@ -202,8 +208,8 @@ class Plan:
     dep_op: Int64
     #: For each of `dep_op`: 0 for this iteration, 1 for the previous one.
     dep_lag: UInt8
-    #: Pairs (op, chunk): when the op ends, its rank holds only its own contribution to the chunk. A rank that is not a worker holds the
-    #: whole chunk then: parameters that come from outside the job, to which no worker may contribute.
+    #: Pairs (op, chunk): when the op ends, its rank holds only its own contribution to the chunk. A rank that is not a
+    #: worker holds the whole chunk then: parameters that come from outside the job, to which no worker may contribute.
     produces: Int64
     #: Pairs (op, chunk): when the op starts, its rank must hold the complete chunk of the previous iteration.
     consumes: Int64
@@ -221,7 +227,8 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     #: Pairs (op, chunk): when the op starts, its rank must hold the complete chunk of this iteration.
     needs: Int64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    #: For each chunk, the set of workers that contribute to it; -1 for all workers. Empty if all chunks are everybody's.
+    #: For each chunk, the set of workers that contribute to it; -1 for all workers. Empty if all chunks are
+    #: everybody's.
     chunk_contributors: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     #: For each chunk, the set of workers that receive it, as above.
     chunk_receivers: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -248,7 +255,7 @@ class Plan:
         return self.workers if number < 0 else self.set_rank[self.set_start[number] : self.set_start[number + 1]]
 
     def contributors(self) -> dict[int, int]:
-        """For each chunk that has contributors of its own, their bits, as in `Contributions`."""
+        """For each chunk with its own contributors, their bits, as in `Contributions`."""
         number = {int(rank): place for place, rank in enumerate(self.workers)}
         bits = {
             one: sum(1 << number[rank] for rank in self.set_ranks(one).tolist())
@@ -268,7 +275,8 @@ class Plan:
         return remote
 
     def multicasts(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Sending host and sorted receiving hosts of the group messages, each combination once. Switches must copy for all of them."""
+        """Sending host and sorted receiving hosts of the group messages, each combination once. Switches must copy for
+        all of them."""
         ops = self.ops
         sends = np.flatnonzero(ops.group == 1)
         combinations = set()
@@ -313,7 +321,8 @@ class Plan:
 
     @staticmethod
     def load(path: Path) -> Plan:
-        """Reads what `save` wrote. What numbers refer to is not looked for: that is the checker's (workloads/checker.py).
+        """Reads what `save` wrote. What numbers refer to is not looked for: that is the checker's
+        (workloads/checker.py).
 
         Raises OSError, or ValueError and others for what is not a plan's file.
         """
@@ -351,8 +360,9 @@ def contradiction(combine: Combine, arrived: Contributions, total: Contributions
 class Ledger:
     """What every rank holds of every chunk: the sum under way and the last complete value.
 
-    The two are kept apart because a server still hands out the parameters of one iteration while gradients of the next arrive.
-    The checker and the agents keep the same ledger, the checker symbolically and the agents from the headers of real messages.
+    The two are kept apart because a server still hands out the parameters of one iteration while gradients of the next
+    arrive. The checker and the agents keep the same ledger, the checker symbolically and the agents from the headers
+    of real messages.
     """
 
     def __init__(self, workers: int, contributors: Mapping[int, int] | None = None) -> None:
@@ -363,11 +373,13 @@ class Ledger:
         self._complete: dict[tuple[int, int], int] = {}
 
     def produce(self, rank: int, chunk: int, worker: int | None, iteration: int) -> None:
-        """Starts a new sum with the gradient of worker number `worker`, at `rank`. With None, the rank has the whole chunk."""
+        """Starts a new sum with the gradient of worker number `worker`, at `rank`. With None, the rank has the whole
+        chunk."""
         self._store(rank, chunk, Contributions(iteration, self._whole(chunk) if worker is None else 1 << worker))
 
     def outgoing(self, rank: int, chunk: int, combine: Combine) -> Contributions:
-        """Contributions that a message carries: the sum so far if the receiver will ADD, the last complete value if it will COPY."""
+        """Contributions that a message carries: the sum so far if the receiver will ADD, the last complete value if it
+        will COPY."""
         if combine == Combine.COPY:
             return Contributions(self.complete(rank, chunk), self._whole(chunk))
         return self._sum.get((rank, chunk), Contributions(-1, 0))
@@ -393,7 +405,8 @@ class Ledger:
         return None
 
     def complete(self, rank: int, chunk: int) -> int:
-        """The latest iteration of which the rank holds every contributor's contribution; -1 stands for the initial parameters."""
+        """The latest iteration of which the rank holds every contributor's contribution; -1 stands for the initial
+        parameters."""
         return self._complete.get((rank, chunk), -1)
 
     def _whole(self, chunk: int) -> int:

@@ -1,6 +1,7 @@
 """Records of a run as frozen data: what every op did and when, the counters of ports, and how a point's run went.
 
-Times are nanoseconds of the run's clock since the agents' common start. Imports nothing but numpy and the standard library.
+Times are nanoseconds of the run's clock since the agents' common start. Imports nothing but numpy and the standard
+library.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
+from gradwire.datatypes.host_settings import HostParameter
 
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
@@ -64,7 +66,8 @@ def _columns_of(log: type[OpLog]) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class SocketState:
-    """What a connection's congestion control was, and what became of it, at the sending end. Windows are in segments."""
+    """What a connection's congestion control was, and what became of it, at the sending end. Windows are in
+    segments."""
 
     connection: int
     src_host: int
@@ -102,8 +105,8 @@ class WindowState:
     congestion_bytes: int
     #: The smoothed round trip.
     round_trip_us: int
-    #: How long there was something to send or not acknowledged; how long of that the receiver's window was the limit, and how long the
-    #: socket's buffer was.
+    #: How long there was something to send or not acknowledged; how long of that the receiver's window was the limit,
+    #: and how long the socket's buffer was.
     busy_us: int
     receive_limited_us: int
     buffer_limited_us: int
@@ -143,6 +146,8 @@ class AgentSummary:
     windows: tuple[WindowState, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
+    #: Those that the scenario sets (`fabric.host`).
+    host_parameters: tuple[HostParameter, ...] = ()
     #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.
     code: str = "python"
 
@@ -230,7 +235,8 @@ LOSING = ("link-down", "flapping", "switch-restart", "loss")
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """A fault that a scenario asks for, as the machine carries it out (scenario/sections/fault.py says what each kind is)."""
+    """A fault that a scenario asks for, as the machine carries it out (scenario/sections/fault.py says what each kind
+    is)."""
 
     name: str
     kind: str
@@ -309,7 +315,7 @@ class FaultRecord:
 
 @dataclass(frozen=True)
 class PointRecord:
-    """Everything about a point's run that analysis needs beside the plan and the op log."""
+    """Everything about a point's run that analysis needs besides the plan and the op log."""
 
     #: "virtual" or "wall".
     clock: str
@@ -321,7 +327,8 @@ class PointRecord:
     counts: NetworkCounts
     #: Measured time over ideal time of short bursts between all hosts before iteration 0; 1.0 is exact.
     rate_probe: float
-    #: Share of the replay during which the busiest of the run's threads, or of the machine's interrupts, was; 0 on the virtual clock.
+    #: Share of the replay during which the busiest of the run's threads, or of the machine's interrupts, was; 0 on the
+    #: virtual clock.
     cpu_saturation: float
     #: How bands, and flows within a band, are served, such as "prio, fq".
     shaping: str
@@ -334,3 +341,5 @@ class PointRecord:
     faults: tuple[FaultRecord, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
+    #: Those that the scenario sets (`fabric.host`).
+    host_parameters: tuple[HostParameter, ...] = ()

@@ -1,8 +1,9 @@
 """Which lines a packet passes on its way through a fabric. Pure; imports only frozen data.
 
-A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links between switches in the
-order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down"). Aggregators' links have no rate and do not
-count. Everything that has to know ways asks `routes_of`: estimates, loads of links, checks, and, for graphs, the switches' rules.
+A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links
+between switches in the order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down").
+Aggregators' links have no rate and do not count. Everything that has to know ways asks `routes_of`: estimates, loads
+of links, checks, and, for graphs, the switches' rules.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gradwire.datatypes.balanced_routes import BalancedRoutes
-from gradwire.datatypes.fabric import Fabric, Link, Routing
-from gradwire.datatypes.hashed_routes import HashedRoutes
+from gradwire.datatypes.fabric import Fabric, Link
+from gradwire.datatypes.static_routes import connection_routes
 from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.faults import InternalFault
 
 SummitOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
-multicast group; it is empty for unicast."""
+"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument
+has the hosts of a multicast group; it is empty for unicast."""
 
 
 class Routes(Protocol):
     """The ways through a fabric."""
 
     def path(self, source: int, target: int, ports: FlowPorts | None = None) -> list[int]:
-        """The lines from one endpoint to another, in order. ports: of the connection; needed where switches hash them."""
+        """The lines from one endpoint to another, in order. ports: of the connection; needed where switches hash
+        them."""
 
     def all_lines(self, source: int, target: int) -> list[int]:
         """All lines that connections from one endpoint to another may pass."""
@@ -40,7 +42,7 @@ class Routes(Protocol):
 def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
     """The ways through a fabric. summit_of: chooses where switches are in tiers; a graph's routes need nothing else."""
     trees: Routes = TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
-    return EqualCostRoutes(fabric, trees) if fabric.routing is Routing.ECMP else trees
+    return EqualCostRoutes(fabric, trees) if fabric.routing.is_by_connection else trees
 
 
 def lines_of(fabric: Fabric) -> list[Link]:
@@ -106,15 +108,11 @@ class EqualCostRoutes:
     """Ways that switches choose by hashes of connections; a multicast takes the tree that it takes without."""
 
     def __init__(self, fabric: Fabric, trees: Routes) -> None:
-        self._fabric, self._hashed, self._trees = fabric, HashedRoutes(fabric), trees
+        self._fabric, self._hashed, self._trees = fabric, connection_routes(fabric), trees
         self._trunks = len(fabric.trunk_links())
 
     def path(self, source: int, target: int, ports: FlowPorts | None = None) -> list[int]:
-        """From one endpoint to another. Raises InternalFault if nothing says which ports the connection has."""
-        if ports is None:
-            raise InternalFault(
-                f"switches hash connections from {source} to {target}, and the ports of one are not known; report this with the scenario"
-            )
+        """From one endpoint to another. Raises what `HashedRoutes.steps` raises."""
         return self._with_ends(source, target, self._hashed.steps(source, target, ports))
 
     def all_lines(self, source: int, target: int) -> list[int]:

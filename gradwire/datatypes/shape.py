@@ -1,4 +1,5 @@
-"""The shape of a fabric as frozen data: how many hosts and switches, at which rates, and who is where. Only standard library."""
+"""The shape of a fabric as frozen data: how many hosts and switches, at which rates, and who is where. Only standard
+library."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, Parameters, parameters_of_hosts
 from gradwire.datatypes.links import Link, LinkSetting, Port, idle_settings, numbered, with_settings
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.tiers import Tiers
 
 MOST_TRUNKS = 2**14
-"""Links between switches. A k-ary fat tree with 1,024 hosts has 2,048. Each takes Open vSwitch and its controller milliseconds; to write a
-network with 2^20 of them down takes minutes and gigabytes."""
+"""Links between switches. A k-ary fat tree with 1,024 hosts has 2,048. Each takes Open vSwitch and its controller
+milliseconds; to write a network with 2^20 of them down takes minutes and gigabytes."""
 LEAST_TC_RATE_BPS, MOST_TC_RATE_BPS = 8.0, 2.0**63
 """tc counts rates in whole bytes per second, in 64 bits."""
 
@@ -60,7 +62,8 @@ class Shape:
     nics_per_host: int = 1
     #: Whether NIC k of every machine is at a leaf of rail k. Otherwise all NICs of a machine are at one leaf.
     rails: bool = False
-    #: How long packets are under way on each link, unless `link_settings` say otherwise; 0 where a graph's links have delays of their own.
+    #: How long packets are under way on each link, unless `link_settings` say otherwise; 0 where a graph's links have
+    #: delays of their own.
     delay_s: float = 0.0
     #: What single links are like, a later one before an earlier one.
     link_settings: tuple[LinkSetting, ...] = ()
@@ -68,6 +71,8 @@ class Shape:
     flow_rate_bps: float = 0.0
     #: The switches of a topology that has no tiers.
     graph: Graph | None = None
+    #: Parameters of hosts' kernels that the user sets, a later one before an earlier one.
+    host_settings: tuple[HostSetting, ...] = ()
 
     def shape_defects(self) -> Iterator[str]:
         """What makes the shape impossible, a line for each reason."""
@@ -88,6 +93,36 @@ class Shape:
         for setting in idle_settings(self._unset_links, self.link_settings, self.aliases):
             yield f"fabric.link.'{setting.pattern}': no link is called that; links are {names}, ..."
 
+    def host_defects(self) -> Iterator[str]:
+        """What is wrong with settings of hosts, of a shape that has no other defects."""
+        for setting in self.host_settings:
+            if not any(setting.takes(names) for names in self._names_of_hosts):
+                names = self._names_of_hosts
+                yield f"fabric.host.'{setting.pattern}': no host is called that; hosts are {names[0][-1]} to {names[-1][-1]}"
+
+    @property
+    def _names_of_hosts(self) -> list[tuple[str, ...]]:
+        """Everything that each host is called."""
+        return [tuple(dict.fromkeys((name, *self.aliases.get(name, ())))) for name in self.host_names()]
+
+    @cached_property
+    def host_parameters(self) -> tuple[Parameters, ...]:
+        """What is asked of each host's kernel, by key."""
+        if not self.host_settings:
+            return ({},) * self.hosts
+        return parameters_of_hosts(self._names_of_hosts, self.host_settings)
+
+    @cached_property
+    def set_keys(self) -> frozenset[str]:
+        """All parameters that are asked of any host."""
+        return frozenset(key for parameters in self.host_parameters for key in parameters)
+
+    @property
+    def congestion_of_hosts(self) -> tuple[str, ...]:
+        """The congestion control that is asked of each host's kernel; "" where none is."""
+        asked = (parameters.get(CONGESTION_KEY) for parameters in self.host_parameters)
+        return tuple(each.value if each else "" for each in asked)
+
     def _graph_defects(self) -> Iterator[str]:
         if self.graph is None:
             yield f"fabric.topology = '{self.topology}': needs its switches and links"
@@ -105,7 +140,10 @@ class Shape:
             return
         trunks = self.pods * self.leaves * self.spines + self.pods * self.cores
         if trunks > MOST_TRUNKS:
-            yield f"fabric.spines = {self.spines}: makes {trunks:,} links between switches; must be at most {MOST_TRUNKS:,}"
+            yield (
+                f"fabric.spines = {self.spines}: makes {trunks:,} links between switches; must be at most "
+                f"{MOST_TRUNKS:,}"
+            )
             return
         if self.topology is Topology.FAT_TREE:
             yield from self._core_defects()
@@ -119,8 +157,8 @@ class Shape:
             yield f"fabric.oversubscription = {self.oversubscription}: must be above 0"
         elif not LEAST_TC_RATE_BPS <= self.uplink_rate_bps < MOST_TC_RATE_BPS:
             yield (
-                f"fabric.oversubscription = {self.oversubscription:g}: makes uplinks of {self.uplink_rate_bps:g} bit/s; tc shapes ports to "
-                f"{LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+                f"fabric.oversubscription = {self.oversubscription:g}: makes uplinks of {self.uplink_rate_bps:g} "
+                f"bit/s; tc shapes ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
             )
 
     def _core_defects(self) -> Iterator[str]:
@@ -128,27 +166,28 @@ class Shape:
             yield f"fabric.pods = {self.pods}: a fat tree has at least 2; one pod alone is 'leaf-spine'"
         if self.cores < 1 or self.cores % self.spines:
             yield (
-                f"fabric.cores = {self.cores}: must be a multiple of fabric.spines = {self.spines}, because each core is joined to one "
-                f"spine of every pod"
+                f"fabric.cores = {self.cores}: must be a multiple of fabric.spines = {self.spines}, because each core "
+                "is joined to one spine of every pod"
             )
         elif self.core_oversubscription <= 0:
             yield f"fabric.core_oversubscription = {self.core_oversubscription}: must be above 0"
         elif not LEAST_TC_RATE_BPS <= self.core_rate_bps < MOST_TC_RATE_BPS:
             yield (
-                f"fabric.core_oversubscription = {self.core_oversubscription:g}: makes uplinks of {self.core_rate_bps:g} bit/s; tc shapes "
-                f"ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+                f"fabric.core_oversubscription = {self.core_oversubscription:g}: makes uplinks of "
+                f"{self.core_rate_bps:g} bit/s; tc shapes ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
             )
 
     def _rail_defects(self) -> Iterator[str]:
         if self.rails and self.leaves % self.nics_per_host:
             yield (
-                f"fabric.rails = true: every NIC of a host is at a leaf of its own, so fabric.leaves = {self.leaves} must be a multiple of "
-                f"cluster.nics_per_host = {self.nics_per_host}"
+                f"fabric.rails = true: every NIC of a host is at another leaf, so fabric.leaves = {self.leaves} must "
+                f"be a multiple of cluster.nics_per_host = {self.nics_per_host}"
             )
         if not self.rails and self.hosts_per_leaf % self.nics_per_host:
             yield (
                 f"fabric.leaves = {self.leaves}: a leaf has {self.hosts_per_leaf} ports for NICs, not a multiple of "
-                f"cluster.nics_per_host = {self.nics_per_host}, and all NICs of a host are at one leaf; fabric.rails = true spreads them"
+                f"cluster.nics_per_host = {self.nics_per_host}, and all NICs of a host are at one leaf; fabric.rails "
+                "= true spreads them"
             )
 
     @property
@@ -223,7 +262,8 @@ class Shape:
 
     @cached_property
     def aliases(self) -> Mapping[str, tuple[str, ...]]:
-        """What devices are called: as in the user's network, or else also by what they are among the tiers ("leaf1")."""
+        """What devices are called: as in the user's network, or else also by what they are among the tiers
+        ("leaf1")."""
         hosts, switches, tree = self.host_names(), self.switch_names(), self._unset_tree
         if self.graph is not None:
             labels = [

@@ -1,9 +1,10 @@
 """The hash by which Open vSwitch's select groups choose a bucket, for packets of IPv4. Pure; only the standard library.
 
-A group whose selection method is "hash" hashes the fields that it names, in the order below, and begins with its parameter
-(pick_hash_fields_select_group, ofproto/ofproto-dpif-xlate.c). Each bucket's number is hashed with the result, and the highest score
-wins. The functions are those of lib/hash.h as distributions build it: with MurmurHash3, for what they build does not take SSE 4.2 for
-granted. tests/end_to_end/networks/test_hashed_routes.py compares this module with a switch.
+A group whose selection method is "hash" hashes the fields that it names, in the order below, and begins with its
+parameter (pick_hash_fields_select_group, ofproto/ofproto-dpif-xlate.c). Each bucket's number is hashed with the
+result, and the highest score wins. The functions are those of lib/hash.h as distributions build it: with MurmurHash3,
+for what they build does not take SSE 4.2 for granted. tests/end_to_end/networks/test_hashed_routes.py compares this
+module with a switch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The switches of a fabric in tiers, and the links between them, as frozen data. Imports only the standard library.
 
-Leaves have the hosts. Above them are spines, in one pod or in several; pods are joined by cores. Switches are numbered leaves first, then
-spines, then cores, each pod by pod. What goes from one leaf to another goes up to one switch, its summit, and down again: to a spine
-within a pod, and to a core from pod to pod. A core is joined to one spine of each pod, so the summit alone decides the way, as in the fat
-tree of Al-Fares, Loukissas and Vahdat (A scalable, commodity data center network architecture, SIGCOMM 2008). A summit is
-numbered from 0 at the first spine.
+Leaves have the hosts. Above them are spines, in one pod or in several; pods are joined by cores. Switches are numbered
+leaves first, then spines, then cores, each pod by pod. What goes from one leaf to another goes up to one switch, its
+summit, and down again: to a spine within a pod, and to a core from pod to pod. A core is joined to one spine of each
+pod, so the summit alone decides the way, as in the fat tree of Al-Fares, Loukissas and Vahdat (A scalable, commodity
+data center network architecture, SIGCOMM 2008). A summit is numbered from 0 at the first spine.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Tier:
 class Tiers:
     """Switches and trunks of a fabric whose hosts are at ports 1 to `hosts_per_leaf` of its leaves.
 
-    On a leaf the ports towards spines come next. On a spine, ports towards leaves precede those towards cores. Port p + 1 of a core leads
-    to pod p. A single switch is a leaf without spines, and leaf/spine is one pod without cores.
+    On a leaf the ports towards spines come next. On a spine, ports towards leaves precede those towards cores. Port p
+    + 1 of a core leads to pod p. A single switch is a leaf without spines, and leaf/spine is one pod without cores.
     """
 
     hosts_per_leaf: int
@@ -159,7 +159,8 @@ class Tiers:
         return Tier(word, tuple(names), tuple(part_of), tuple(tuple(numbers) for numbers in uplinks), rates)
 
     def only_summit(self, near: int, far: int) -> int | None:
-        """The summit between two switches where there is no choice: one of them is above the leaves, or there is one way."""
+        """The summit between two switches where there is no choice: one of them is above the leaves, or there is one
+        way."""
         highest = max(near, far)
         if highest >= self.leaf_count:
             return highest - self.leaf_count
@@ -192,7 +193,8 @@ class Tiers:
         return summit % self.spines if core < 0 else core // self.cores_per_spine
 
     def between(self, near: int, far: Iterable[int], summit: int) -> tuple[list[int], list[int]]:
-        """The trunks that a packet goes up from switch `near`, and those that its copies go down to the switches `far`, each once.
+        """The trunks that a packet goes up from switch `near`, and those that its copies go down to the switches
+        `far`, each once.
 
         A copy for a switch below the way up leaves it there, and not at the summit.
         """

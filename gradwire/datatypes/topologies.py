@@ -1,6 +1,7 @@
 """Networks of well-known shapes from a few numbers. Pure; imports only frozen data.
 
-Switches are numbered row by row, or group by group. Hosts are spread evenly: host i of n is at switch i * switches / n, rounded down.
+Switches are numbered row by row, or group by group. Hosts are spread evenly: host i of n is at switch i * switches /
+n, rounded down.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def full_mesh(switches: int) -> Pairs:
 
 
 def torus(dimensions: Sequence[int]) -> Pairs:
-    """A grid of any number of dimensions whose edges are joined. Along a dimension of 2 there is one link, for its ends are neighbours."""
+    """A grid of any number of dimensions whose edges are joined. Along a dimension of 2 there is one link, for its
+    ends are neighbours."""
     return list(_torus(dimensions))
 
 
@@ -62,8 +64,8 @@ def _torus(dimensions: Sequence[int]) -> Iterator[tuple[int, int]]:
 def dragonfly(groups: int, routers: int, global_links: int) -> Pairs:
     """Groups of routers that are all joined to one another, and so many links between any two groups.
 
-    As in Kim, Dally, Scott and Abts (Technology-driven, highly-scalable dragonfly topology, ISCA 2008), where every router has as many
-    links to other groups: those of a group go to its routers in turn.
+    As in Kim, Dally, Scott and Abts (Technology-driven, highly-scalable dragonfly topology, ISCA 2008), where every
+    router has as many links to other groups: those of a group go to its routers in turn.
     """
     inside = [(group * routers + a, group * routers + b) for group in range(groups) for a, b in full_mesh(routers)]
     used, between = [0] * groups, []

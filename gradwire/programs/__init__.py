@@ -1,1 +1,1 @@
-"""Programs of the user's own on the emulated network: `gradwire exec` and `gradwire shell`."""
+"""Users' programs on the emulated network: `gradwire exec` and `gradwire shell`."""

@@ -1,4 +1,4 @@
-"""Programs beside a strategy: what the machine is told to run while it replays a plan."""
+"""Programs that run with a strategy: what the machine is to run while it replays a plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradwire.vm.machine import JOB_FOLDER
 
 
 def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric: Fabric) -> None:
-    """Writes what a point's machine is to run beside the replay into its folder."""
+    """Writes what a point's machine is to run during the replay into its folder."""
     started, names = started_beside(sections, fabric), fabric.host_names()
     task = Task(
         fabric_json=fabric.to_json(),

@@ -1,4 +1,5 @@
-"""The commands that a scenario names: refused if this machine cannot execute them, known by the files that they name, and started."""
+"""The commands that a scenario names: refused if this machine cannot execute them, known by the files that they name,
+and started."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ LOOK_UP_LIMIT_S = 10.0
 
 
 def refuse_wrong_commands(programs: Mapping[str, ProgramSection]) -> None:
-    """Raises InputFault, with the key of each, for commands that this machine cannot execute, or not from this folder."""
+    """Raises InputFault, with the key of each, for commands that this machine cannot execute, or not from this
+    folder."""
     check_folder(Path.cwd())
     defects = {name: command_defect(program.command) for name, program in programs.items()}
     lines = [f"program.{name}.command: {defect}" for name, defect in defects.items() if defect]
@@ -39,7 +41,8 @@ def refuse_wrong_commands(programs: Mapping[str, ProgramSection]) -> None:
 
 @functools.cache
 def command_defect(command: str) -> str:
-    """Why a line's first word cannot be executed, by the shell itself; "" if nothing speaks against it, or it is not a plain word."""
+    """Why a line's first word cannot be executed, by the shell itself; "" if nothing speaks against it, or it is not a
+    plain word."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -62,7 +65,8 @@ def command_defect(command: str) -> str:
 
 
 def named_files(programs: Mapping[str, ProgramSection]) -> dict[str, dict[str, str]]:
-    """The files that commands and their arguments name, the programs themselves among them, each with the hash of its content."""
+    """The files that commands and their arguments name, the programs themselves among them, each with the hash of its
+    content."""
     return {name: _named_files(program) for name, program in programs.items()}
 
 
@@ -73,7 +77,8 @@ def _named_files(program: ProgramSection) -> dict[str, str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a line for a shell, also those within quotation marks and behind an equals sign, which may be names of files."""
+    """The words of a line for a shell, also those within quotation marks and behind an equals sign, which may be names
+    of files."""
     try:
         lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
         lexer.commenters = ""
@@ -105,7 +110,7 @@ def _file_hash(path: Path, _: int) -> str:
 
 
 def told(started: Sequence[Started], fabric: Fabric) -> list[Any]:
-    """What programs are started with, beside the caller's environment."""
+    """What programs are started with, besides the caller's environment."""
     return [msgspec.to_builtins(program) for program in launched(started, fabric, {}, Path("run"))]
 
 
@@ -115,7 +120,7 @@ def started(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Star
 
 
 def started_beside(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Started]:
-    """The same beside a strategy, where every program has a traffic class."""
+    """The same with a strategy, where every program has a traffic class."""
     return [
         replace(each, traffic_class=class_beside(program))
         for each, program in zip(started(programs, fabric), programs.values(), strict=True)

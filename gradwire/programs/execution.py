@@ -93,7 +93,8 @@ class Summary(msgspec.Struct, frozen=True):
 
     #: Of each program.
     command: tuple[tuple[str, ...], ...]
-    #: By host, or program and host (`place_name`): the exit status, or 128 + n after signal n; none for a program that was ended.
+    #: By host, or program and host (`place_name`): the exit status, or 128 + n after signal n; none for a program that
+    #: was ended.
     statuses: dict[str, int]
     #: Which of them failed first, or "".
     failed: str
@@ -151,10 +152,12 @@ def new_folder(runs: Path, argv: Sequence[str]) -> Path:
 
 
 def execute(request: Request) -> Summary:
-    """Runs the programs, with their output on the terminal and in the folder, which must exist, and leaves a summary there.
+    """Runs the programs, with their output on the terminal and in the folder, which must exist, and leaves a summary
+    there.
 
-    A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for a program that cannot
-    be executed or stops the virtual clock. Whatever happens, what was written is kept, and no process is left.
+    A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for
+    a program that cannot be executed or stops the virtual clock. Whatever happens, what was written is kept, and no
+    process is left.
     """
     fabric = request.fabric
     task = Task(
@@ -208,8 +211,8 @@ def execute(request: Request) -> Summary:
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if summary.report.timed_out:
         raise MachineFault(
-            f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was stopped; give more with "
-            f"{request.limit_names.virtual}, or see what it waits for in {request.folder}"
+            f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was "
+            f"stopped; give more with {request.limit_names.virtual}, or see what it waits for in {request.folder}"
         )
     return summary
 
@@ -217,8 +220,8 @@ def execute(request: Request) -> Summary:
 def job(name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None) -> AbstractContextManager[Session]:
     """A session of the kernel that runs one of the jobs in programs/inside/, with the task in `folder`.
 
-    key: what the job signs its lines with (programs/signatures.py). cpu: the one that the kernel is pinned to; by default the last
-    that this process may use.
+    key: what the job signs its lines with (programs/signatures.py). cpu: the one that the kernel is pinned to; by
+    default the last that this process may use.
     """
     python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(RUN_MODULES))}
     return session(
@@ -232,7 +235,7 @@ def job(name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = N
 
 
 def raise_refused(refused: Refused) -> NoReturn:
-    """Raises the fault that the job has told of."""
+    """Raises the fault that the job has reported."""
     kind = getattr(faults, refused.kind, InternalFault)
     fault: Fault = kind(refused.message)
     raise fault

@@ -1,4 +1,5 @@
-"""What each program is started with: its host, its environment, and what a launcher such as torchrun or mpirun would tell it. Pure."""
+"""What each program is started with: its host, its environment, and what a launcher such as torchrun or mpirun would
+tell it. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ MASTER_PORT = 29500
 """torchrun's default."""
 NETWORK = "10.0.0.0/16"
 NOT_OF_THE_KERNEL = ("TMPDIR", "TEMP", "TMP", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
-"""Variables that name places of the machine which the kernel does not have, or that every host has one of its own of."""
+"""Variables that name places of the machine which the kernel does not have, or of which every host has a separate
+one."""
 
 
 class Launch(StrEnum):
@@ -65,7 +67,8 @@ class Started:
 def programs(
     started: Sequence[Started], fabric: Fabric, environment: Mapping[str, str], folder: Path
 ) -> tuple[Program, ...]:
-    """What to start where. environment: the caller's, which programs inherit. folder: the run's, as it is called inside the kernel."""
+    """What to start where. environment: the caller's, which programs inherit. folder: the run's, as it is called
+    inside the kernel."""
     return tuple(
         Program(
             host,
@@ -88,7 +91,7 @@ def programs(
 
 
 def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, with what all hosts' programs are told."""
+    """The caller's environment, with what all hosts' programs get."""
     kept = {name: value for name, value in environment.items() if name not in NOT_OF_THE_KERNEL}
     names = fabric.host_names()
     return {
@@ -105,7 +108,7 @@ def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mappin
 
 
 def _own(fabric: Fabric, host: int, index: int) -> dict[str, str]:
-    """What a host's program is told of itself."""
+    """What a host's program gets to know of itself."""
     name = fabric.host_names()[host]
     return {
         "HOSTNAME": name,
@@ -140,14 +143,16 @@ def _told(started: Started, fabric: Fabric, index: int) -> dict[str, str]:
 
 
 def _mpi(hosts: str, hydra_hosts: str) -> dict[str, str]:
-    """Lets an unmodified mpirun reach all hosts without ssh: that of Open MPI 4, of Open MPI 5 (PRRTE), and of MPICH (Hydra)."""
+    """Lets an unmodified mpirun reach all hosts without ssh: that of Open MPI 4, of Open MPI 5 (PRRTE), and of MPICH
+    (Hydra)."""
     return {
         "OMPI_MCA_plm_rsh_agent": str(ENTER_HOST),
         "OMPI_MCA_orte_default_hostfile": hosts,
         "OMPI_MCA_btl_tcp_if_include": NETWORK,
         "OMPI_MCA_oob_tcp_if_include": NETWORK,
-        # The others look for hardware that no host has, and on the way PSM2 measures the processor's cycle counter, which is not virtual,
-        # against the clock: that took 1.1 to 1.8 s of virtual time, another time in each run, so that no run repeated.
+        # The others look for hardware that no host has, and on the way PSM2 measures the processor's cycle counter,
+        # which is not virtual, against the clock: that took 1.1 to 1.8 s of virtual time, another time in each run, so
+        # that no run repeated.
         "OMPI_MCA_pml": "ob1",
         "OMPI_ALLOW_RUN_AS_ROOT": "1",  # programs are root inside the kernel, and whoever started gradwire outside
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -158,8 +163,9 @@ def _mpi(hosts: str, hydra_hosts: str) -> dict[str, str]:
         "HYDRA_LAUNCHER": "rsh",  # which is called with a host and a command, and no options of ssh
         "HYDRA_LAUNCHER_EXEC": str(ENTER_HOST),
         "HYDRA_HOST_FILE": hydra_hosts,
-        # What MPICH sends with. By default it waits for memory that another thread or process fills, with no call that lets time pass: it
-        # polls no network before it has peers, spins for its locks, and has shared memory between processes of a host.
+        # What MPICH sends with. By default it waits for memory that another thread or process fills, with no call that
+        # lets time pass: it polls no network before it has peers, spins for its locks, and has shared memory between
+        # processes of a host.
         "UCX_ADAPTIVE_PROGRESS": "n",
         "UCX_USE_MT_MUTEX": "y",
         "UCX_TLS": "tcp,self",

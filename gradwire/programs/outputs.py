@@ -1,4 +1,5 @@
-"""What programs write: whole in a file per host and stream, and on the terminal line by line, each after its host's name."""
+"""What programs write: whole in a file per host and stream, and on the terminal line by line, each after its host's
+name."""
 
 from __future__ import annotations
 
@@ -27,9 +28,11 @@ def output_file(folder: Path, place: str, stream: int) -> Path:
 
 
 class Prefixed:
-    """Writes the lines of one source to a terminal, each after a name; a line is written when it is whole, or very long.
+    """Writes the lines of one source to a terminal, each after a name; a line is written when it is whole, or very
+    long.
 
-    Where a person looks, control characters are shown as such, so that no program writes over another line or in its place.
+    Where a person looks, control characters are shown as such, so that no program writes over another line or in its
+    place.
     """
 
     def __init__(self, terminal: TextIO, prefix: str) -> None:

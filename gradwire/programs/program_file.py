@@ -1,4 +1,5 @@
-"""The file of a program, found as a shell finds it and refused before anything boots if this machine cannot execute it, and what it sees.
+"""The file of a program, found as a shell finds it and refused before anything boots if this machine cannot execute
+it, and what it sees.
 
 Folders that programs do not see are /dev, /proc, /run and /sys, and those of `covered_folders`, for which
 programs/inside/sandbox.py says the reason."""
@@ -43,7 +44,7 @@ def check_program(argv: Sequence[str], search_path: str) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises InputFault if programs cannot start in a folder, because the kernel has one of its own in its place."""
+    """Raises InputFault if programs cannot start in a folder, because the kernel has another in its place."""
     for own in OWN_OF_THE_KERNEL:
         if folder.is_relative_to(own):
             raise InputFault(
@@ -59,8 +60,8 @@ def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
     results = results.resolve()
     if start.is_relative_to(results):
         raise InputFault(
-            f"{start}: programs start in the current folder, and {results}, where what is noted of them goes, is not shown to them; start "
-            "elsewhere, or give another --out"
+            f"{start}: programs start in the current folder, and {results}, where what is noted of them goes, is not "
+            "shown to them; start elsewhere, or give another --out"
         )
     return (str(results), *process_folders(MOUNTS.read_text()))
 
@@ -78,10 +79,11 @@ def process_folders(mounts: str) -> list[str]:
 
 
 def file_defect(path: Path) -> str:
-    """Why a file is not a program for this machine, by its place and its first bytes; "" if nothing speaks against it."""
+    """Why a file is not a program for this machine, by its place and its first bytes; "" if nothing speaks against
+    it."""
     for own in OWN_OF_THE_KERNEL:
         if path.is_relative_to(own):
-            return f"{own} is not seen in the kernel, which has one of its own; copy the program elsewhere"
+            return f"{own} is not seen in the kernel, which has another; copy the program elsewhere"
     with path.open("rb") as file:
         head = file.read(20)
     if not head.startswith(ELF_MAGIC):
@@ -89,7 +91,10 @@ def file_defect(path: Path) -> str:
     machine = int.from_bytes(head[18:20], "little" if head[5:6] == b"\x01" else "big")
     if machine == X86_64:
         return ""
-    return f"is built for {MACHINES.get(machine, f'another processor (ELF machine {machine})')}, and this machine is {platform.machine()}"
+    return (
+        f"is built for {MACHINES.get(machine, f'another processor (ELF machine {machine})')}, and this machine is "
+        f"{platform.machine()}"
+    )
 
 
 def _why_not_found(name: str) -> str:

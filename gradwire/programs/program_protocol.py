@@ -1,7 +1,8 @@
-"""What the command outside and the job in the kernel tell each other while programs run: a task as a file, then lines of JSON both ways.
+"""What the command outside and the job in the kernel tell each other while programs run: a task as a file, then lines
+of JSON both ways.
 
-Programs leave their figures in a file per program and host, whose name is in the program's environment. Of programs beside a strategy,
-the machine notes what became of them in a file of the point's folder.
+Programs leave their figures in a file per program and host, whose name is in the program's environment. Of programs
+that run with a strategy, the machine notes what became of them in a file of the point's folder.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+
+from gradwire.datatypes.host_settings import HostParameter
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -25,12 +28,14 @@ NO_HOST = -1
 
 
 def place_name(program: str, host: str) -> str:
-    """What a program on a host is called in messages and in the names of files: "h1", or "server/h1" for one that has a name."""
+    """What a program on a host is called in messages and in the names of files: "h1", or "server/h1" for one that has
+    a name."""
     return f"{program}/{host}" if program else host
 
 
 def how_it_ended(status: int) -> str:
-    """An exit status in words: 128 + n stands for signal n, if there is one of that number. Programs themselves end with 255."""
+    """An exit status in words: 128 + n stands for signal n, if there is one of that number. Programs themselves end
+    with 255."""
     number = status - SIGNALLED
     return f"was ended by signal {number}" if number in signal.valid_signals() else f"ended with status {status}"
 
@@ -171,10 +176,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     killed_for_memory: int
     #: What programs wrote beyond their limit, which was not kept.
     dropped_output_bytes: int = 0
+    #: Those that the scenario sets, as they were when all programs had ended.
+    host_parameters: tuple[HostParameter, ...] = ()
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
-    """The job ends, or does not do what it was told, with a fault that was foreseen."""
+    """The job ends, or does not do what it was asked for, with a fault that was foreseen."""
 
     #: Name of the fault's class.
     kind: str
@@ -241,7 +248,8 @@ FIGURES_FOLDER = "figures"
 
 
 def figures_file(folder: Path, place: str) -> Path:
-    """The file of a program on a host (`place_name`) in a run folder: lines of JSON, each an object with a row of figures."""
+    """The file of a program on a host (`place_name`) in a run folder: lines of JSON, each an object with a row of
+    figures."""
     return folder / FIGURES_FOLDER / f"{place}.jsonl"
 
 
@@ -261,7 +269,8 @@ class EndedBeside(msgspec.Struct, frozen=True):
 
     #: Those that started, by program and host (`place_name`).
     started: tuple[str, ...]
-    #: By program and host: the exit status, or 128 + n after signal n, of those that ended before the last iteration did.
+    #: By program and host: the exit status, or 128 + n after signal n, of those that ended before the last iteration
+    #: did.
     statuses: dict[str, int]
     #: And when, in seconds of virtual time after the replay began.
     ended_s: dict[str, float]

@@ -1,6 +1,7 @@
 """`gradwire shell`: a command line on an emulated network, like Mininet's.
 
-Lines are edited outside the kernel, which is held meanwhile: virtual time passes while a command runs, and not while a person thinks.
+Lines are edited outside the kernel, which is held meanwhile: virtual time passes while a command runs, and not while a
+person thinks.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class Conversation:
             raise_refused(self._refused)
 
     def ask(self, command: Command) -> str:
-        """Has a command carried out, during which Ctrl-C goes to its program; returns why it was refused, or "". Raises KernelDied."""
+        """Has a command carried out, during which Ctrl-C goes to its program; returns why it was refused, or "".
+        Raises KernelDied."""
         with self._interrupting():
             self._running.go_on()
             self._running.send(line_of(command))
@@ -243,7 +245,8 @@ class Shell(cmd.Cmd):
 
 
 def run_shell(fabric: Fabric, memory_mb: int, on_ready: Callable[[], None]) -> None:
-    """Boots the network and reads commands until the input ends. Raises a Fault; leaves no process and no file but the history."""
+    """Boots the network and reads commands until the input ends. Raises a Fault; leaves no process and no file but the
+    history."""
     with temporary_folder() as folder:
         env = shared_environment(fabric, range(fabric.hosts), os.environ)
         task = Task(

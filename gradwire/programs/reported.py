@@ -23,8 +23,9 @@ def reported(
 ) -> tuple[tuple[FigureRow, ...], list[str]]:
     """The figures of all programs, and what is wrong with others.
 
-    statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the others, such as a server,
-    has printed no report, or not to the end. dropped_output_bytes: what was not kept of all outputs.
+    statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the
+    others, such as a server, has printed no report, or not to the end. dropped_output_bytes: what was not kept of all
+    outputs.
     """
     rows: list[FigureRow] = []
     wrong: list[str] = []
@@ -38,7 +39,8 @@ def reported(
                 continue
             if program.figures != "lines" and dropped_output_bytes:
                 wrong.append(
-                    f"{file}: {dropped_output_bytes:,} bytes of programs' outputs were not kept, which may be of its report"
+                    f"{file}: {dropped_output_bytes:,} bytes of programs' outputs were not kept, which may be of its "
+                    "report"
                 )
                 continue
             try:
@@ -55,6 +57,7 @@ def _source(program: ProgramSection, folder: Path, place: str) -> Path:
 
 
 def _text(file: Path, ended: bool) -> str:
-    """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left out."""
+    """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left
+    out."""
     text = read_text(file, TABLE_BYTES, errors="replace") if file.exists() else ""
     return text if ended else text[: text.rfind("\n") + 1]

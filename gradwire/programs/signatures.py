@@ -1,7 +1,8 @@
 """Signs the lines of the job in the kernel, so that what others write to its terminal is never taken for them.
 
-The command outside makes a key for each run. The job reads it from a file that it removes before any program starts, and has it in its
-memory alone. The signature of a line covers its number as well: no line can be changed, repeated, left out or put between others.
+The command outside makes a key for each run. The job reads it from a file that it removes before any program starts,
+and has it in its memory alone. The signature of a line covers its number as well: no line can be changed, repeated,
+left out or put between others.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Signatures:
         return f"{signature}{line}"
 
     def opened(self, signed: str) -> str | None:
-        """The line behind its signature; None for what was not signed as the next line, after which the next is still awaited."""
+        """The line behind its signature; None for what was not signed as the next line, after which the next is still
+        awaited."""
         signature, line = signed[: 2 * SIGNATURE_BYTES], signed[2 * SIGNATURE_BYTES :]
         if signature != self._signature(line):
             return None
@@ -51,13 +53,14 @@ class SignedEvents:
         self._signatures = Signatures(key)
 
     def event_of(self, line: str) -> Event | None:
-        """The event that a line is; None for what others wrote. Raises InputFault for an event that is not the job's, or was changed."""
+        """The event that a line is; None for what others wrote. Raises InputFault for an event that is not the job's,
+        or was changed."""
         opened = self._signatures.opened(line)
         if opened is not None:
             return event_of(opened)
         if EVENT_MARK in line:
             raise InputFault(
-                "a program tampered with the run: what came over the job's terminal is not what the job wrote, so nothing that was said of "
-                "the run can be trusted"
+                "a program tampered with the run: what came over the job's terminal is not what the job wrote, so "
+                "nothing that was said of the run can be trusted"
             )
         return None

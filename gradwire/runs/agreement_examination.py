@@ -73,6 +73,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
         return f"the point loses packets on purpose ({key})"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
+    if fabric.host_tcp.is_stock:
+        return f"the ideal network does not know how stock hosts' windows grow (fabric.hosts = '{fabric.host_tcp}')"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 

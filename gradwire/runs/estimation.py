@@ -15,15 +15,18 @@ from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.tables import TextTable
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.job_plans import plan_of_job
+from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of
+from gradwire.runs.compiling.by_class import by_class
+from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
 from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
-from gradwire.scenario.resolution.transport_fit import buffer_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_keys
 from gradwire.scenario.schema import PointSection
 
 JOBS_WARMUP = 2
@@ -45,6 +48,12 @@ def without_effect(points: Sequence[Point]) -> list[str]:
     found = []
     if any(point.section.program for point in points):
         found.append("an ideal network has no programs: estimates are of the strategies alone")
+    hosts = (point.section.fabric.hosts for point in points)
+    if stock := dict.fromkeys(each for each in hosts if each.is_stock):
+        found.append(
+            "estimates do not know how TCP starts slowly and grows its windows, which hosts do with fabric.hosts = "
+            f"{' or '.join(map(repr, map(str, stock)))}: where links have a delay, runs take longer"
+        )
     if faults := list(dict.fromkeys(name for point in points for name in point.section.fault)):
         of = sum(bool(point.section.fault) for point in points)
         which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"
@@ -53,7 +62,38 @@ def without_effect(points: Sequence[Point]) -> list[str]:
             f"{', '.join(f'[fault.{name}]' for name in faults)} "
             "never happened"
         )
+    if keys := sorted({key for point in points for key in _lossy_keys(point.section)}):
+        found.append(
+            "an ideal network drops and marks nothing and has no congestion control: estimates are as if "
+            f"{', '.join(keys)} {'was' if len(keys) == 1 else 'were'} not set"
+        )
+    if any(link.jitter for point in points for link in point.section.fabric.link.values()):
+        found.append("an ideal network has no jitter: estimates have the mean delay of each link")
     return found
+
+
+def _lossy_keys(section: PointSection) -> list[str]:
+    """Keys that make a network drop or mark frames, or connections react to it."""
+    keys = [key.partition(" = ")[0] for key in congestion_keys(section)]
+    keys += ["fabric.loss"] if section.fabric.loss else []
+    said = ("loss", "buffer", "ecn")
+    return keys + [
+        f'fabric.link."{name}".{key}'
+        for name, link in section.fabric.link.items()
+        for key in said
+        if getattr(link, key)
+    ]
+
+
+def _copies_late(plan: Plan, fabric: Fabric) -> str:
+    """What an estimate of copies on links of different delays leaves out; "" where there are none."""
+    delays_s = {round(link.delay_s + link.jitter_s / 2, 9) for link in fabric.links()}
+    if len(delays_s) < 2 or not plan.multicasts():
+        return ""
+    return (
+        "copies of a multicast pass all links at once, and arrive when the last one does: where links have different "
+        "delays, other flows meet them earlier or later than in a run"
+    )
 
 
 @dataclass(frozen=True)
@@ -77,8 +117,12 @@ class PointEstimate:
     #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends
     #: were given.
     by_queues: float = 0.0
+    #: Ranks that were followed: one of each class, where ranks fare alike (docs/thousands.md); 0: all.
+    classes: int = 0
     #: Of one of several jobs: its time with the network for itself; None for a point of one job.
     alone_time_s: float | None = None
+    #: What the network or the plan has that an estimate has not, a sentence without its stop; "" if it has all.
+    left_out: str = ""
 
     @property
     def is_ranked(self) -> bool:
@@ -92,7 +136,7 @@ class PointEstimate:
 
 
 RESULT_COLUMNS = tuple(
-    field.name for field in fields(PointEstimate) if field.name not in ("parameters", "alone_time_s")
+    field.name for field in fields(PointEstimate) if field.name not in ("parameters", "alone_time_s", "left_out")
 )
 
 
@@ -165,9 +209,11 @@ def _estimate_jobs(point: Point, send_ends: str | None) -> list[PointEstimate]:
         (label, plan), *_ = _PLANS.of(resolved, resolved.job).items()
     socket_bytes = buffer_bytes(point.section, fabric)
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
-    times = fluid_times(plan, fabric, rule)
+    window_bytes = short_window_bytes(fabric, socket_bytes)
+    times = fluid_times(plan, fabric, rule, window_bytes)
     rows = []
-    for job, found in zip(plan.jobs, job_times(plan, fabric, rule, warmup=JOBS_WARMUP), strict=True):
+    found_of_jobs = job_times(plan, fabric, rule, warmup=JOBS_WARMUP, window_bytes=window_bytes)
+    for job, found in zip(plan.jobs, found_of_jobs, strict=True):
         lower = bounds(plan_of_job(plan, job), fabric)
         rows.append(
             PointEstimate(
@@ -190,15 +236,21 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     with origin_named(point):
         resolved = ResolvedPoint(_with_rule(point.section, send_ends))
         fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
-        plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
+        found = by_class(resolved)
+        plans = {} if found else _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
     socket_bytes = buffer_bytes(point.section, fabric)
+    window_bytes = short_window_bytes(fabric, socket_bytes)
+
+    def times(label: str, rule: SendEnds) -> FluidTimes:
+        return found.times(rule) if found else fluid_times(plans[label], fabric, rule, window_bytes)
+
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
-    estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
+    estimates = {label: times(label, rule) for label in ([found.label] if found else plans)}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
     time_s = estimates[label].iteration_s
     half = held_rule(unsent_bytes, fabric, socket_bytes, HELD_S / 2)
-    half_s = time_s if send_ends is not None else fluid_times(plans[label], fabric, half).iteration_s
-    lower: Bounds = bounds(plans[label], fabric)
+    half_s = time_s if send_ends is not None else times(label, half).iteration_s
+    lower: Bounds = found.bounds() if found else bounds(plans[label], fabric)
     return PointEstimate(
         parameters=point.parameters,
         plan=label,
@@ -209,6 +261,8 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
         by_queues=half_s / time_s - 1,
+        classes=found.classes if found else 0,
+        left_out="" if found else _copies_late(plans[label], fabric),
     )
 
 
@@ -243,6 +297,7 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
     foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
     if unsteady:
         foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
+    foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
     return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
 
 

@@ -193,8 +193,11 @@ def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowU
 
 
 def _buffer_asked(stored: StoredRun) -> bool:
-    """Whether the scenario chose the buffers of sockets; where it is not known, they may have been."""
-    return stored.point is None or stored.point.section.transport.buffer is not None
+    """Whether the scenario chose the buffers of sockets, or hosts that choose them; where it is not known, they may
+    have been."""
+    if stored.point is None or stored.fabric().host_tcp.is_stock:
+        return True
+    return stored.point.section.transport.buffer is not None
 
 
 def _divided(stored: StoredRun, point: Point | None) -> Divided | None:

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
+from gradwire.analysis.loaded_lines import lines_in_words
 from gradwire.analysis.quantities import quantity
+from gradwire.runs.line_notes import lines_of_plan
 from gradwire.runs.planned import PlannedRun
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.transport_fit import is_grown
 from gradwire.workloads.plan_summary import summary_lines
 from gradwire.workloads.units import SIZE
 
@@ -30,9 +33,9 @@ def _used_by(point: Point) -> dict[str, str]:
 def _used(point: ResolvedPoint) -> dict[str, str]:
     """Every setting of a point, with the buffer of its sockets where the scenario leaves that to its network."""
     used = used_settings(point.section, point.options)
-    return (
-        used | {"transport.buffer": SIZE.text(point.buffer_bytes)} if point.section.transport.buffer is None else used
-    )
+    if point.section.transport.buffer is not None or is_grown(point.section, point.fabric):
+        return used
+    return used | {"transport.buffer": SIZE.text(point.buffer_bytes)}
 
 
 def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:
@@ -96,3 +99,5 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
+        if lines := lines_in_words(lines_of_plan(plan, planned.fabric)):
+            yield f"    lines between switches: {escape(lines)}"

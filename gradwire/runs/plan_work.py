@@ -50,7 +50,7 @@ from gradwire.runs.work import Work
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
-from gradwire.scenario.resolution.transport_fit import buffer_bytes, path_bytes
+from gradwire.scenario.resolution.transport_fit import buffer_bytes, is_grown, path_bytes
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
@@ -214,9 +214,11 @@ def _compiled_agent(section: PointSection, clock: Clock) -> str:
 
 
 def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes: int | None) -> SocketOptions:
-    """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small."""
-    bytes_each = buffer_bytes(section, fabric)
-    if clock.name == "virtual":
+    """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small, unless the kernel grows
+    them."""
+    grown = is_grown(section, fabric)
+    bytes_each = 0 if grown else buffer_bytes(section, fabric)
+    if clock.name == "virtual" or grown:
         return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric))
     return SocketOptions(
         max(SMALLEST_BUFFER_BYTES, bytes_each // clock.scale),

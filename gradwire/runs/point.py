@@ -188,7 +188,7 @@ def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequen
     loses = bool(fabric.losses) or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
     return (
         0
-        if loses or sockets.congestion
+        if loses or sockets.congestion or any(fabric.congestion_of_hosts)
         else math.ceil(sockets.buffer_bytes / fabric.mss_bytes()) * (sockets.path_bytes > 0)
     )
 
@@ -197,7 +197,7 @@ def run_point(folder: Path) -> None:
     """Runs the point in `folder`. Raises a Fault for everything that goes wrong in a way that was foreseen."""
     task = read_json(folder / TASK_FILE, PointTask)
     with bench(
-        built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]),
+        replace(built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]), ipv6=task.programs),
         task.sockets,
         folder,
         clock=task.clock,
@@ -233,6 +233,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         say(ReplayEnded())
         ready.controller.check_alive()
         counts = Reading(network).since(before)
+        parameters = network.host_parameters()
     log.save(folder / "ops.npz")
     if sampler is not None:
         sampler.lengths(agents.start_ns).save(folder / QUEUES_FILE)
@@ -252,6 +253,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
             *(harm.injection.records if harm.injection else ()),
             *(each for agent in summaries for each in agent.faults),
         ),
+        host_parameters=parameters,
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     )
     write_json(folder / "record.json", record, indent=1)

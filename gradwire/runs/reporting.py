@@ -22,12 +22,14 @@ from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.executing.point_machine import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.line_notes import line_notes
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -127,6 +129,8 @@ def write_report(
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
+            *line_notes(runs),
+            *_parameter_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
             *stop_notes(runs),
@@ -145,8 +149,8 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     settings = as_recorded(settings_of(run.point), run.stored)
     if not run.result.valid:
         return PointDetails(settings, place, files)
-    found = explain(run.stored)
-    return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
+    explanation = explain(run.stored)
+    return PointDetails(settings, place, files, explanation.why, explanation.drawing, explanation.port, run.agreement)
 
 
 def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
@@ -157,14 +161,14 @@ def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> 
 
 def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     """The networks of the points, at the rates that scenarios give."""
-    found = []
+    networks = []
     for run in runs:
         try:
-            found.append(run.point.resolved.fabric)
+            networks.append(run.point.resolved.fabric)
         # The run folder names what this version does not know any more, or a strategy's file, which is not run.
         except InputFault:
-            found.append(_undivided(run, clock))
-    return found
+            networks.append(_undivided(run, clock))
+    return networks
 
 
 def _undivided(run: JudgedRun, clock: Clock | None) -> Fabric:
@@ -296,6 +300,16 @@ def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
             with fitting(run.folder):
                 said = list(congestion_lines(run.fabric, run.stored.record(), run.stored.queues()))
             lines += [f"{run.label}: {line}" for line in said]
+    return lines
+
+
+def _parameter_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Settings of gradwire's own that the scenario replaces at hosts."""
+    lines = []
+    for run in runs:
+        if run.result.valid:
+            said = replaced_settings(run.stored.record().host_parameters)
+            lines += [f"{run.label}: fabric.host replaces gradwire's own {line}" for line in said]
     return lines
 
 

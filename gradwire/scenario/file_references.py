@@ -14,12 +14,14 @@ TABLES = {
     "strategy.name": "strategies",
     "model.trace": "traces",
     "fabric.file": "networks",
+    "fabric.routes": "routes",
 }
 """Keys whose values may be files, and the tables of `defined` that hold what the files say; a trace is always a file, and in no table."""
 MODEL_ENDINGS = (".toml", ".json")
 """A model file, and the configuration of a model in Hugging Face's form."""
-NETWORK_ENDINGS = (".graphml", ".json")
-"""GraphML, and networkx's node-link form."""
+ROUTES_ENDINGS = (".toml", ".csv")
+NETWORK_ENDINGS = (".graphml", ".json", ".yaml", ".yml")
+"""GraphML; networkx's node-link form, and InfraGraph, which may be YAML too."""
 TRACE = "model.trace"
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
@@ -30,6 +32,8 @@ def is_file(key: str, value: str) -> bool:
         return True
     if TABLES[key] == "networks":
         return bool(_PYTHON_FILE.fullmatch(value)) or value.endswith(NETWORK_ENDINGS)
+    if TABLES[key] == "routes":
+        return value.endswith(ROUTES_ENDINGS)
     return (
         bool(_PYTHON_FILE.fullmatch(value))
         if TABLES[key] == "strategies"

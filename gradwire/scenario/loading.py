@@ -363,6 +363,7 @@ def _with_what_it_uses(section: PointSection) -> PointSection:
         devices=devices,
         strategies=strategies,
         networks={name: each for name, each in defined.networks.items() if name == section.fabric.file},
+        routes={name: each for name, each in defined.routes.items() if name == section.fabric.routes},
     )
     return section.model_copy(update={"defined": kept})
 

@@ -28,7 +28,7 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
@@ -39,6 +39,7 @@ from gradwire.scenario.schema import (
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import NetworkDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
+from gradwire.scenario.sections.routes import RoutesDefinition
 from gradwire.scenario.toml_documents import has_programs, read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
@@ -82,6 +83,8 @@ class NetworksSection(Section):
 
     networks: dict[str, NetworkDefinition] = Field(default_factory=dict)
     """What files of networks say, by the networks' names."""
+    routes: dict[str, RoutesDefinition] = Field(default_factory=dict)
+    """What tables of routes say, by the tables' names."""
 
 
 class ProgramPointSection(PointTables):
@@ -96,7 +99,7 @@ class ProgramPointSection(PointTables):
     program: dict[str, ProgramSection] = Field(min_length=1)
     """The programs, each with a name that no other has."""
     defined: NetworksSection = NetworksSection()
-    """What the file at `fabric.file` says. The copy of a scenario in a run folder has it here."""
+    """What the files at `fabric.file` and `fabric.routes` say. The copy of a scenario in a run folder has it here."""
     run: ProgramRunSection = ProgramRunSection()
     """Limits, captures."""
 
@@ -151,7 +154,7 @@ class ProgramPoint(ScenarioPoint):
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
         graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
-        return Fabric(
+        made = Fabric(
             hosts=self.section.cluster.workers if graph is None else len(graph.host_links),
             rate_bps=wanted.rate,
             graph=graph,
@@ -170,11 +173,14 @@ class ProgramPoint(ScenarioPoint):
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,
+            host_tcp=wanted.hosts,
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,
+            host_settings=wanted.host_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
         )
+        return with_routes(made, wanted, self.section.defined.routes)
 
     def _needed_classes(self) -> int:
         return max(

@@ -19,6 +19,7 @@ from gradwire.workloads.divided_messages import MOST_CONNECTIONS
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     LARGEST_TENSOR_BYTES,
+    MOST_ESTIMATED_WORKERS,
     MOST_SAMPLES,
     MOST_WORKERS,
     Because,
@@ -49,8 +50,8 @@ Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
 class ClusterSection(Section):
     """The workers and servers, and the hosts that they run on."""
 
-    workers: Workers
-    """Workers, each a GPU with a replica of the model."""
+    workers: Annotated[int, Field(ge=1, le=MOST_ESTIMATED_WORKERS)]
+    """Workers, each a GPU with a replica of the model. More than 1,024 are only estimated (docs/thousands.md)."""
     servers: Workers | None = None
     """Parameter servers; as many as workers by default."""
     colocated: bool = True
@@ -229,10 +230,10 @@ class TransportSection(Section):
     agents: Literal["one", "per-host"] = "one"
     """"one" process for all hosts (faster on one core), or one "per-host"."""
     connections: int = Field(1, ge=1, le=MOST_CONNECTIONS)
-    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts (NCCL's channels)."""
+    """Connections of each pair of ranks and queue, over which its messages are divided, in parts of whole bursts (NCCL's sockets)."""
     agent_code: Literal["compiled", "python"] = "compiled"
     """What replays plans: agents that are "compiled", a third to a quarter of the CPU time, or in "python". Both do the same. On the wall
-    clock, with multicast and with faults, agents are in Python."""
+    clock, with multicast, with faults and on stock hosts, agents are in Python."""
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
@@ -438,8 +439,9 @@ class PointSection(PointTables):
 
     @property
     def congestion(self) -> str:
-        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks."""
-        return self.transport.congestion or ("cubic" if self.drops_or_marks else "")
+        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks, or where it is set there."""
+        by_default = "cubic" if self.drops_or_marks and not self.fabric.sets_congestion else ""
+        return self.transport.congestion or by_default
 
     @property
     def drops_or_marks(self) -> bool:

@@ -63,13 +63,14 @@ def require_red() -> None:
         (accepted,), _ = _trials([["handle", "2:", *trial]])
         if not accepted:
             raise MachineFault(
-                "fabric.ecn: this kernel, or its tc, has no sch_red that marks (Linux 5.7 and iproute2 5.7 have): load it with "
-                "`modprobe sch_red`, or use the virtual clock"
+                "fabric.ecn: this kernel, or its tc, has no sch_red that marks (Linux 5.7 and iproute2 5.7 have): "
+                "load it with `modprobe sch_red`, or use the virtual clock"
             )
 
 
 def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[dict[str, Any]]]:
-    """Which of these qdiscs tc and the kernel accept, one after the other in the same place, and what is there after the last.
+    """Which of these qdiscs tc and the kernel accept, one after the other in the same place, and what is there after
+    the last.
 
     In one process, because each takes tens of milliseconds in the virtual-time kernel. Raises MachineFault.
     """
@@ -89,7 +90,8 @@ def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[dict[str,
 
 
 def refusals(stderr: str) -> dict[int, str]:
-    """What `tc -force -batch` says of the lines that failed, by the number of the line: words, and then "Command failed -:3". Pure."""
+    """What `tc -force -batch` says of the lines that failed, by the number of the line: words, and then "Command
+    failed -:3". Pure."""
     *parts, _ = re.split(r"^Command failed -:(\d+)$", stderr, flags=re.MULTILINE)
     return {int(number): words.strip() for words, number in zip(parts[::2], parts[1::2], strict=True)}
 

@@ -1,8 +1,9 @@
-"""Runs the network's command-line tools and sets kernel parameters; a failure raises MachineFault with the tool's own words.
+"""Runs the network's command-line tools and sets kernel parameters; a failure raises MachineFault with the tool's own
+words.
 
-Both act on the network namespace that the caller is in. A new process costs tens of milliseconds in the virtual-time kernel, so callers
-batch their work into one process per namespace, and enter the namespace themselves (gradwire/network_namespace.py) instead of running
-`ip netns exec` or `nsenter`.
+Both act on the network namespace that the caller is in. A new process costs tens of milliseconds in the virtual-time
+kernel, so callers batch their work into one process per namespace, and enter the namespace themselves
+(gradwire/network_namespace.py) instead of running `ip netns exec` or `nsenter`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ TIMEOUT_S = 60.0
 def run(command: Sequence[str], text: str = "") -> str:
     """Runs `command` with `text` on its standard input; returns its standard output.
 
-    Raises MachineFault, with the command and its standard error, if the command is missing, fails, or hangs for a minute.
+    Raises MachineFault, with the command and its standard error, if the command is missing, fails, or hangs for a
+    minute.
     """
     return _checked(attempt(command, text), text)
 
@@ -30,8 +32,8 @@ def run(command: Sequence[str], text: str = "") -> str:
 def run_promptly(command: Sequence[str], text: str = "") -> None:
     """Like `run`, for a command in the middle of a replay, which writes less than a pipe holds.
 
-    It returns when the command has ended. `subprocess` looks for that only now and then where it has a time limit, first after 1 ms, and by
-    the virtual clock the network is replayed meanwhile.
+    It returns when the command has ended. `subprocess` looks for that only now and then where it has a time limit,
+    first after 1 ms, and by the virtual clock the network is replayed meanwhile.
     """
     try:
         process = subprocess.Popen(
@@ -90,7 +92,8 @@ def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProce
 
 
 def write_sysctl(name: str, value: str) -> None:
-    """Sets a kernel parameter ("net/ipv4/tcp_rmem") in the caller's network namespace. Raises MachineFault if that fails."""
+    """Sets a kernel parameter ("net/ipv4/tcp_rmem") in the caller's network namespace. Raises MachineFault if that
+    fails."""
     path = Path("/proc/sys") / name
     try:
         path.write_text(value)
@@ -98,8 +101,17 @@ def write_sysctl(name: str, value: str) -> None:
         raise MachineFault(f"cannot write {value!r} to {path}: {refused.strerror}") from refused
 
 
+def read_sysctl(name: str) -> str:
+    """A kernel parameter in the caller's network namespace; "" for one that cannot be read."""
+    try:
+        return (Path("/proc/sys") / name).read_text()
+    except OSError:
+        return ""
+
+
 def _complaint(stderr: str, text: str) -> str:
-    """The tool's own words, with the batch line that they mean, of which tc and ip give only the number ("Command failed -:3")."""
+    """The tool's own words, with the batch line that they mean, of which tc and ip give only the number ("Command
+    failed -:3")."""
     words = stderr.strip()
     number = words.rpartition("Command failed -:")[2]
     if not number.isdigit() or not text:

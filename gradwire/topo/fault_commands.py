@@ -1,7 +1,8 @@
 """The commands of ip, tc and Open vSwitch that put faults into a network and take them out again. Pure.
 
-Several faults can be at one link. So what a link should be like follows from all that are active there, and not from the last change: it
-is down while any fault has it down, its delays add up, its losses are independent of one another, and its rate is the lowest.
+Several faults can be at one link. So what a link should be like follows from all that are active there, and not from
+the last change: it is down while any fault has it down, its delays add up, its losses are independent of one another,
+and its rate is the lowest.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class LinkState:
 
 @dataclass(frozen=True)
 class NetworkCommands:
-    """Commands by the program that takes them, and by where they are run: a device with a network namespace of its own, or "" for none."""
+    """Commands by the program that takes them, and by where they are run: a device with its own network namespace, or
+    "" for none."""
 
     ip: Mapping[str, list[list[str]]]
     tc: Mapping[str, list[list[str]]]
@@ -81,8 +83,8 @@ def link_commands(
 ) -> NetworkCommands:
     """Commands that bring a link from one state to another.
 
-    A link is cut at the end that is in the initial network namespace: the other end then has no carrier, but keeps its address and routes.
-    What waits at both ends is lost, as it is when a cable is pulled.
+    A link is cut at the end that is in the initial network namespace: the other end then has no carrier, but keeps its
+    address and routes. What waits at both ends is lost, as it is when a cable is pulled.
 
     has_seed: whether netem takes a seed, with which losses repeat. own_loss: what the fabric itself loses at a port.
     """

@@ -1,9 +1,9 @@
 """Links that are long: what makes packets wait between the two ends, as arguments of ip and tc. Pure.
 
-A delay is propagation, so it has to act behind the shaper of the sending port: before it, packets that wait would still count as not sent,
-the port would forget them when it is changed, and its burst would come out as one. The kernel's delay line (netem) is a queue of a port
-that sends, though. So a long link is two pairs of veth devices. What arrives at the inner end of one pair is redirected to the inner end of
-the other, which is where netem holds it:
+A delay is propagation, so it has to act behind the shaper of the sending port: before it, packets that wait would
+still count as not sent, the port would forget them when it is changed, and its burst would come out as one. The
+kernel's delay line (netem) is a queue of a port that sends, though. So a long link is two pairs of veth devices. What
+arrives at the inner end of one pair is redirected to the inner end of the other, which is where netem holds it:
 
     h1-eth0 <-> l0a ==> netem of l0b: l0b <-> s1-eth1
 
@@ -15,9 +15,11 @@ from __future__ import annotations
 from gradwire.datatypes.fabric import Fabric, Link
 
 MOST_UNDER_WAY = 10_000_000
-"""Packets that a link holds at most. A link that drops would not be long but lossy: 100 ms at 100 Gbit/s are 0.8 million frames."""
+"""Packets that a link holds at most. A link that drops would not be long but lossy: 100 ms at 100 Gbit/s are 0.8
+million frames."""
 ORDER_RATE = "1000tbit"
-"""netem keeps the order of packets whose delays differ where it also has a rate. By this one, none takes as much as a nanosecond."""
+"""netem keeps the order of packets whose delays differ where it also has a rate. By this one, none takes as much as a
+nanosecond."""
 
 
 def is_long(link: Link) -> bool:
@@ -26,7 +28,8 @@ def is_long(link: Link) -> bool:
 
 
 def inner_ends(fabric: Fabric, prefix: str = "") -> dict[str, tuple[str, str]]:
-    """Interfaces inside each long link, at its end `a` and at its end `b`, by the link's name. prefix: that of switches."""
+    """Interfaces inside each long link, at its end `a` and at its end `b`, by the link's name. prefix: that of
+    switches."""
     return {
         link.name: (f"{prefix}l{number}a", f"{prefix}l{number}b")
         for number, link in enumerate(fabric.links())
@@ -57,5 +60,6 @@ def _delay(link: Link) -> list[str]:
 
 
 def _microseconds(duration_s: float) -> str:
-    """A duration as tc takes it, to the nanosecond. netem's own options refuse "ns" (iproute2 6.1: 'Illegal "latency"')."""
+    """A duration as tc takes it, to the nanosecond. netem's own options refuse "ns" (iproute2 6.1: 'Illegal
+    "latency"')."""
     return f"{duration_s * 1e6:.3f}us"

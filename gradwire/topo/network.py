@@ -14,13 +14,16 @@ from typing import Any, TypeVar
 from mininet.topo import Topo
 
 from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
+from gradwire.topo.host_parameters import read_again, set_parameters
+from gradwire.topo.ipv6_settings import quiet_ipv6, silence_ipv6
 from gradwire.topo.long_links import holding_commands
-from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
-from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
+from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
+from gradwire.topo.netlink.messages import Kernel, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets
@@ -37,14 +40,11 @@ from gradwire.topo.reading.counters import (
 )
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
-    ECN_SYSCTLS,
-    HOST_SYSCTLS,
-    LOSSLESS_SYSCTLS,
-    REORDERING_SYSCTLS,
     Naming,
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    host_sysctls,
     inner_end_of_far,
     kernel_sysctls,
     link_commands,
@@ -89,13 +89,14 @@ class Network:
     abilities: what the kernel can do (gradwire.topo.abilities.probe_kernel).
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
     switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
-    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
+    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and
+    timers are exact.
     impaired: ports at which faults will lose or delay packets.
-    socket_bytes: the largest buffer of a socket, for which a kernel that is owned makes room.
+    socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
 
-    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
-    If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
+    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always. If something cannot
+    be built, entering removes what was built and raises MachineFault with the command and its error.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Network:
         self._socket_bytes = socket_bytes
         self._first_window = first_window
         self._cleanup = ExitStack()
+        self._parameters: list[HostParameter] = []
         self.net: QuietMininet | None = None
 
     @property
@@ -153,6 +155,7 @@ class Network:
             undo.callback(self._delete_links)
             self._make_links()
             self._configure_hosts()
+            self._set_parameters()
             undo.callback(self._delete_bridges)
             self._make_bridges()
             self.net.start()
@@ -166,7 +169,8 @@ class Network:
         self._cleanup.close()
 
     def host_pid(self, host: int) -> int:
-        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this process."""
+        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this
+        process."""
         # By name, for Mininet's own order has aggregators before hosts.
         pid: int = self._mininet()[self._names[host]].pid
         return pid
@@ -181,7 +185,8 @@ class Network:
         return {name: port.interface for name, port in ports.items()}
 
     def namespace_of_port(self, port: Port) -> str:
-        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's initial one."""
+        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's
+        initial one."""
         if self._naming.is_switch(port.device):
             return ""
         return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
@@ -196,7 +201,8 @@ class Network:
         return self._naming
 
     def counters(self) -> list[PortCounters]:
-        """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
+        """What every port has sent since the network was built: first the ports of hosts, in order, then those of
+        switches.
 
         Raises MachineFault if something has replaced a port's qdiscs.
         """
@@ -262,28 +268,38 @@ class Network:
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:
-            for name, value in kernel_sysctls(self._socket_bytes).items():
+            for name, value in kernel_sysctls(self._socket_bytes, self.fabric.host_tcp).items():
                 write_sysctl(name, value)
-        settings = {
-            **HOST_SYSCTLS,
-            **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
-            **(ECN_SYSCTLS if self.fabric.marks else {}),
-        }
-        if self.userspace and self.fabric.is_lossless:
-            settings |= REORDERING_SYSCTLS
+        settings = host_sysctls(self.fabric, userspace=self.userspace)
+        self._own_settings = frozenset(settings)
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
                     write_sysctl(name, value)
                 for scope in ("all", "default"):
-                    _silence_ipv6(scope)
+                    (quiet_ipv6 if has_ipv6(self.fabric) else silence_ipv6)(scope)
+
+    def _set_parameters(self) -> None:
+        """Sets what the scenario asks of hosts' kernels, after all that gradwire sets itself."""
+        for host, asked in enumerate(self.fabric.host_parameters):
+            if asked:
+                with network_namespace(namespace_of(self.host_pid(host))):
+                    self._parameters += set_parameters(self._names[host], asked, self._own_settings)
+
+    def host_parameters(self) -> tuple[HostParameter, ...]:
+        """Those that the scenario sets, with what they are now."""
+        found: list[HostParameter] = []
+        for name in dict.fromkeys(each.host for each in self._parameters):
+            with network_namespace(namespace_of(self.host_pid(self._names.index(name)))):
+                found += read_again(self._parameters, name)
+        return tuple(found)
 
     def _make_links(self) -> None:
         pids = {name: self.host_pid(host) for host, name in enumerate(self.fabric.endpoint_names())}
         commands = [words for link in self.fabric.links() for words in link_commands(link, self._naming, pids)]
         run(["ip", "-batch", "-"], batch_text(commands))
         for name in self._initial_interfaces():
-            _silence_ipv6(name)
+            silence_ipv6(name)
         with Kernel() as kernel:
             kernel.do([raised(name, known_index(name)) for name in self._initial_interfaces()])
         self._stretch_links()
@@ -303,14 +319,14 @@ class Network:
             run(["tc", "-batch", "-"], batch_text(commands))
 
     def _configure_hosts(self) -> None:
-        neighbours: dict[int, list[Request]] = {}
+        neighbours: dict[int, Neighbours] = {}
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
             with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
                 index = known_index(interface)
                 if index not in neighbours:
-                    neighbours[index] = neighbour_requests(self.fabric, index)
-                kernel.do(host_requests(host, self.fabric, index, neighbours[index], self._first_window))
+                    neighbours[index] = Neighbours.of(self.fabric, index)
+                kernel.do(configuring(host, self.fabric, index, neighbours[index], self._first_window))
                 if self.userspace:
                     # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
                     run(["ethtool", "-K", interface, "tx", "off"])
@@ -332,7 +348,8 @@ class Network:
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
 
     def _open_sending_socket(self) -> None:
-        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody receives."""
+        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody
+        receives."""
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
         run(
@@ -378,7 +395,8 @@ class Network:
     def _shape_hosts(self, commands: Mapping[int, list[list[str]]]) -> None:
         """Runs the commands of each host's port.
 
-        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without another process of tc.
+        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without
+        another process of tc.
         """
         models: dict[str, tuple[list[Part], list[Part]]] = {}
         for host, batch in commands.items():
@@ -395,11 +413,13 @@ class Network:
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 
     def _end_nodes(self) -> None:
-        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own nodes."""
+        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own
+        nodes."""
         self._mininet().stop()
 
     def _delete_links(self) -> None:
-        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of them."""
+        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of
+        them."""
         ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
         ends += [end for link in self.fabric.links() if (end := inner_end_of_far(link, self._naming))]
         names = [name for name in ends if Path("/sys/class/net", name).exists()]
@@ -427,9 +447,3 @@ def _switch_process() -> int:
         return int(file.read_text())
     except (OSError, ValueError) as error:
         raise MachineFault(f"{file} does not say which process Open vSwitch is: {error}") from error
-
-
-def _silence_ipv6(scope: str) -> None:
-    """Disables IPv6, if the kernel has it: neighbour discovery and router solicitation would be unplanned traffic."""
-    if Path("/proc/sys/net/ipv6/conf", scope).exists():
-        write_sysctl(f"net/ipv6/conf/{scope}/disable_ipv6", "1")

@@ -1,9 +1,11 @@
-"""Mininet's nodes and links with their work deferred and batched. Only topo/network.py may import this, because it imports mininet.
+"""Mininet's nodes and links with their work deferred and batched. Only topo/network.py may import this, because it
+imports mininet.
 
-Mininet starts a shell for every node and types each command into it: about twenty processes per host. In the virtual-time kernel a
-process costs tens of milliseconds, so here a host is a thread that sleeps, links are made by one `ip` call, switches by one `ovs-vsctl`
-call, and a shell is started only when somebody wants one (`node.cmd`, the Mininet command line). Mininet's program mnexec, which few
-distributions package, is not needed. What a node, an interface or a link *is* remains Mininet's.
+Mininet starts a shell for every node and types each command into it: about twenty processes per host. In the
+virtual-time kernel a process costs tens of milliseconds, so here a host is a thread that sleeps, links are made by one
+`ip` call, switches by one `ovs-vsctl` call, and a shell is started only when somebody wants one (`node.cmd`, the
+Mininet command line). Mininet's program mnexec, which few distributions package, is not needed. What a node, an
+interface or a link *is* remains Mininet's.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from collections.abc import Sequence
 from typing import Any
 
 if sys.version_info < (3, 12):
-    # setuptools puts its own distutils before Python's: a hundred modules, half a second in the virtual-time kernel, of which
-    # Mininet uses one comparison of versions.
+    # setuptools puts its own distutils before Python's: a hundred modules, half a second in the virtual-time kernel,
+    # of which Mininet uses one comparison of versions.
     import _distutils_hack  # type: ignore[import-untyped]
 
     _distutils_hack.remove_shim()
@@ -118,7 +120,8 @@ class Holder(threading.Thread):
 
 
 class QuietHost(LateShell, Host):  # type: ignore[misc]
-    """A host is a network namespace held by a sleeping thread, whose id is `pid`: to /proc, and so to ip and nsenter, as a process's."""
+    """A host is a network namespace held by a sleeping thread, whose id is `pid`: to /proc, and so to ip and nsenter,
+    as a process's."""
 
     isSetup = True  # noqa: N815
 
@@ -141,7 +144,8 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         self.holder.end()
 
     def _enter_command(self) -> list[str]:
-        """A sysfs shows the devices of the network namespace that it was mounted in, so what a person runs here gets one of its own."""
+        """A sysfs shows the devices of the network namespace that it was mounted in, so what a person runs here gets
+        a separate one."""
         mount = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$0" "$@"']
         return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *mount]
 
@@ -177,7 +181,8 @@ class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
     isSetup = True  # noqa: N815
 
     def __init__(self, name: str, **parameters: Any) -> None:
-        """Mininet raises the loopback interface with ifconfig, in a shell for each switch, unless told that it is in a namespace."""
+        """Mininet raises the loopback interface with ifconfig, in a shell for each switch, unless it knows that it is
+        in a namespace."""
         super().__init__(name, **{**parameters, "inNamespace": True})
         self.inNamespace = False
         self.controlIntf = QuietIntf("lo", self, port=0, address=("127.0.0.1", 8))
@@ -199,7 +204,7 @@ class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
 
 
 class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
-    """The controller that runs as a process of its own, as Mininet sees it."""
+    """The controller that runs as a separate process, as Mininet sees it."""
 
     isSetup = True  # noqa: N815
 
@@ -215,7 +220,8 @@ class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
 
 
 class QuietMininet(Mininet):  # type: ignore[misc]
-    """Mininet without its first steps: fixLimits, which raises limits of the whole machine for good, and counting CPUs by a process."""
+    """Mininet without its first steps: fixLimits, which raises limits of the whole machine for good, and counting CPUs
+    by a process."""
 
     def __init__(self, **options: Any) -> None:
         Mininet.inited = True

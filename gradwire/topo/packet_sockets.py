@@ -1,8 +1,9 @@
 """The buffers of the packet sockets through which Open vSwitch's userspace datapath receives and sends.
 
-With Linux's default of 208 KiB, a datapath that is scheduled 6 ms late drops what arrives at 200 Mbit/s, and the deep FIFOs of all ports
-together hold 90 frames at most, because what waits there counts as unsent. The default could be raised, but for the whole machine. So the
-sockets are borrowed from the process that opened them (pidfd_getfd, Linux 5.6), and nobody else's change.
+With Linux's default of 208 KiB, a datapath that is scheduled 6 ms late drops what arrives at 200 Mbit/s, and the deep
+FIFOs of all ports together hold 90 frames at most, because what waits there counts as unsent. The default could be
+raised, but for the whole machine. So the sockets are borrowed from the process that opened them (pidfd_getfd, Linux
+5.6), and nobody else's change.
 """
 
 from __future__ import annotations

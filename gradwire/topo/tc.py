@@ -1,12 +1,14 @@
 """Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
 
-Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and pure ACKs) is always
-served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless fabric (PFC), unless the fabric has finite
-buffers or marks: then switches' ports have the queues of topo/switch_queues.py.
+Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and
+pure ACKs) is always served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless
+fabric (PFC), unless the fabric has finite buffers or marks: then switches' ports have the queues of
+topo/switch_queues.py.
 
-Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a switch by OpenFlow's
-set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive the band from the DSCP. A kernel with
-sch_prio keeps the bands in a `prio` qdisc with handle 1:, one without keeps them in HTB classes below handle 1:.
+Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a
+switch by OpenFlow's set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive
+the band from the DSCP. A kernel with sch_prio keeps the bands in a `prio` qdisc with handle 1:, one without keeps them
+in HTB classes below handle 1:.
 """
 
 from __future__ import annotations
@@ -30,13 +32,15 @@ HTB_PRIORITIES = 8
 NO_FAST_PATH = "34gbit"
 """About the highest rate of a flow that sch_fq has a number for."""
 IMPAIRED_PACKETS = 10_000_000
-"""Length of the queues of a port that may delay packets. Those under way are in them too, and no longer count as their socket's, so TCP
-hands over all that its window holds: of 300 MB in single frames, 3,328 did not fit into 100,000 places, and windows shrank."""
+"""Length of the queues of a port that may delay packets. Those under way are in them too, and no longer count as their
+socket's, so TCP hands over all that its window holds: of 300 MB in single frames, 3,328 did not fit into 100,000
+places, and windows shrank."""
 TRICKLE_BPS = 8000
 TRICKLE_BURST_BYTES = 1600
 QUANTUM_BYTES = 65536
 UNLIMITED_BPS = 10**12
-"""Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of magnitude."""
+"""Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of
+magnitude."""
 
 
 class Classify(StrEnum):
@@ -73,15 +77,18 @@ def port_commands(
 
     exact_timers: whether the clock is virtual; see Fabric.burst_bytes.
     has_fq: whether the kernel has sch_fq. Without it, or if `fabric.fair_queues` is off, a band is one FIFO.
-    has_prio: whether the kernel has sch_prio. Without it, HTB class priorities give the same order, except that a lower class keeps a
-    trickle of 8 kbit/s and there are at most 8 bands.
-    loss: share of packets that are dropped at random on arrival in any band. netem replaces the FIFO below the shaper, so the rate stays
-    exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <= mtu_bytes.
+    has_prio: whether the kernel has sch_prio. Without it, HTB class priorities give the same order, except that a
+    lower class keeps a trickle of 8 kbit/s and there are at most 8 bands.
+    loss: share of packets that are dropped at random on arrival in any band. netem replaces the FIFO below the shaper,
+    so the rate stays exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <=
+    mtu_bytes.
     netem_seed: makes the losses repeatable; None if the kernel or tc does not know netem's `seed`.
-    impaired: whether faults will lose or delay packets here (`band_options`). netem then stands in front of the queue, which stays fair.
+    impaired: whether faults will lose or delay packets here (`band_options`). netem then stands in front of the queue,
+    which stays fair.
     bounded: whether the port has a buffer and marks, which are those of switches.
     queue_bytes: this buffer, and the length from which it marks (0 for neither); by default the fabric's.
-    flow_rate_bps: what the line carries of one socket at most; 0 for no limit. Raises MachineFault without sch_fq, which does it.
+    flow_rate_bps: what the line carries of one socket at most; 0 for no limit. Raises MachineFault without sch_fq,
+    which does it.
 
     Raises InputFault for more bands than the kernel can order.
     """
@@ -125,11 +132,12 @@ def _prio(interface: str, place: list[str], bands: int) -> list[str]:
 
 
 def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
-    """HTB first serves classes below their own rate, whatever their priority, so that rate is a trickle and the rest is borrowed."""
+    """HTB first serves classes below their own rate, whatever their priority, so that rate is a trickle and the rest
+    is borrowed."""
     if bands > HTB_PRIORITIES:
         raise InputFault(
-            f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} classes "
-            f"beside control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
+            f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} "
+            f"classes besides control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
         )
     quantum = ["quantum", str(QUANTUM_BYTES)]
     line = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, *quantum]
@@ -189,9 +197,11 @@ def _netem_handle(band: int) -> str:
 
 
 def band_options(fabric: Fabric, band: int, loss: float, delay_s: float, netem_seed: int | None) -> list[str]:
-    """What makes a band of an impaired port lose this share of packets, and all others later; for `qdisc add` and `qdisc change`.
+    """What makes a band of an impaired port lose this share of packets, and all others later; for `qdisc add` and
+    `qdisc change`.
 
-    netem hands a packet on to the queue below it when its delay is over, so a band without either is served as if netem were not there.
+    netem hands a packet on to the queue below it when its delay is over, so a band without either is served as if
+    netem were not there.
     """
     limit = str(max(fabric.queue_packets, IMPAIRED_PACKETS))
     place = ["parent", class_of_band(band), "handle", _netem_handle(band), "netem", "limit", limit]
@@ -201,7 +211,8 @@ def band_options(fabric: Fabric, band: int, loss: float, delay_s: float, netem_s
 
 
 def line_options(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> list[str]:
-    """The shaper's class of a port at this line rate, where sch_prio has the bands; for `class add` and `class change`."""
+    """The shaper's class of a port at this line rate, where sch_prio has the bands; for `class add` and `class
+    change`."""
     burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
     return _line(f"{round(fabric.shaped_rate_bps(rate_bps))}bit", burst)
 
@@ -214,9 +225,10 @@ def _line(rate: str, burst: str) -> list[str]:
 def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> list[str]:
     """The queue of a band.
 
-    Fair queues serve one burst of each flow in turn, as an RDMA NIC serves its queue pairs and a lossless switch its input ports.
-    In a single FIFO, TCP flows share a port by the accident of their windows: of seven equal flows out of one port, the first ended
-    after 0.61 s and the last after 0.99 s (AlexNet's largest tensor, 10 Gbit/s), and iteration times of the same plan differed by 9 %.
+    Fair queues serve one burst of each flow in turn, as an RDMA NIC serves its queue pairs and a lossless switch its
+    input ports. In a single FIFO, TCP flows share a port by the accident of their windows: of seven equal flows out of
+    one port, the first ended after 0.61 s and the last after 0.99 s (AlexNet's largest tensor, 10 Gbit/s), and
+    iteration times of the same plan differed by 9 %.
     """
     limit = str(fabric.queue_packets)
     if loss > 0:
@@ -225,10 +237,11 @@ def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> 
     if not (has_fq and fabric.fair_queues):
         return ["pfifo", "limit", limit]
     quantum = str(max(QUANTUM_BYTES, fabric.gso_bytes))
-    # nopacing: sch_fq would pace flows that ask for a rate, but shaping is HTB's part. maxrate, which is not applied then either, keeps it
-    # from its fast path, a FIFO while fewer than 8 packets wait (fq_fastpath_check, since 6.7): the first eight bursts into an idle band
-    # went to whichever flow came first, 0.5 MB, and workers got out of step. Of 40 random points beside the fluid engine
-    # (benchmarks/fluid_agreement.py) the worst came from 6.0 % too fast to 2.5 %, a parameter server of 8 workers from 1.8 % to 0.1 %.
+    # nopacing: sch_fq would pace flows that ask for a rate, but shaping is HTB's part. maxrate, which is not applied
+    # then either, keeps it from its fast path, a FIFO while fewer than 8 packets wait (fq_fastpath_check, since 6.7):
+    # the first eight bursts into an idle band went to whichever flow came first, 0.5 MB, and workers got out of step.
+    # Of 40 random points beside the fluid engine (benchmarks/fluid_agreement.py) the worst came from 6.0 % too fast to
+    # 2.5 %, a parameter server of 8 workers from 1.8 % to 0.1 %.
     turns = ["quantum", quantum, "initial_quantum", quantum]
     return ["fq", "limit", limit, "flow_limit", limit, "nopacing", "maxrate", NO_FAST_PATH, *turns]
 

@@ -7,25 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
+from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.long_links import inner_ends
 
 OVS_TIMEOUT_S = 30
-"""How long Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual time is endless."""
+"""How long Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual
+time is endless."""
 LEGACY_GSO_MAX_BYTES = 65536
-"""GSO_LEGACY_MAX_SIZE, the largest `gso_max_size` for IPv4. Beyond it is BIG TCP, which needs headers that OVS cannot match."""
+"""GSO_LEGACY_MAX_SIZE, the largest `gso_max_size` for IPv4. Beyond it is BIG TCP, which needs headers that OVS cannot
+match."""
 MAX_INTERFACE_NAME = 15
 """IFNAMSIZ without the terminating zero."""
 HOST_SYSCTLS: Mapping[str, str] = {
-    # TCP stands in for RDMA: a pause between iterations must not shrink the window, nor may the end of one transfer slow the next.
+    # TCP stands in for RDMA: a pause between iterations must not shrink the window, nor may the end of one transfer
+    # slow the next.
     "net/ipv4/tcp_slow_start_after_idle": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
     # A message's last bytes leave at once, without waiting until those before them have been sent.
     "net/ipv4/tcp_autocorking": "0",
-    # Initial send buffer: with 16 KiB (Linux's default) a high class starts so slowly that a low one got 0.08 % beside it at 100 Gbit/s,
-    # and with 4 MiB a process that fills many sockets in turn kept the last of them waiting (all-to-all 1.046 instead of 1.021).
-    # Largest: 4 MiB are 335 us at 100 Gbit/s, several round trips; 1 MiB was too little for a ring there (1.32).
+    # Initial send buffer: with 16 KiB (Linux's default) a high class starts so slowly that a low one got 0.08 % beside
+    # it at 100 Gbit/s, and with 4 MiB a process that fills many sockets in turn kept the last of them waiting
+    # (all-to-all 1.046 instead of 1.021). Largest: 4 MiB are 335 us at 100 Gbit/s, several round trips; 1 MiB was too
+    # little for a ring there (1.32).
     "net/ipv4/tcp_wmem": "4096 1048576 4194304",
     "net/ipv4/tcp_rmem": "4096 4194304 16777216",
 }
@@ -40,24 +45,52 @@ ECN_SYSCTLS: Mapping[str, str] = {
 }
 """Further parameters for the hosts of a fabric whose switches mark."""
 REORDERING_SYSCTLS: Mapping[str, str] = {
-    # RACK (RFC 8985) would send again what is a quarter of a round trip late; without it, so many later packets have to arrive first.
+    # RACK (RFC 8985) would send again what is a quarter of a round trip late; without it, so many later packets have
+    # to arrive first.
     "net/ipv4/tcp_recovery": "0",
     "net/ipv4/tcp_reordering": "300",
 }
-"""Parameters for hosts of a fabric without losses whose switch is Open vSwitch's userspace datapath. The first packets of a flow, which
-wait for a rule, are overtaken there by those behind them, and TCP sent them again: 1 to 24 in a run of VGG-19 on eight busy hosts."""
+"""Parameters for hosts of a fabric without losses whose switch is Open vSwitch's userspace datapath. The first packets
+of a flow, which wait for a rule, are overtaken there by those behind them, and TCP sent them again: 1 to 24 in a run
+of VGG-19 on eight busy hosts."""
+STOCK_SYSCTLS: Mapping[str, str] = {
+    # Set, and not left alone, because what a kernel comes with depends on its memory.
+    "net/ipv4/tcp_slow_start_after_idle": "1",
+    "net/ipv4/tcp_no_metrics_save": "0",
+    "net/ipv4/tcp_autocorking": "1",
+    "net/ipv4/tcp_wmem": f"4096 16384 {STOCK_SEND_BYTES}",
+}
+"""Parameters of hosts whose TCP is as Linux comes (datatypes/host_tcp.py has the sources); their tcp_rmem depends on
+the kernel's age."""
+STOCK_SOCKET_REQUEST_BYTES = 212992
+"""SK_WMEM_MAX and SK_RMEM_MAX of include/net/sock.h: what a process on a stock host may ask of a socket's buffer."""
 LARGEST_SOCKET_REQUEST_BYTES = 64 << 20
-"""What a process may ask of a socket's buffer where nobody asks for more. The kernel takes less in silence, and doubles what it takes."""
+"""What a process may ask of a socket's buffer where nobody asks for more. The kernel takes less in silence, and
+doubles what it takes."""
 KERNEL_SYSCTLS: Mapping[str, str] = {
-    # In pages. The kernel's default, a sixteenth of memory, counts a tmpfs page once for every socket that has it in flight.
+    # In pages. The kernel's default, a sixteenth of memory, counts a tmpfs page once for every socket that has it in
+    # flight.
     "net/ipv4/tcp_mem": "4194304 8388608 16777216",
 }
 """Parameters of the whole kernel, to be set only if the kernel is this run's alone."""
 
 
-def kernel_sysctls(socket_bytes: int) -> dict[str, str]:
+def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
+    """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace
+    datapath."""
+    marking = ECN_SYSCTLS if fabric.marks else {}
+    # That datapath is this machine's, whatever hosts are like.
+    reordering = REORDERING_SYSCTLS if userspace and fabric.is_lossless else {}
+    if fabric.host_tcp.is_stock:
+        receive = f"4096 131072 {fabric.host_tcp.receive_bytes}"
+        return {**STOCK_SYSCTLS, "net/ipv4/tcp_rmem": receive, **marking, **reordering}
+    return {**HOST_SYSCTLS, **(LOSSLESS_SYSCTLS if fabric.is_lossless else {}), **marking, **reordering}
+
+
+def kernel_sysctls(socket_bytes: int, host_tcp: HostTcp = HostTcp.TUNED) -> dict[str, str]:
     """KERNEL_SYSCTLS, and limits below which sockets can have buffers of `socket_bytes` each."""
-    most = str(max(LARGEST_SOCKET_REQUEST_BYTES, socket_bytes // 2))
+    usual_bytes = STOCK_SOCKET_REQUEST_BYTES if host_tcp.is_stock else LARGEST_SOCKET_REQUEST_BYTES
+    most = str(max(usual_bytes, socket_bytes // 2))
     return {"net/core/rmem_max": most, "net/core/wmem_max": most, **KERNEL_SYSCTLS}
 
 
@@ -123,10 +156,11 @@ def near_end(link: Link, naming: Naming) -> Port:
 
 
 def link_commands(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[list[str]]:
-    """The `ip` commands, without "ip", that make a link's veth pair, or its two pairs if it is long (topo/long_links.py).
+    """The `ip` commands, without "ip", that make a link's veth pair, or its two pairs if it is long
+    (topo/long_links.py).
 
-    A host's end is directly in its network namespace. host_pids: a thread or a process in each, by name of the host. Raises InputFault for
-    an impossible GSO size.
+    A host's end is directly in its network namespace. host_pids: a thread or a process in each, by name of the host.
+    Raises InputFault for an impossible GSO size.
     """
     fabric = naming.fabric
     near = near_end(link, naming)
@@ -173,14 +207,14 @@ def asked_of_switches(program: str, *words: str) -> list[str]:
 def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, userspace: bool) -> list[str]:
     """Arguments that add one switch of the fabric to an `ovs-vsctl` call. The whole call fails if the bridge exists.
 
-    Fail mode secure: without the controller, a switch keeps its rules and never learns or floods. No inactivity probe: a late echo, under
-    load on the wall clock, must not end the connection.
+    Fail mode secure: without the controller, a switch keeps its rules and never learns or floods. No inactivity probe:
+    a late echo, under load on the wall clock, must not end the connection.
     """
     name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
     datapath = "netdev" if userspace else "system"
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
     # Groups that hash connections come by OpenFlow 1.0 (controller/select_groups.py).
-    protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing is Routing.ECMP else "OpenFlow13"
+    protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
     bridge += [f"protocols={protocols}", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true"]
     for port in naming.ports_of(switch):
         bridge += ["--", "add-port", name, naming.interface(port)]
@@ -198,7 +232,8 @@ def controller_arguments(bridge: str, controller_port: int) -> list[str]:
 def check_interfaces(text: str, numbers: Mapping[str, int]) -> None:
     """Reads `ovs-vsctl --format=json --columns=name,ofport,error list Interface`.
 
-    Raises MachineFault if a port is missing or does not have the requested number, in which cases ovs-vsctl still succeeds.
+    Raises MachineFault if a port is missing or does not have the requested number, in which cases ovs-vsctl still
+    succeeds.
     """
     assigned = {row[0]: (row[1], row[2]) for row in json.loads(text)["data"]}
     for interface, requested in numbers.items():

@@ -104,12 +104,12 @@ def _source(text: str) -> Source:
     path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
     with suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=Source)
-    found = _parsed(text)
+    source = _parsed(text)
     with suppress(OSError):  # without it, the next one to ask parses it again
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, on_disk=False) as partial:
-            partial.write_bytes(msgspec.json.encode(found))
-    return found
+            partial.write_bytes(msgspec.json.encode(source))
+    return source
 
 
 @functools.cache

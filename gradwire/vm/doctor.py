@@ -150,9 +150,9 @@ def kernel_findings() -> list[Finding]:
     """The cached virtual-time kernel, and the source, tools and room to build it, which are required only if there is
     none."""
     try:
-        found = find_source()
-        damage = source_damage(found, cache_folder())
-        source, source_fault = str(found.tarball), damage and f"{found.tarball}: is damaged: {damage}"
+        kernel_source = find_source()
+        damage = source_damage(kernel_source, cache_folder())
+        source, source_fault = str(kernel_source.tarball), damage and f"{kernel_source.tarball}: is damaged: {damage}"
     except (Fault, OSError) as fault:
         source, source_fault = "", str(fault)
     try:

@@ -368,8 +368,8 @@ def memory_remedy(memory_mb: int) -> str:
     if barred:
         return (
             f"allow programs in {barred[0]} with `mount -o remount,exec {barred[0]}` as root, or set TMPDIR to a "
-            "folder with room "
-            f"that allows them; start a container with `--tmpfs /dev/shm:rw,exec,size={2 * memory_mb}M`"
+            "folder with room that allows them; start a container with `--tmpfs "
+            f"/dev/shm:rw,exec,size={2 * memory_mb}M`"
         )
     return (
         f"run fewer points at once (--jobs), enlarge /dev/shm with `mount -o remount,exec,size={2 * memory_mb}M "

@@ -241,8 +241,8 @@ def stalled(
         )
     return InputFault(
         f"{stands}. Computing takes no virtual time, so a program must not wait for a change in memory without a call "
-        "that waits, such as "
-        f"poll, sched_yield or a sleep; if it only computes that long, give it more with {names.stall}"
+        "that waits, such as poll, sched_yield or a sleep; if it only computes that long, give it more with "
+        f"{names.stall}"
     )
 
 

@@ -1,4 +1,7 @@
-"""Divides the messages of a plan over several connections of each pair, as NCCL does with its channels and gloo with its slots. Pure.
+"""Divides the messages of a plan over several connections of each pair, as NCCL does with its sockets. Pure.
+
+In NCCL's socket transport (src/transport/net_socket.cc), a message is cut into as many tasks as there are sockets (NCCL_SOCKET_NTHREADS x
+NCCL_NSOCKS_PERTHREAD), of at least 64 KiB each; tasks take the sockets in turn; and the message is done when all of them are.
 
 Each connection is a send queue: a queue that sends messages longer than a burst becomes several, side by side, of the same discipline.
 A message is divided into parts of whole bursts, for less than a burst does not leave a host by itself. Its first part is the
@@ -23,7 +26,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.builder import MOST_OPS
 
 MOST_CONNECTIONS = 64
-"""NCCL has at most 64 channels (MAXCHANNELS, src/include/device.h)."""
+"""MAX_SOCKETS of NCCL's socket transport."""
 
 
 def divided(plan: Plan, connections: int, burst_bytes: int) -> Plan:

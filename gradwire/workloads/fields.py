@@ -234,6 +234,9 @@ LARGEST_RATIO = 1e6
 MOST_WORKERS = 1024
 """Workers of a cluster, and servers besides. A network of 1,024 hosts was built in the kernel's default memory,
 half a minute after its boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
+MOST_ESTIMATED_WORKERS = 65_536
+"""Workers of a cluster that is estimated by classes of ranks (docs/thousands.md). The estimate of 16,384 takes seconds,
+most of them for the ways of the fabric's hosts."""
 OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Groups = Annotated[

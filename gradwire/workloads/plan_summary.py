@@ -1,4 +1,5 @@
-"""A plan in a few lines, with the port at which its bytes take longest: a host's, or the uplinks of a leaf or a pod."""
+"""A plan in a few lines, with the port at which its bytes take longest: a host's, the uplinks of a leaf or a pod, or a
+line of a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import numpy.typing as npt
 
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import CONTROL_CLASS, Int64, OpKind, Plan, Role
+from gradwire.datatypes.routes import line_ends, lines_of
 from gradwire.datatypes.tiers import Tier
+from gradwire.datatypes.wire.ways import MessageWays
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class BusyPort:
 def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
     """Returns the port where an iteration's bytes take longest at line rate, however they are spread over a leaf's
     uplinks."""
+    if fabric.graph is not None:
+        return max((*_host_ports(plan, fabric), *_lines(plan, fabric)), key=lambda port: port.seconds)
     uplinks = [port for tier in fabric.tree.tiers for port in _uplinks(plan, fabric, tier)]
     return max((*_host_ports(plan, fabric), *uplinks), key=lambda port: port.seconds)
 
@@ -92,6 +97,30 @@ def _uplinks(plan: Plan, fabric: Fabric, tier: Tier) -> Iterator[BusyPort]:
         rows = rows[_first_of_each(*(key[rows] for key in keys))]
         index, size_bytes, seconds = _busiest(plan, fabric, arrivals.send[rows], part[rows], tier.part_bps)
         yield BusyPort(f"uplinks of {tier.word} {index + 1} {direction}", size_bytes, seconds, _rates(tier, index))
+
+
+def _lines(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
+    """Yields the busiest line between switches, where they are not in tiers.
+
+    A multicast message passes each line once.
+    """
+    ops, remote = plan.ops, np.flatnonzero(plan.is_remote())
+    keys = np.stack([ops.lane[remote], ops.peer[remote], ops.traffic_class[remote], ops.group[remote]])
+    _, first, flow = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    share = np.where(ops.group[remote] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
+    size = np.bincount(flow.reshape(-1), ops.size_bytes[remote], len(first))
+    on_line = np.bincount(flow.reshape(-1), ops.size_bytes[remote] / share, len(first))
+    ways, lines, ends = MessageWays(plan, fabric), lines_of(fabric), line_ends(fabric)
+    passing: dict[int, list[int]] = {}
+    for number, send in enumerate(remote[first].tolist()):
+        for line in ways.way(send):
+            if line >= 2 * fabric.hosts:
+                passing.setdefault(line, []).append(number)
+    if passing:
+        took_s = {line: float(on_line[flows].sum()) * 8 / lines[line].rate_bps for line, flows in passing.items()}
+        busiest = max(took_s, key=lambda line: took_s[line])
+        name, rate_bps = " to ".join(ends[busiest]), lines[busiest].rate_bps
+        yield BusyPort(name, round(size[passing[busiest]].sum()), took_s[busiest], f"{rate_bps / 1e9:g} Gbit/s")
 
 
 def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:

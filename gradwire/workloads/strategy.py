@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gradwire.datatypes.class_plans import ClassPlan, Folding, RingSequence
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster, Job
@@ -129,6 +130,9 @@ class Strategy:
     state_bytes: Callable[[Cluster, Any], float] = whole_state
     #: When the senders of its system take a message for sent.
     senders: Senders = AS_THEY_LEAVE
+    #: Compiles one rank of each class of ranks, for estimates of thousands (docs/thousands.md); raises NotByClass where
+    #: its options leave no classes. None: it has no classes.
+    by_class: Callable[[Job, Any, Folding], ClassPlan | RingSequence] | None = None
 
     def __post_init__(self) -> None:
         """Raises InputFault for a field of another kind, with what would be right: strategies are also written by
@@ -154,6 +158,7 @@ KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "needs_servers": (lambda value: isinstance(value, bool), "True or False"),
     "aggregators": (callable, "a function of the options, like aggregators=lambda options: True"),
     "load": (lambda value: value is None or callable(value), "a function of a cluster and options, or None"),
+    "by_class": (lambda value: value is None or callable(value), "a function of a job, options and a folding, or None"),
     "senders": (lambda value: isinstance(value, Senders), "a Senders: when its system takes a message for sent"),
     "state_bytes": (callable, "a function of a cluster and options, like state_bytes=lambda cluster, options: 16"),
 }

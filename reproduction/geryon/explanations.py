@@ -143,8 +143,8 @@ def table_4_rests_on_slower_gpus(single_gpu_s: float, compute_s: float, over_pri
     )
     return (
         f"Table IV rests on {single_gpu_s:.3f} s of computation (its throughput at Table II's efficiency), and the "
-        "emulation on the "
-        f"{compute_s:.3f} s that Table II's vanilla cell implies: {single_gpu_s / compute_s - 1:.0%} of every cell."
+        f"emulation on the {compute_s:.3f} s that Table II's vanilla cell implies: {single_gpu_s / compute_s - 1:.0%} "
+        "of every cell."
     )
 
 
@@ -152,10 +152,13 @@ def turns_run_beside(waited_ms: float, scheduled_ms: float) -> str:
     """Most of the scheduler's time does not show."""
     premise(
         waited_ms < scheduled_ms / 2,
-        "most of the slices' turns to run beside the forward pass",
+        "most of the slices' turns to run during the forward pass",
         f"it waits {waited_ms:.0f} ms, and the turns take {scheduled_ms:.0f} ms",
     )
-    return f"In the log the forward pass waits for parameters {waited_ms:.0f} ms, for the slices' turns run beside it."
+    return (
+        f"In the log the forward pass waits for parameters {waited_ms:.0f} ms, for the slices' turns run at the same "
+        "time."
+    )
 
 
 @explains("geryon-table4", "ratio-1024K", "ratio-512K", "ratio-256K", "gap-grows", "bigger-nets")
@@ -209,7 +212,7 @@ def end_hosts_do_well(
         f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes {turn} a "
         "slice. Every server holds about as much of every part of the model, so servers that each keep the layers' "
         "order stay in step: the order at the end hosts alone hides the pull, while Geryon's two classes leave the "
-        "order among convolutions to chance. So only its scheduler puts TicTac behind, and its turns run beside the "
+        "order among convolutions to chance. So only its scheduler puts TicTac behind, and its turns run during the "
         "forward pass."
     )
 
@@ -253,13 +256,13 @@ def forward_pass_hides_turns(
     )
     premise(
         close(scheduled_ms - pull_ms, increase_ms, 0.2),
-        "the printed increase to be the scheduling time beyond the pull's, as if neither ran beside the forward pass",
+        "the printed increase to be the scheduling time beyond the pull's, as if neither ran during the forward pass",
         f"{increase_ms:.0f} ms for {scheduled_ms:.0f} - {pull_ms:.0f} ms",
     )
     return (
-        f"In the log the slices' turns come beside the forward pass, which takes {forward_ms:.0f} ms and hides that "
+        f"In the log the slices' turns come during the forward pass, which takes {forward_ms:.0f} ms and hides that "
         f"much of the {scheduled_ms:.0f} ms of scheduling: the pass waits {waited_ms:.0f} ms. The printed increase is "
-        f"what {scheduled_ms:.0f} ms exceed the pull's {pull_ms:.0f} ms by, as if scheduling ran beside the pull "
+        f"what {scheduled_ms:.0f} ms exceed the pull's {pull_ms:.0f} ms by, as if scheduling ran during the pull "
         "alone; the paper does not say why it would."
     )
 

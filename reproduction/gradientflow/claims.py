@@ -265,8 +265,8 @@ def _fusion(points: Points, _: Claim) -> Measured:
     right &= all(efficiencies[cluster, "resnet50-gf"] > efficiencies[cluster, "alexnet-bn"] for cluster in "pv")
     text = "; ".join(
         f"{'ResNet-50' if model == 'resnet50-gf' else 'AlexNet'} on "
-        f"{'128 Pascal' if cluster == 'p' else '512 Volta'}: {gain:.2f}x, "
-        f"then {efficiencies[cluster, model]:.0%} efficient"
+        f"{'128 Pascal' if cluster == 'p' else '512 Volta'}: {gain:.2f}x, then {efficiencies[cluster, model]:.0%} "
+        "efficient"
         for (cluster, model), gain in gains.items()
     )
     return Measured(text, holds=right)

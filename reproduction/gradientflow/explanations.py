@@ -1,4 +1,4 @@
-"""Why some of GradientFlow's claims differ: what plans and logs say, beside what the paper prints for other cells.
+"""Why some of GradientFlow's claims differ: what plans and logs say, and what the paper prints for other cells.
 
 Each bound function reads the numbers that the function named after its argument argues from
 (reproduction/scoring/explanations.py). OpenMPI and Gloo: mpi.py. Printed milliseconds are what printed throughputs
@@ -350,7 +350,7 @@ def training_is_more_than_iterations(
     return (
         f"{epochs:g} epochs at {images_per_s / 1e3:.0f}K images/s. The paper's own {printed_per_s / 1e3:.1f}K "
         f"images/s mean {implied_min:.2f} minutes, not the {printed_min:g} that it prints: the whole training has "
-        "dense warm-up iterations, start-up and validation beside the steady iterations that are measured here."
+        "dense warm-up iterations, start-up and validation besides the steady iterations that are measured here."
     )
 
 
@@ -380,8 +380,8 @@ def masters_send_by_number_of_groups(rings: list[tuple[int, int, float]]) -> str
     premise(same, "a plan in which the number and the size of groups are the same, as in Fig. 7", seen)
     return (
         f"In the {len(rings)} compiled plans a ring over M masters sends K/M. The printed K M / N is that only if M "
-        "is the size of a "
-        f"group; the paper defines M as the number of groups. In Fig. 7, with N = {same[0]}, they are the same."
+        f"is the size of a group; the paper defines M as the number of groups. In Fig. 7, with N = {same[0]}, they "
+        "are the same."
     )
 
 

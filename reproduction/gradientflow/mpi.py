@@ -144,8 +144,8 @@ def only_openmpi_is_out_of_place(throughputs: Mapping[str, float], workers: int,
     halvings = 2 * int(np.log2(workers))
     return (
         f"Only OpenMPI is out of place. Halving and doubling among {workers} takes {halvings} messages one after the "
-        "other, NCCL's ring "
-        f"{ring_steps(workers)}: tensor by tensor, ResNet-50's {tensors} small ones should favour OpenMPI."
+        f"other, NCCL's ring {ring_steps(workers)}: tensor by tensor, ResNet-50's {tensors} small ones should favour "
+        "OpenMPI."
     )
 
 

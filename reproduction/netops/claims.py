@@ -47,7 +47,7 @@ from reproduction.scoring.shapes import Series, close, non_increasing
 TABLE_3_BPS = 25e9
 TABLE_1 = "netops-table1"
 VISIBLE = 0.05
-"""What can be told apart in a printed figure; Table 1's own plateau rises by more than that."""
+"""What can be distinguished in a printed figure; Table 1's own plateau rises by more than that."""
 SIMILAR = 0.10
 """"Roughly the same": with the tolerance of a printed number as far apart as Table 10's own two cells are."""
 ABOUT_ONE = 1.5
@@ -189,7 +189,7 @@ def _second_turn(points: Points, _: Claim) -> Measured:
     share = received[RING] / received[RING_MULTICAST]
     text = (
         f"a worker receives {received[RING]:.4f} of the model in the ring's second turn and "
-        f"{received[RING_MULTICAST]:.4f} by multicast, where it needs no part of its own either"
+        f"{received[RING_MULTICAST]:.4f} by multicast, where it needs no separate part either"
     )
     holds = close(received[RING], 1 - 1 / workers, 0.01) and close(share, 1 - 1 / workers, 0.05)
     return Measured(text, holds=holds, detail="computed from the compiled plans")

@@ -1,7 +1,7 @@
 """Why some of NetOps' claims on models, placement and distribution differ. Mechanisms: mechanism_explanations.py.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
-W: workers. S: bits of the model. B: rate of a port.
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py). W: workers. S: bits of the model. B: rate of a port.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def one_layer_more(counted: Mapping[str, float], printed: Mapping[str, float]) -
     )
     return (
         "Weight and pooling layers, an Inception module as one: this gives the printed number for both ResNets, and "
-        "one less for "
-        "Inception-v3 and VGG-16. The paper does not list its layers; a softmax that counts as one would explain it."
+        "one less for Inception-v3 and VGG-16. The paper does not list its layers; a softmax that counts as one "
+        "would explain it."
     )
 
 
@@ -93,7 +93,7 @@ def _vgg_weights(points: Points, claim: Claim) -> Explanation:
 
 
 def size_in_the_same_table(parameters: int, size_gbit: float) -> str:
-    """The printed size leads to another number of weights than the one beside it."""
+    """The printed size leads to another number of weights than the one next to it."""
     weights = size_gbit * GBIT / BITS
     premise(
         close(parameters, weights, 0.01),
@@ -318,7 +318,7 @@ def last_worker_passes_alone(
     )
     return (
         "In blocks, the last worker begins when everything has been sent, and both its passes follow; with "
-        "aggregation, all workers' forward passes run beside the distribution. At 100 Gbit/s the last worker's "
+        "aggregation, all workers' forward passes run during the distribution. At 100 Gbit/s the last worker's "
         f"passes are {shown}. All workers take the slowest one's time here, as fitted on Table 6; in the paper each "
-        "replays a trace of its own, and the last one need not be the slowest."
+        "replays another trace, and the last one need not be the slowest."
     )

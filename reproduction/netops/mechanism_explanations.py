@@ -1,7 +1,7 @@
 """Why some of NetOps' claims on its mechanisms differ: multicast, aggregation, rings and butterfly mixing.
 
-Each bound function reads the numbers that the function named after its argument argues from (reproduction/scoring/explanations.py).
-W: workers. S: bits of the model. B: rate of a port.
+Each bound function reads the numbers that the function named after its argument argues from
+(reproduction/scoring/explanations.py). W: workers. S: bits of the model. B: rate of a port.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _printed = partial(printed_number, "netops")
 OF_A_MODULE = "A module's time follows from its operations, and the paper's from a trace that is not printed"
 AGREES = 0.05
 """Share within which a sum of known parts is a measured or a printed
-time: what can be told apart in a printed figure."""
+time: what can be distinguished in a printed figure."""
 
 
 @explains("netops-fig11", "butterfly-keeps-pace")
@@ -69,7 +69,7 @@ def rounds_follow_the_pass(left_s: Mapping[str, float], took_s: Mapping[str, flo
     )
     return (
         f"At 3 times the speed the ring takes {took_s[RING]:.3f} s and butterfly mixing {took_s[BUTTERFLY]:.3f} s. In "
-        f"the logs butterfly mixing goes on for {left_s[BUTTERFLY] * 1e3:.0f} ms after the last backward pass, and "
+        f"the logs butterfly mixing continues for {left_s[BUTTERFLY] * 1e3:.0f} ms after the last backward pass, and "
         f"the ring for {left_s[RING] * 1e3:.0f} ms: a faster pass hides less of log2(W) turns of the whole model. "
         "Within 5 %, what a figure shows, would be keeping pace."
     )
@@ -172,7 +172,7 @@ def forward_pass_grows_faster(
         f"{printed_gain[RESNET_101]:g}x and {printed_gain[RESNET_200]:g}x",
     )
     return (
-        f"With multicast the forward pass goes on behind the last parameter, {shown}: the deeper network's is a "
+        f"With multicast the forward pass continues behind the last parameter, {shown}: the deeper network's is a "
         f"larger share of the iteration, which costs it more than its size gains. The printed gains are {apart:.0%} "
         f"apart, and stand on a baseline of {baseline_s:g} s for ResNet-200, where 2 W S / B is {twice_s:.2f} s."
     )
@@ -225,8 +225,8 @@ def distribution_is_hidden(
         f"{slower_size_s:.3f} and {forward_s:.3f} s; iterations of {slower_s[RING]:.3f} and {slower_s[BOTH]:.3f} s",
     )
     return (
-        f"At 100 Gbit/s multicast has brought all parameters after {last_copy_s:.3f} s, while the forward pass goes "
-        f"on until {forward_end_s:.3f} s: the distribution is hidden, and the gradients' way back remains: "
+        f"At 100 Gbit/s multicast has brought all parameters after {last_copy_s:.3f} s, while the forward pass "
+        f"continues until {forward_end_s:.3f} s: the distribution is hidden, and the gradients' way back remains: "
         f"{took_s[BOTH]:.4f} s. A ring hides neither turn behind a forward pass (section 3.1): {forward_s:.3f} s and "
         f"then 2 (W - 1) / W S / B = {turns_s:.3f} s are {took_s[RING]:.4f} s. At 25 Gbit/s and below the "
         "distribution outlasts the forward pass, and the ring is ahead. The paper prints no time at 100 Gbit/s."

@@ -41,7 +41,7 @@ from reproduction.scoring.shapes import SLACK, Series, all_close, crossing_x, de
 SIMILAR = 0.10
 """"Very similar", "comparable": the tolerance of a printed number."""
 EQUAL = 0.05
-""""Equals", "keeps pace": what can be told apart in a printed figure."""
+""""Equals", "keeps pace": what can be distinguished in a printed figure."""
 SLIGHT = 0.15
 """"Very slight": Table 4's own values for Inception-v3 are nearly that far
 below what multicast gains without any forward pass."""
@@ -264,7 +264,7 @@ def _flags(points: Points, _: Claim) -> Measured:
 
 @measures("netops-fig12", "crossover")
 def _crossover(points: Points, _: Claim) -> Measured:
-    """Where multicast + aggregation is first ahead of ring and butterfly by more than can be told apart."""
+    """Where multicast + aggregation is first ahead of ring and butterfly by more than can be distinguished."""
     network = [(x, y / (1 + EQUAL)) for x, y in faster(points, RESNET_200, BOTH)]
     ring, butterfly = (faster(points, RESNET_200, strategy) for strategy in (RING, BUTTERFLY))
     best = [(x, max(y, other)) for (x, y), (_, other) in zip(ring, butterfly, strict=True)]

@@ -247,7 +247,7 @@ def _layer_shares(points: Points) -> Mapping[str, Series]:
 PRINTED_SLICE = printed_number("p3", "p3-fig12", "peak-50000")
 """Parameters of a slice, where the paper's throughput peaks."""
 PLATEAU = VISIBLE
-"""Throughputs that are closer to the largest cannot be told from it in a printed figure."""
+"""Throughputs that are closer to the largest cannot be distinguished from it in a printed figure."""
 
 
 def by_slice(points: Points, model: str) -> Series:

@@ -74,7 +74,7 @@ def _gain_that_stays(points: Points, _: Claim) -> Explanation:
 
 
 def servers_are_the_limit(model: str, rate: str, kept: float, shares: Mapping[str, float], sentence: str) -> str:
-    """Priority goes on to help where the network is fast, for servers add and copy one tensor after another."""
+    """Priority continues to help where the network is fast, for servers add and copy one tensor after another."""
     premise(
         kept >= 0.5,
         f"{model} to keep most of its largest gain at {rate}",
@@ -83,14 +83,14 @@ def servers_are_the_limit(model: str, rate: str, kept: float, shares: Mapping[st
     others = {part: share for part, share in shares.items() if part != "compute"}
     premise(
         max(others, key=others.__getitem__) == "aggregation" and others["aggregation"] > 2 * others["network"],
-        "aggregation to be the largest part of the baseline's critical path beside computation, far ahead of the "
+        "aggregation to be the largest part of the baseline's critical path apart from computation, far ahead of the "
         "network",
         sentence,
     )
     return (
         f"{model} keeps {kept:.0%} of its largest gain at {rate}, where the network no longer decides. The baseline "
-        f"there: {sentence} "
-        "MXNet's servers add and copy in one thread, at a rate that is assumed and that no bandwidth raises."
+        f"there: {sentence} MXNet's servers add and copy in one thread, at a rate that is assumed and that no "
+        "bandwidth raises."
     )
 
 
@@ -191,7 +191,7 @@ def workers_run_in_step(
     workers differ. gains: of P3, in step and apart."""
     premise(
         others_share > 0.5,
-        "mostly the others' gradients to come in while a machine sends its own",
+        "mostly gradients of the other machines to come in while a machine sends its own",
         f"they are {others_share:.0%} of the bytes",
     )
     premise(

@@ -20,6 +20,7 @@ from reproduction.pages.rows import ClaimRow, moved_claims, read_rows, row_of, w
 from reproduction.pages.tables import scoreboard, summary_lines
 from reproduction.scoring.reference import PAPERS, load_paper
 
+PAPERS_FOLDER = "reproduction"
 INTRODUCTION = f"""\
 # Reproduction of the papers
 
@@ -29,14 +30,15 @@ curve runs; or a formula. It holds if
 
 - a number is within {NUMBER_SHARE:.0%} of the printed one, {APPROX_SHARE:.0%} for "about", {EXACT_SHARE:.0%} for what follows from
   definitions, and {EFFICIENCY_POINTS * 100:.0f} percentage points for efficiencies,
-- a bound is kept, an order is the printed one, ties told apart from differences,
+- a bound is kept, an order is the printed one, ties distinguished from differences,
 - a curve runs as its predicate says, or a formula gives what the plan or the run does.
 
 `gradwire/analysis/printed.py` gives each tolerance with its reason. A cell that a constant was fitted on never counts. A claim
 is direct if its scenario runs as large as printed, and scaled if it runs on fewer machines, as its page says. Numbers that are off by more
-than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains."""
+than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains.
+
+What others measured on real hardware has [a separate page]({PAPERS_FOLDER}/world.md)."""
 OVERVIEW = "reproduction.md"
-PAPERS_FOLDER = "reproduction"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,10 @@ def _origin(records: Sequence[Record]) -> str:
         {getattr(record.facts, field) for record in records} for field in ("code", "kernel", "versions")
     )
     if len(codes) == len(kernels) == len(versions) == 1:
-        return f"all papers with the same code of the runs ({codes.pop()}) and the same versions: {kernels.pop()}, {versions.pop()}"
+        return (
+            f"all papers with the same code of the runs ({codes.pop()}) and the same versions: {kernels.pop()}, "
+            f"{versions.pop()}"
+        )
     return (
         f"not all papers with the same code and versions: {len(codes)} codes of the runs, {len(kernels)} kernels and "
         f"{len(versions)} sets of versions, as each page says"

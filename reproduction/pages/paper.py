@@ -132,7 +132,10 @@ def _moved_section(moved: Moved) -> str:
     since = moved.since
     what = f"{since.date} (kernel {since.kernel}, code {since.code})"
     if not moved.claims:
-        return f"## What moved\n\nNothing since {what}: every outcome is the same, and no number moved by more than {VISIBLY:.0%}."
+        return (
+            f"## What moved\n\nNothing since {what}: every outcome is the same, and no number moved by more than "
+            f"{VISIBLY:.0%}."
+        )
     rows = tuple(_moved_row(claim) for claim in moved.claims)
     foot = (
         f"Since {what}: outcomes that changed, and numbers that moved by more than {VISIBLY:.0%}, in the claims' units."

@@ -151,6 +151,4 @@ def _how(scenario: ScenarioReference) -> str:
     kind = "Direct" if scenario.direct else "Scaled"
     if scenario.runs:
         return f"{kind}; runs: {', '.join(scenario.runs)}."
-    return (
-        f"{kind}; no run of its own: computed from compiled plans." if scenario.plans else f"{kind}; no run of its own."
-    )
+    return f"{kind}; no separate run: computed from compiled plans." if scenario.plans else f"{kind}; no separate run."

@@ -107,7 +107,7 @@ def _draw_figures(judged: Evaluated) -> tuple[Drawn, ...]:
     titled = figures(judged.scenario, judged.points)
     pairs = comparison_svg(judged.results)
     if pairs and not any(shows_printed(wanted, judged) for wanted in judged.scenario.figure):
-        titled.append(("Printed beside measured", pairs))
+        titled.append(("Printed and measured", pairs))
     return tuple(
         Drawn(f"{name}-{number}.svg" if len(titled) > 1 else f"{name}.svg", title, svg)
         for number, (title, svg) in enumerate(titled, 1)

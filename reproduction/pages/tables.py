@@ -118,8 +118,8 @@ def summary_lines(claims: Iterable[Judged]) -> list[str]:
     total = score(claims)
     direct = Tally(total.all.hold - total.scaled.hold, total.all.counted - total.scaled.counted)
     lines = [
-        f"{total.all.text} counted claims hold ({_percent(total.all.share)}); "
-        f"of ranks, shapes and bounds {total.directional.text} ({_percent(total.directional.share)})",
+        f"{total.all.text} counted claims hold ({_percent(total.all.share)}); of ranks, shapes and bounds "
+        f"{total.directional.text} ({_percent(total.directional.share)})",
         f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond "
         f"{EXPLAINED_BEYOND:.0%}, of which {total.explained} explained from logs",
         f"direct: {direct.text} hold; scaled: {total.scaled.text} hold",

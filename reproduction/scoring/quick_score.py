@@ -1,4 +1,4 @@
-"""The score of `gradwire reproduce --quick` that is kept in the repository: what held once must go on to hold."""
+"""The score of `gradwire reproduce --quick` that is kept in the repository: what held once must still hold."""
 
 from __future__ import annotations
 

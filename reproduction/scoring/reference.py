@@ -1,6 +1,6 @@
 """What the papers print: reference values and their sources, read from <paper>/reference.toml and checked whole.
 
-Nothing here is measured, and nothing in the emulator is computed from it. Values that gradwire itself shows beside its
+Nothing here is measured, and nothing in the emulator is computed from it. Values that gradwire itself shows with its
 points are in gradwire/analysis/printed_values, and claims take them from there (`shipped = true`).
 """
 

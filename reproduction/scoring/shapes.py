@@ -82,7 +82,7 @@ def knee_x(series: Series, share: float = 0.05) -> float:
     """From where on the series stays within `share` of its last value: where a curve that saturates stops to rise or
     to fall.
 
-    Between two samples it is taken to run straight. 5 %: what can be told apart in a printed figure.
+    Between two samples it is taken to run straight. 5 %: what can be distinguished in a printed figure.
     """
     last = series[-1][1]
     allowed = share * abs(last)

@@ -22,7 +22,7 @@ Model = TypeVar("Model")
 BASELINE = "random"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
-"""Share of the step time: about what can be told apart in a printed figure."""
+"""Share of the step time: about what can be distinguished in a printed figure."""
 UNIT_S = 0.05
 """Unit of time of Fig. 1's toy, as in its scenario."""
 TABLE_1 = (

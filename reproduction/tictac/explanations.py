@@ -209,6 +209,6 @@ def few_large_tensors(straggling: list[Straggling]) -> str:
         f"Stragglers cost {first.model} ({first.layers} layers) {first.share:.1%} and {second.model} ({second.layers} "
         f"layers) {second.share:.1%} of an iteration without order, the most of all. In models of few layers one "
         "tensor holds most of the bytes, and whether it comes early or late at a worker decides when that worker can "
-        "go on; many small tensors average out. What grows with the number of ops in TensorFlow, its scheduling of "
+        "continue; many small tensors average out. What grows with the number of ops in TensorFlow, its scheduling of "
         "them, is not emulated."
     )

@@ -253,9 +253,9 @@ def _variance(points: Points, _: Claim) -> Measured:
     that for TAC. Near 1: E within 5 points of it."""
     (free_e, free_s), (tac_e, tac_s) = _samples(points).values()
     text = (
-        f"step time {free_s.mean():.3f} s (standard deviation {free_s.std():.3f}) without order, "
-        f"{tac_s.mean():.3f} s ({tac_s.std():.4f}) with TAC; "
-        f"E {free_e.min():.2f} to {free_e.max():.2f} against {tac_e.min():.2f} to {tac_e.max():.2f}"
+        f"step time {free_s.mean():.3f} s (standard deviation {free_s.std():.3f}) without order, {tac_s.mean():.3f} s "
+        f"({tac_s.std():.4f}) with TAC; E {free_e.min():.2f} to {free_e.max():.2f} against {tac_e.min():.2f} to "
+        f"{tac_e.max():.2f}"
     )
     wide = free_s.std() > VISIBLE * free_s.mean() and free_e.max() - free_e.min() > NEAR_ONE
     minimal = tac_s.mean() < free_s.min() and tac_s.std() < free_s.std() / 10 and tac_e.min() >= 1 - NEAR_ONE

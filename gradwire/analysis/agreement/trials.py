@@ -23,6 +23,8 @@ from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
+from gradwire.datatypes.message_parts import most_parts
+from gradwire.datatypes.static_routes import most_trunks_on_way
 
 SEEDS = 3
 """Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ
@@ -173,6 +175,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen, estimates)
     yield from _with_copies(deviation, seen)
+    yield from _with_late_parts(run, seen)
     yield from _with_jitter(run, deviation, seen, estimates)
     yield from _with_workers_apart(seen, estimates)
     yield from _with_delays_at_ports(run, seen)
@@ -183,8 +186,8 @@ def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) ->
     """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in
     each round trip.
 
-    is_estimated: whether the run's estimate has these delays, which are then the network's own. Else nothing else is tried,
-    for all other effects would have to be estimated with delays that faults made as well.
+    is_estimated: whether the run's estimate has these delays, which are then the network's own. Else nothing else is
+    tried, for all other effects would have to be estimated with delays that faults made as well.
     """
     farthest_s = max(seen.far.port_s)
     late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
@@ -265,6 +268,23 @@ def _with_copies(deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
         yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
 
 
+def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+    """Parts of a message that is divided over several connections do not end together, as those of an ideal network do: those of the next
+    one take turns with the last of them. With queues that serve first come, first served, they do not."""
+    parts = most_parts(run.plan)
+    if parts == 1 or not run.fabric.fair_queues:
+        return
+    turn_s = max(seen.turn_bytes, run.fabric.gso_bytes) * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
+    late_s = (parts - 1) * turn_s
+    effect = (
+        f"Messages are divided into up to {parts} parts (transport.connections), and a part that ends last takes turns with those of the "
+        f"next message, so that messages arrive up to {rough(late_s, 's')} late"
+    )
+    with_late_s = run.time_s(latency_s=late_s)
+    yield Trial(Cause.BURSTS, with_late_s, effect)
+    yield Trial(Cause.BURSTS, with_late_s, effect, is_bound=True)
+
+
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
     """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
 
@@ -277,7 +297,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimat
         return
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
-    for held_bytes, ports in product(sizes, (1, 2 + run.fabric.most_trunks_on_way)):
+    for held_bytes, ports in product(sizes, (1, 2 + most_trunks_on_way(run.fabric))):
         held = estimates.amplification(held_bytes, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
             continue  # What is held may explain it; that messages are late as well does not.
@@ -320,13 +340,13 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
 
 
 def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Where flows of different delays share a port, the farther one is there later than on an ideal network, whose flows are at
-    all ports of their ways at once. By how much an iteration is shorter is not known, but no more than by all delays."""
-    if len(set(seen.far.port_s)) > 1:
+    """Copies of a multicast are at all ports of their tree at once on an ideal network, and other flows are not, where
+    links differ. By how much an iteration is shorter is not known, but no more than by all delays."""
+    if len(set(seen.far.port_s)) > 1 and run.plan.multicasts():
         farthest = quantity(max(seen.far.port_s), "s")
         effect = (
-            f"Links delay what passes them by up to {farthest} each, so that flows which share a port are not there at the same "
-            "time, as those of an ideal network are"
+            f"Links delay what passes them by up to {farthest} each, so that copies of a multicast meet other flows at "
+            "another time than on an ideal network, where they pass all links at once"
         )
         yield Trial(Cause.DELAYS, run.with_delays(NO_DELAYS).time_s(), effect, is_bound=True)
 

@@ -61,3 +61,8 @@ def compiled(function: Function) -> Function:
     It may use arrays of numpy, named tuples of them, and other compiled functions, but must make no array.
     """
     return cast(Function, numba.njit(**_OPTIONS)(function))
+
+
+def inlined(function: Function) -> Function:
+    """The same for what is short and often called: a call passes some hundred numbers."""
+    return cast(Function, numba.njit(inline="always", **_OPTIONS)(function))

@@ -16,9 +16,10 @@ from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.graph import Float64, graph_of
 from gradwire.analysis.fluid.lanes import lanes_of
 from gradwire.analysis.fluid.network import network_of
-from gradwire.analysis.fluid.paths import SpineOf, paths_of
+from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
 from gradwire.analysis.fluid.progress import Progress, progress_of
-from gradwire.analysis.fluid.replay import OVERLAPPING, STUCK, Replay, proceed
+from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
+from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InternalFault
@@ -90,6 +91,7 @@ def estimate(
     apart_s: Sequence[float] = (),
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
+    paths: Paths | None = None,
 ) -> FluidTimes:
     """Replays a plan on an ideal network until its iterations repeat.
 
@@ -98,11 +100,11 @@ def estimate(
     comes on top, and early_bytes of payload have not left when a message arrives. A message with less payload than
     whole_bytes has as much less of both latency and jitter; delays are those of links, with the windows of
     connections; the fabric's own where they are left out. With jitter no iteration repeats another. apart_s: how much
-    later than the first each worker begins iteration 0; all begin together where it is empty. Raises InternalFault for
-    a plan that gets stuck.
+    later than the first each worker begins iteration 0; all begin together where it is empty. paths: those of the plan's
+    messages, where they are not those of its ranks on the fabric. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
-    paths = paths_of(plan, fabric, spine_of)
+    paths = paths_of(plan, fabric, spine_of) if paths is None else paths
     delays = own_delays(fabric) if delays is None else delays
     graph, policy, lane_ops = graph_of(plan, paths)
     late_share = np.minimum(1.0, plan.ops.size_bytes / whole_bytes) if whole_bytes else np.ones(len(plan.ops))
@@ -114,8 +116,9 @@ def estimate(
     longer_first_ns: Float64 = np.zeros(len(plan.ops) if len(apart_s) else 0)
     if len(apart_s):
         longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
-    window = min(LEAST_WINDOW, most_iterations)
+    window, line_room = min(LEAST_WINDOW, most_iterations), LEAST_LINE_ROOM
     while True:
+        network = network_of(paths, unsent_bytes, float(early_bytes), window, delays, line_room)
         replay = Replay(
             graph,
             progress_of(
@@ -126,25 +129,28 @@ def estimate(
                 logged=with_ops,
             ),
             lanes_of(policy, lane_ops, window),
-            agenda_for(len(policy) + len(paths.flow_band) + 1),
-            network_of(paths, unsent_bytes, float(early_bytes), window, delays),
+            agenda_for(len(policy) + 2 * len(network.flows) + 1),
+            network,
             latency_ns,
             jitter_ns,
             drawn,
             longer_first_ns,
         )
         times = _run(replay, most_iterations)
-        if times is not None:
+        if times == OVERLAPPING:
+            window *= 2
+        elif times == FULL_LINE:
+            line_room *= 2
+        elif isinstance(times, FluidTimes):
             return times
-        window *= 2
 
 
-def _run(replay: Replay, most_iterations: int) -> FluidTimes | None:
-    """Replays until iterations repeat; None if more of them overlap than there is room for."""
+def _run(replay: Replay, most_iterations: int) -> FluidTimes | int:
+    """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
     for iteration in range(most_iterations):
         how = proceed(replay, iteration)
-        if how == OVERLAPPING:
-            return None
+        if how in (OVERLAPPING, FULL_LINE):
+            return how
         if how == STUCK:
             waiting = int(replay.progress.columns["unended"].max())
             raise InternalFault(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.graph import STREAM, Float64, Records
 from gradwire.datatypes.plan import Discipline, Int64
 
@@ -62,7 +62,7 @@ def lanes_of(policy: Int64, ops: Int64, iterations: int) -> Lanes:
     return Lanes(lanes, entries, np.zeros(len(policy), np.int64), np.zeros(2, np.int64))
 
 
-@compiled
+@inlined
 def have_served(lanes: Lanes, lane: int) -> None:
     """Notes that a lane may have an op to serve."""
     if lanes.lanes[lane].is_to_serve:

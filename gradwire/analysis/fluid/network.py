@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, travel_ns
-from gradwire.analysis.fluid.graph import Records
+from gradwire.analysis.fluid.graph import Float64, Records
+from gradwire.analysis.fluid.lags import hop_lags_ns
 from gradwire.analysis.fluid.paths import Paths
+from gradwire.analysis.fluid.stations import LAST, LEAST_LINE_ROOM, MIDDLE, WHOLE, WINDOWED, Parts, lay_lines, parts_of
 from gradwire.datatypes.plan import Int64
 
 UNTOUCHED, RATE_UNKNOWN = -1.0, -2.0
@@ -42,6 +44,16 @@ FLOW = np.dtype(
         ("end_hop", "i8"),  # before this one
         ("is_active", "i8"),
         ("is_touched", "i8"),
+        ("kind", "i8"),  # WHOLE, WINDOWED, or which station of a flow in several parts it is (stations.py):
+        ("next", "i8"),  # what leaves it comes to this one; of LAST that is the first one, by ACKs; or NOBODY
+        ("last", "i8"),  # of FIRST: the last one
+        ("lag_ns", "f8"),  # how long that takes
+        ("told_rate", "f8"),  # the rate that the next one was told of last
+        ("arrived_bytes", "f8"),  # what may have left at `left_ns`: what has come, and of FIRST a window and what has
+        ("in_rate", "f8"),  # been acknowledged. It grows by so much, in bytes per ns
+        ("first_change", "i8"),  # the changes on the line to it are a ring from here on,
+        ("change_head", "i8"),  # the oldest one's place in the ring,
+        ("change_count", "i8"),  # and their number
     ]
 )
 MESSAGE = np.dtype(
@@ -81,7 +93,7 @@ PAIR = np.dtype(
 class Network(NamedTuple):
     """All flows and ports."""
 
-    #: FLOWs.
+    #: FLOWs. Those of Paths, and behind them all stations but first ones.
     flows: Records
     #: MESSAGEs of all flows, flow by flow.
     messages: Records
@@ -100,59 +112,98 @@ class Network(NamedTuple):
     #: The ports and flows that are being filled.
     filled_ports: Int64
     filled_flows: Int64
-    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows have full windows, and how many
-    #: have a most rate.
+    #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows are limited, how many have a most
+    #: rate, the room of each line, and 1 if that was too little.
     counts: Int64
+    #: CHANGEs on the lines of all stations, line by line.
+    changes: Records
 
 
-TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED = 0, 1, 2, 3, 4
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED, LINE_ROOM, CROWDED = 0, 1, 2, 3, 4, 5, 6
 """Indices of Network.counts."""
 
 
 def network_of(
-    paths: Paths, unsent_bytes: float, early_bytes: float, iterations: int, delays: Delays = NO_DELAYS
+    paths: Paths,
+    unsent_bytes: float,
+    early_bytes: float,
+    iterations: int,
+    delays: Delays = NO_DELAYS,
+    line_room: int = LEAST_LINE_ROOM,
 ) -> Network:
     """A network without active flows.
 
     unsent_bytes: payload of a flow that may wait when a SEND ends. If it may, there is room for the messages of so
     many iterations. early_bytes: payload of a message that has not left when it arrives. delays: of links, and the
-    windows of connections there.
+    windows of connections there. line_room: changes of rate that may be under way at a time on each line.
     """
-    count, ports = len(paths.flow_band), len(paths.port_bytes_per_ns)
+    ports = len(paths.port_bytes_per_ns)
     bands = int(paths.flow_band.max(initial=0)) + 1
-    flows = np.zeros(count, FLOW)
+    parts = parts_of(paths, hop_lags_ns(paths, delays))
+    flow, share = parts.flow, paths.flow_goodput_share[parts.flow]
+    travels_ns = travel_ns(paths, delays)
+    far = travels_ns > 0
+    window_bytes = np.full(len(far), np.inf)
+    window_bytes[far] = delays.window_bytes / paths.flow_goodput_share[far]
+
+    flows = np.zeros(len(flow), FLOW)
     flows["old_rate"], flows["accept_bytes"] = UNTOUCHED, np.inf
-    flows["unsent_bytes"] = unsent_bytes / paths.flow_goodput_share
-    flows["early_bytes"] = early_bytes / paths.flow_goodput_share
-    flows["travel_ns"] = travel_ns(paths, delays)
-    flows["window_bytes"], flows["limit"] = np.inf, np.inf
-    if np.isfinite(delays.window_bytes):
-        far = flows["travel_ns"] > 0
-        flows["window_bytes"][far] = delays.window_bytes / paths.flow_goodput_share[far]
-        flows["window_rate"][far] = flows["window_bytes"][far] / (2 * flows["travel_ns"][far])
+    flows["unsent_bytes"], flows["early_bytes"] = unsent_bytes / share, early_bytes / share
+    flows["travel_ns"] = travels_ns[flow] - parts.lag_ns
+    flows["limit"], flows["window_bytes"] = np.inf, np.inf
+    windowed = np.flatnonzero((parts.kind == WHOLE) & np.isfinite(window_bytes[flow]))
+    flows["window_bytes"][windowed] = window_bytes[windowed]
+    flows["window_rate"][windowed] = window_bytes[windowed] / (2 * travels_ns[windowed])
     flows["free_bytes"] = flows["window_bytes"]
-    flows["most_rate"] = np.where(paths.flow_is_limited, paths.flow_bytes_per_ns, np.inf)
-    # One more, for a message that has arrived and ended but not left.
-    flows["room"] = paths.flow_sends * iterations + 1 if unsent_bytes else 1
+    changes = lay_lines(flows, parts, travels_ns, window_bytes, line_room)
+    flows["kind"][windowed] = WINDOWED
+    limited = paths.flow_is_limited[flow] & (parts.kind != MIDDLE) & (parts.kind != LAST)
+    flows["most_rate"] = np.where(limited, paths.flow_bytes_per_ns, np.inf)
+    flows["room"] = _message_room(paths, parts, iterations, has_unsent=bool(unsent_bytes))
     flows["first_message"] = np.cumsum(flows["room"]) - flows["room"]
-    flows["band"] = paths.flow_band
-    flows["first_hop"], flows["end_hop"] = paths.route_start[:-1], paths.route_start[1:]
-    hops = np.zeros(len(paths.route_port), HOP)
-    hops["port"], hops["flow"] = paths.route_port, np.repeat(np.arange(count), np.diff(paths.route_start))
-    port_records = np.zeros(ports, PORT)
-    port_records["rate"] = paths.port_bytes_per_ns
-    pairs = np.zeros(ports * bands, PAIR)
-    pairs["head"] = -1
+    flows["band"] = paths.flow_band[flow]
     return Network(
         flows=flows,
         messages=np.empty(int(flows["room"].sum()), MESSAGE),
-        hops=hops,
-        ports=port_records,
-        pairs=pairs,
+        hops=_hops(paths, parts, flows),
+        ports=_ports(paths.port_bytes_per_ns),
+        pairs=_pairs(ports * bands),
         dirty=np.zeros(ports * bands, np.int64),
         dirty_count=np.zeros(bands, np.int64),
-        touched=np.zeros(count, np.int64),
+        touched=np.zeros(len(flow), np.int64),
         filled_ports=np.zeros(ports, np.int64),
-        filled_flows=np.zeros(count, np.int64),
-        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum()], np.int64),
+        filled_flows=np.zeros(len(flow), np.int64),
+        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum(), line_room, 0], np.int64),
+        changes=changes,
     )
+
+
+def _message_room(paths: Paths, parts: Parts, iterations: int, *, has_unsent: bool) -> Int64:
+    """How many messages each row holds: one more than may wait, for one that has arrived and ended but not left."""
+    most = paths.flow_sends[parts.flow] * iterations + 1
+    room: Int64 = most if has_unsent else np.ones(len(most), np.int64)
+    room[parts.kind == LAST] = most[parts.kind == LAST]
+    room[parts.kind == MIDDLE] = 1
+    return room
+
+
+def _hops(paths: Paths, parts: Parts, flows: Records) -> Records:
+    """The ports of each flow record, in whose `first_hop` and `end_hop` their places are put."""
+    flows["first_hop"], flows["end_hop"] = parts.first_hop, parts.end_hop
+    hops = np.zeros(len(paths.route_port), HOP)
+    hops["port"] = paths.route_port
+    by_hop = np.lexsort((parts.end_hop, parts.first_hop))
+    hops["flow"] = np.repeat(by_hop, (parts.end_hop - parts.first_hop)[by_hop])
+    return hops
+
+
+def _ports(bytes_per_ns: Float64) -> Records:
+    ports = np.zeros(len(bytes_per_ns), PORT)
+    ports["rate"] = bytes_per_ns
+    return ports
+
+
+def _pairs(count: int) -> Records:
+    pairs = np.zeros(count, PAIR)
+    pairs["head"] = -1
+    return pairs

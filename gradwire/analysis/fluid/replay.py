@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.draining import (
     append,
     drain,
@@ -26,8 +26,10 @@ from gradwire.analysis.fluid.draining import (
 )
 from gradwire.analysis.fluid.graph import STREAM, Float64, Graph
 from gradwire.analysis.fluid.lanes import NOTHING, Lanes, have_served, next_to_serve, push, take_next
-from gradwire.analysis.fluid.network import Network
+from gradwire.analysis.fluid.network import CROWDED, Network
 from gradwire.analysis.fluid.progress import ENDED, NONE, OVERLAP, Progress
+from gradwire.analysis.fluid.serving import expect, pass_through, slack_bytes, take
+from gradwire.analysis.fluid.stations import WINDOWED
 from gradwire.datatypes.plan import Discipline, OpKind
 
 SIMULTANEOUS_NS = 1e-3
@@ -36,16 +38,17 @@ SIMULTANEOUS_NS = 1e-3
 GOLDEN = 0.6180339887498949
 """The golden ratio's fraction. Its multiples, modulo 1, are spread evenly and never repeat."""
 
-DONE, STUCK, OVERLAPPING = 0, 1, 2
-"""How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap than there is
-room for."""
+DONE, STUCK, OVERLAPPING, FULL_LINE = 0, 1, 2, 3
+"""How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap, or more changes
+are on a line, than there is room for."""
 
 _COMPUTE, _SEND, _RECV = int(OpKind.COMPUTE), int(OpKind.SEND), int(OpKind.RECV)
 _FIFO = int(Discipline.FIFO)
 
 
 class Replay(NamedTuple):
-    """All of a replay. The agenda's things are the lanes, then the flows, then the next arrival of what travels."""
+    """All of a replay. The agenda's things are the lanes, then the flows and stations, then the next arrival of what
+    travels, then the lines to the stations."""
 
     graph: Graph
     progress: Progress
@@ -75,6 +78,8 @@ def proceed(replay: Replay, iteration: int) -> int:
         share_ports(replay.network, agenda, len(replay.lanes.lanes), now_ns)
         if progress.counts[OVERLAP]:
             return OVERLAPPING
+        if replay.network.counts[CROWDED]:
+            return FULL_LINE
         if progress.results[iteration].has_ended:
             return DONE
         if agenda.size[0] == 0:
@@ -96,29 +101,60 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
             _dispatch(replay, lanes[thing].serving, now_ns)
     elif thing < len(lanes) + len(network.flows):
         flow = thing - len(lanes)
+        if network.flows[flow].kind > WINDOWED:
+            _go_on(replay, flow, now_ns)
+            return
         target = next_bytes(network, flow)
         record = network.flows[flow]
-        for_window = record.window_rate > 0.0 and _is_before(network, flow, target, now_ns)
+        # Its window may be full, or a message that was appended at this moment has found the one before it gone.
+        is_early = _is_before(network, flow, target, now_ns)
         drain(network, flow, now_ns)
-        if not for_window:
+        if not is_early:
             record.left_bytes = max(record.left_bytes, target)
-        fill_window(network, flow)
+        if record.kind == WINDOWED:
+            fill_window(network, flow)
         _pass_on(replay, flow, now_ns)
-    else:
+    elif thing == len(lanes) + len(network.flows):
         _arrive(replay, now_ns)
+    else:
+        _feel(replay, thing - len(lanes) - len(network.flows) - 1, now_ns)
 
 
 # To and from the network
 
 
 @compiled
+def _go_on(replay: Replay, flow: int, now_ns: float) -> None:
+    """The event of a station: a message has left, or nothing waits any more."""
+    network = replay.network
+    drain(network, flow, now_ns)
+    record = network.flows[flow]
+    if record.count > 0:
+        target = next_bytes(network, flow)
+        if record.left_bytes >= target - slack_bytes(network, flow):
+            record.left_bytes = max(record.left_bytes, target)
+    pass_through(network, flow)
+    _pass_on(replay, flow, now_ns)
+
+
+@compiled
+def _feel(replay: Replay, flow: int, now_ns: float) -> None:
+    """What comes over the line to a station changes."""
+    network = replay.network
+    drain(network, flow, now_ns)
+    take(network, flow)
+    expect(network, replay.agenda, len(replay.lanes.lanes), flow)
+    _pass_on(replay, flow, now_ns)
+
+
+@compiled
 def _is_before(network: Network, flow: int, target_bytes: float, now_ns: float) -> bool:
-    """Whether the flow will only come to this byte later than now: the event is that its window is full."""
+    """Whether the flow will only come to this byte later than now."""
     record = network.flows[flow]
     return bool(record.left_ns + (target_bytes - record.left_bytes) / record.rate > now_ns + SIMULTANEOUS_NS)
 
 
-@compiled
+@inlined
 def _dispatch(replay: Replay, instance: int, now_ns: float) -> None:
     """Hands a message to its flow, or over at once if it passes no port."""
     graph = replay.graph
@@ -131,7 +167,7 @@ def _dispatch(replay: Replay, instance: int, now_ns: float) -> None:
         _pass_on(replay, send.flow, now_ns)
 
 
-@compiled
+@inlined
 def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
     """Ends the SEND that may end, sends the messages on their way that arrive, and removes those that have left."""
     network, graph = replay.network, replay.graph
@@ -262,7 +298,7 @@ def _settle(replay: Replay, now_ns: float) -> None:
         _serve(replay, lane, now_ns)
 
 
-@compiled
+@inlined
 def _serve(replay: Replay, lane: int, now_ns: float) -> None:
     """Starts the next op of a lane, if it is free and one waits."""
     graph = replay.graph
@@ -285,7 +321,7 @@ def _serve(replay: Replay, lane: int, now_ns: float) -> None:
 # From running to ended
 
 
-@compiled
+@inlined
 def _release(progress: Progress, lanes: Lanes, lane: int) -> None:
     """Ends the op that a lane serves."""
     _end(progress, lanes.lanes[lane].serving)
@@ -293,7 +329,7 @@ def _release(progress: Progress, lanes: Lanes, lane: int) -> None:
     have_served(lanes, lane)
 
 
-@compiled
+@inlined
 def _end(progress: Progress, instance: int) -> None:
     progress.ended[progress.counts[ENDED]] = instance
     progress.counts[ENDED] += 1
@@ -323,7 +359,7 @@ def _propagate(graph: Graph, progress: Progress, lanes: Lanes, instance: int, no
         column.iteration = NONE
 
 
-@compiled
+@inlined
 def _note_start(graph: Graph, progress: Progress, instance: int, now_ns: float) -> None:
     ops = len(graph.ops) - 1
     op, iteration = instance % ops, progress.columns[instance // ops].iteration

@@ -6,7 +6,7 @@ band takes is missing to the bands below it.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed
 at that rate, as if it passed a port that has no more and that no other flow uses. So is a flow that the network limits
-(fabric.flow_rate).
+(fabric.flow_rate), and a station at which nothing waits (stations.py).
 
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them,
 directly or through other flows of the same band, and of lower bands at the ports where that band's sum has changed.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.network import (
     CAPPED,
     FILLED_FLOWS,
@@ -70,16 +70,28 @@ def leave(network: Network, flow: int) -> None:
 
 
 @compiled
-def limit(network: Network, flow: int) -> None:
-    """Notes that the window of an active flow is full, so that its rate is computed anew."""
+def limit(network: Network, flow: int, rate: float) -> None:
+    """Has an active flow take no more than a rate from now on."""
     record = network.flows[flow]
-    record.limit = record.window_rate
-    network.counts[FULL_WINDOWS] += 1
+    if record.limit == np.inf:
+        network.counts[FULL_WINDOWS] += 1
+    record.limit = rate
     for hop in range(record.first_hop, record.end_hop):
         _mark(network, network.hops[hop].port, record.band)
 
 
 @compiled
+def unlimit(network: Network, flow: int, is_felt: bool) -> None:
+    """Lets an active flow have what its ports give it. is_felt: whether its rate may change by that."""
+    record = network.flows[flow]
+    record.limit = np.inf
+    network.counts[FULL_WINDOWS] -= 1
+    if is_felt:
+        for hop in range(record.first_hop, record.end_hop):
+            _mark(network, network.hops[hop].port, record.band)
+
+
+@inlined
 def _mark(network: Network, port: int, band: int) -> None:
     pair = network.pairs[port * len(network.dirty_count) + band]
     if not pair.is_dirty:
@@ -195,7 +207,7 @@ def _fix(network: Network, flow: int, share: float) -> None:
         port.unfilled -= 1
 
 
-@compiled
+@inlined
 def _note_taken(network: Network, band: int) -> None:
     """Sums up what the band takes at each port, and has the bands below it filled anew where the sum has changed."""
     bands = len(network.dirty_count)
@@ -213,7 +225,7 @@ def _note_taken(network: Network, band: int) -> None:
                     _mark(network, port, below)
 
 
-@compiled
+@inlined
 def forget(network: Network) -> None:
     """Ends what `fill` began, when its flows have been seen."""
     for number in range(network.counts[FILLED_PORTS]):

@@ -7,7 +7,7 @@ Remarks follow below a table of points that take another time than on an ideal n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Agreement, Cause
@@ -102,17 +102,32 @@ def conclusion(
     there is one.
     """
     if ranking is not None:
-        return f"{_sentence(ranking.sentence())} {validity(rows)}"
-    settings = [setting for setting in ranked_by_setting(rows, partial, random) if setting.ranking.best is not None]
+        return f"{_sentence(ranking.sentence())}{_not_compared([ranking], str)} {validity(rows)}"
+    ranked = ranked_by_setting(rows, partial, random)
+    others = _not_compared([setting.ranking for setting in ranked], write)
+    settings = [setting for setting in ranked if setting.ranking.best is not None]
     if not settings:
-        return f"There is no result. {validity(rows)}"
+        return f"{others.strip() or 'There is no result.'} {validity(rows)}"
     if len(settings) == 1:
         text = _single(settings[0].ranking, write)
     elif any(len(setting.ranking.valid) > 1 for setting in settings):
         text = _strategies(settings, write)
     else:
         text = _sweep(settings, write)
-    return f"{_sentence(text)} {validity(rows)}"
+    return f"{_sentence(text)}{others} {validity(rows)}"
+
+
+def _not_compared(rankings: Sequence[Ranking], write: Callable[[str], str]) -> str:
+    """Which strategies the conclusion leaves out although they are valid, and why; "" if none."""
+    names = [write(name) for name in dict.fromkeys(name for each in rankings for name in each.not_compared)]
+    if not names:
+        return ""
+    verb, they, does = ("are", "they", "do") if len(names) > 1 else ("is", "it", "does")
+    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return (
+        f" {listed[:1].upper()}{listed[1:]} {verb} not compared with other strategies, for {they} {does} not send all "
+        "gradients of every step and so trained something else."
+    )
 
 
 def validity(rows: Sequence[PointResult]) -> str:

@@ -79,17 +79,17 @@ def network_drawing(fabric: Fabric) -> Figure:
 
 def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
     """One fabric of each shape and rate, in their order, whatever their classes and seeds."""
-    found: dict[tuple[object, ...], Fabric] = {}
+    first_of_kind: dict[tuple[object, ...], Fabric] = {}
     for fabric in fabrics:
-        found.setdefault(tuple(getattr(fabric, each.name) for each in fields(Shape)), fabric)
-    return list(found.values())
+        first_of_kind.setdefault(tuple(getattr(fabric, field.name) for field in fields(Shape)), fabric)
+    return list(first_of_kind.values())
 
 
 def rate_lines(fabric: Fabric) -> list[str]:
     """What the network is, and a line for each tier's links."""
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
-    each = f" with {nics} NICs each" if nics > 1 else ""
-    lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{each}; links of {_gbit(fabric.rate_bps)}"]
+    nics_in_words = f" with {nics} NICs each" if nics > 1 else ""
+    lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{nics_in_words}; links of {_gbit(fabric.rate_bps)}"]
     if fabric.graph is not None:
         rates = {link.rate_bps for link in fabric.trunk_links()}
         spread = f"{min(rates) / 1e9:g} to " if len(rates) > 1 else ""

@@ -112,6 +112,11 @@ class Ranking:
             text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
         return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
 
+    @property
+    def not_compared(self) -> list[str]:
+        """The valid strategies that no other is compared with, for they do not send all gradients of every step."""
+        return [entry.name for entry in self.valid if entry.partial]
+
     def speedup_interval(self) -> str:
         """The 95 % interval of the best's speed-up over the baseline, in brackets;
         "" if it is exact, or not known from one seed."""
@@ -181,9 +186,9 @@ def rank(
     samples as that of another, such as a round of many steps, all times are of as many samples as the smallest has.
 
     rows: one per point and seed. families: of each strategy. partial: strategies that do not send all gradients of
-    every step; they are ranked but never the answer. random: for each row, whether its seed decides its time; what ran
-    with several seeds is taken to be random in any case. scaled: what the rows' times are, where they are not those
-    that were measured.
+    every step; they are ranked but never the answer, unless there is no other strategy. random: for each row, whether
+    its seed decides its time; what ran with several seeds is taken to be random in any case. scaled: what the rows'
+    times are, where they are not those that were measured.
     """
     rows, samples = of_equal_samples(rows)
     times_s: dict[str, dict[str, float]] = {}
@@ -194,15 +199,16 @@ def rank(
         drawn[_name(row)] = len(seeds) > 1 or bool(random and random[index])
     pooled = pool_seeds(rows)
     strategies = [row.parameters.get("strategy", "") for row in pooled]
+    alone = len(set(strategies)) == 1  # which is compared with itself, whatever it sends
     entries = []
     for row, strategy, options in zip(pooled, strategies, _telling_options(pooled, strategies), strict=True):
         name = strategy
         if strategies.count(strategy) > 1 and options:
             # Where there is but one strategy, options say it all.
-            name = options if len(set(strategies)) == 1 else f"{strategy} ({options})"
+            name = options if alone else f"{strategy} ({options})"
         sample = Sample(times_s[_name(row)], drawn[_name(row)])
         family = families.get(strategy, "plug-in")
-        entries.append(Entry(name, family, options, row, sample, strategy in partial))
+        entries.append(Entry(name, family, options, row, sample, strategy in partial and not alone))
     valid = sorted((entry for entry in entries if entry.row.valid), key=lambda entry: entry.time_s)
     invalid = tuple(entry for entry in entries if not entry.row.valid)
     return Ranking(tuple(valid), invalid, left_out, _baseline(entries, valid), scaled, samples)
@@ -214,7 +220,7 @@ def of_equal_samples(rows: Sequence[PointResult]) -> tuple[Sequence[PointResult]
     samples = {index: row.throughput_per_s * row.iteration_time_s for index, row in enumerate(rows) if row.valid}
     fewest = min(samples.values(), default=1.0)
     # An iteration of several steps has as many times the samples of one; the product of two floats is not whole.
-    steps = {index: round(each / fewest) for index, each in samples.items()}
+    steps = {index: round(count / fewest) for index, count in samples.items()}
     if set(steps.values()) <= {1}:
         return rows, 0
     return [_divided(row, steps.get(index, 1)) for index, row in enumerate(rows)], round(fewest)

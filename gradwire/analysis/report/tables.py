@@ -39,9 +39,8 @@ MEANINGS = {
     "both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
     "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known "
-    "cause explains how far "
-    "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are not "
-    "results",
+    "cause explains how far the time is from an ideal network's, so check the point before you trust it; invalid: "
+    "the numbers are not results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
 """What columns mean, by their headers."""

@@ -17,6 +17,7 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import ShortWindow
 from gradwire.analysis.bounds import message_ns, once, parts_of
 from gradwire.analysis.iterations import Float64, iteration_ends_ns
+from gradwire.analysis.link_loads import passing_by_way
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, data_of, wire_messages
 from gradwire.analysis.plan_names import Names, host_name
 from gradwire.analysis.quantities import quantity
@@ -25,6 +26,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import FaultRecord, OpLog
 from gradwire.datatypes.tiers import Tier
+from gradwire.datatypes.wire.ways import MessageWays
 from gradwire.faults import InputFault
 
 PARTS: dict[str, tuple[TimeKind, ...]] = {
@@ -143,9 +145,30 @@ class Traffic:
         for target in set(messages.dst[mine].tolist()) - self._aggregators:
             rate_bps = rates_bps[target] if fabric else 1.0
             places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
-        if fabric is not None:
+        if fabric is not None and fabric.graph is not None:
+            places += self._lines(fabric, mine)
+        elif fabric is not None:
             places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
         return places
+
+    def _lines(self, fabric: Fabric, mine: Bool) -> list[_Place]:
+        """The lines between switches on the way of the messages `mine`, where switches are not in tiers."""
+        _messages, links = self._messages, fabric.trunk_links()
+        names = [(link, link.a.device, link.b.device) for link in links]
+        names += [(link, link.b.device, link.a.device) for link in links]
+        places = []
+        for (link, near, far), passing in zip(names, self._passing, strict=True):
+            if (passing & mine).any():
+                places.append(_Place(f"the line from {near} to {far}", link.rate_bps, passing))
+        return places
+
+    @cached_property
+    def _passing(self) -> list[Bool]:
+        """The messages on each line between switches: those of one direction, then those of the other."""
+        assert self._fabric is not None
+        ways = MessageWays(self._logged.plan, self._fabric)
+        passing = passing_by_way(ways, self._messages, self._fabric)
+        return [up for up, _ in passing] + [down for _, down in passing]
 
     def _uplinks(self, fabric: Fabric, tier: Tier, mine: Bool) -> list[_Place]:
         """The uplinks of a leaf, or of a pod, count together: the switches choose which of them a message takes."""

@@ -15,9 +15,12 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import WindowUse
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.host_checks import all_ask_for_ecn, resending_keys, sets_tcp
 from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
+from gradwire.datatypes.host_settings import CONGESTION_KEY
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import BandCount, PointRecord
+from gradwire.datatypes.static_routes import most_trunks_on_way
 from gradwire.datatypes.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -78,11 +81,21 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
 
     With finite buffers, at least what they dropped of the data: of a segment that was sent n times, n - 1 times again,
     one has arrived. At most twice what was dropped, and the last segment of each message, which TCP sends again for a
-    probe if its answer is late (RFC 8985).
+    probe if its answer is late (RFC 8985). Stock hosts probe so without drops as well.
     """
     sent, counts = record.counts.tcp_retransmits, record.counts.bands
     drops = sum(band.drops for band in counts)
     most = 0 if fabric.is_lossless else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
+    if keys := resending_keys(fabric):
+        return Check(
+            "TCP retransmits",
+            str(sent),
+            f"any number, for the scenario sets {', '.join(keys)}",
+            True,
+            "TCP sends again what may not be lost, as the scenario asks.",
+        )
+    if fabric.host_tcp.is_stock and not fabric.drops:
+        most += sum(agent.messages_sent for agent in record.agents)
     if fabric.drops:
         dropped = sum(band.drops for band in counts if band.band != CONTROL_BAND)
         most += sum(agent.messages_sent for agent in record.agents)
@@ -101,10 +114,12 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
 def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Check:
     """The burst before iteration 0 took as long as the configured line rate implies.
 
-    At least as long where something slows TCP down: losses, finite buffers, marks, or a congestion control that paces.
+    At least as long where something slows TCP down: losses, finite buffers, marks, stock hosts' first windows, or a
+    congestion control that paces.
     """
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
-    is_exact = not fabric.losses and not fabric.has_switch_queues and congestion in AT_LINE_RATE
+    slows_down = fabric.losses or fabric.has_switch_queues or fabric.host_tcp.is_stock
+    is_exact = not slows_down and congestion in AT_LINE_RATE and not sets_tcp(fabric, AT_LINE_RATE)
     return Check(
         "rate probe",
         f"{record.rate_probe:.4f} of the ideal time",
@@ -119,6 +134,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
     return [
         *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
+        *([_control_of_hosts(plan, fabric, record)] if any(fabric.congestion_of_hosts) and not congestion else []),
         *([_marks(plan, fabric, record)] if fabric.marks else []),
     ]
 
@@ -192,6 +208,26 @@ def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:
     )
 
 
+def _control_of_hosts(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
+    """Both ends of every connection have the congestion control that is asked of their host's kernel, where one is."""
+    asked = fabric.congestion_of_hosts
+    sockets = [state for agent in record.agents for state in agent.sockets]
+    having = sum(asked[state.src_host] in ("", state.congestion) for state in sockets)
+    ends = {asked[connection.dst_host] for connection in connections_of(plan)}
+    accepted = {name for agent in record.agents for name in agent.accepted_congestion}
+    others = sorted(accepted - ends) if "" not in ends else []
+    differing = f"; receivers have {', '.join(others)}" if others else ""
+    names = ", ".join(sorted({state.congestion for state in sockets}))
+    expected = len(connections_of(plan))
+    return Check(
+        "congestion control",
+        f"as asked of their hosts at {having} of {expected} connections, which have {names or 'none'}{differing}",
+        f"{CONGESTION_KEY} at both ends of each",
+        having == len(sockets) == expected and not others,
+        CONTROL_MEANING,
+    )
+
+
 def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """Where queues passed the threshold, packets were marked, and hosts saw marks, no more than were made.
 
@@ -203,8 +239,8 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     drops = sum(band.drops for band in record.counts.bands)
     arrived = record.counts.marked_arrivals
     frames = max(1, fabric.gso_bytes // fabric.mss_bytes())
-    marks_are_due = above > 0 and not plan.multicasts()
-    least = 0 if fabric.faulty else min(marks, 1) if fabric.most_trunks_on_way else marks - drops
+    marks_are_due = above > 0 and not plan.multicasts() and all_ask_for_ecn(fabric)
+    least = 0 if fabric.faulty else min(marks, 1) if most_trunks_on_way(fabric) else marks - drops
     ok = (marks > 0 or not marks_are_due) and least <= arrived <= marks * frames
     return Check(
         "ECN marks",
@@ -236,8 +272,8 @@ def window_check(use: WindowUse, asked: bool) -> Check:
         _short_windows_text(use, asked)
         if use.short
         else f"{use.connections} connections' windows are as large as their round trips need",
-        f"windows make iterations at most {1 + WINDOW_TOLERANCE:g} times as long, or transport.buffer is set in the "
-        "scenario",
+        f"windows make iterations at most {1 + WINDOW_TOLERANCE:g} times as long, or the scenario sets transport.buffer or "
+        "fabric.hosts",
         asked or not use.decided(WINDOW_TOLERANCE),
         WINDOWS_MEANING,
     )
@@ -247,7 +283,7 @@ def _short_windows_text(use: WindowUse, asked: bool) -> str:
     worst = min(use.short, key=lambda window: window.window_bytes / window.path_bytes)
     window, path = quantity(round(worst.window_bytes), "bytes"), quantity(round(worst.path_bytes), "bytes")
     cost = "" if use.slower is None else f", which makes an iteration an estimated {use.slower:.3f} times as long"
-    chosen = "; the scenario sets transport.buffer" if asked else ""
+    chosen = "; the scenario sets transport.buffer or fabric.hosts" if asked else ""
     return (
         f"{len(use.short)} of {use.connections} connections' windows hold less than their round trips, such as "
         f"{window} of {path} ({worst.ends}, {quantity(worst.round_trip_s, 's')}); sockets were the limit for "

@@ -20,8 +20,8 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 
 MEASURED_MEANING = (
-    "No whole iteration of a job lies where all jobs run and none is in its warm-up, so nothing is known of it: measure "
-    "more iterations."
+    "No whole iteration of a job lies where all jobs run and none is in its warm-up, so nothing is known of it: "
+    "measure more iterations."
 )
 
 

@@ -17,7 +17,7 @@ from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import LOSING, FaultRecord, Int64, OpLog, PointRecord
 from gradwire.datatypes.routes import line_interfaces, lines_of
@@ -269,7 +269,7 @@ def _lines(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> Ite
         for host, mine in _by_value(at[chosen]):
             if host < fabric.hosts:
                 yield _Line(f"{way} h{host + 1}", *limits[host], moved.rows(chosen[mine]))
-    if fabric.graph is not None or fabric.routing is Routing.ECMP:
+    if fabric.graph is not None or fabric.routing.is_by_connection:
         yield from _trunks(plan, fabric, moved, exact_timers)
     for tier in fabric.tree.tiers:
         yield from _uplinks(fabric, tier, moved, exact_timers)
@@ -279,7 +279,7 @@ def _trunks(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> It
     """The lines between switches of a graph, or that switches hash to, with the messages to one rank on their ways."""
     single = np.flatnonzero(plan.ops.group[moved.op] == 0)
     ways, links, interfaces = MessageWays(plan, fabric), lines_of(fabric), line_interfaces(fabric)
-    if fabric.routing is Routing.ECMP:
+    if fabric.routing.is_by_connection:
         sends, pair_of = np.unique(moved.op[single], return_inverse=True)
     else:
         _, first, pair_of = np.unique(

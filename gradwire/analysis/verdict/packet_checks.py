@@ -130,7 +130,7 @@ def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[PortLocation,
     byte; on a lossy fabric, resent bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
-    loses = bool(fabric.losses) or fabric.drops
+    loses = bool(fabric.losses) or fabric.drops or fabric.host_tcp.is_stock
     connections = _connections(plan)
     for location, capture in at_hosts:
         messages = capture.messages

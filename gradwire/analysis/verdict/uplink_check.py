@@ -16,7 +16,7 @@ from gradwire.analysis.verdict.byte_checks import (
     tenants_of,
 )
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
+from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
 from gradwire.datatypes.routes import line_interfaces
@@ -71,7 +71,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
 def _pairs_past(fabric: Fabric, number: int) -> int:
     """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a
     graph."""
-    if fabric.graph is not None:
+    if fabric.graph is not None or fabric.routing is Routing.STATIC:
         return fabric.hosts * (fabric.hosts - 1)
     trunks = fabric.tree.trunks
     lower = trunks[(number - 2 * fabric.hosts) % len(trunks)].lower

@@ -39,6 +39,7 @@ from gradwire.analysis.verdict.congestion_checks import (
     retransmits_check,
     window_check,
 )
+from gradwire.analysis.verdict.host_checks import parameter_checks
 from gradwire.analysis.verdict.job_checks import job_timing
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
@@ -47,6 +48,7 @@ from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
+from gradwire.datatypes.static_routes import most_trunks_on_way
 from gradwire.datatypes.wire.flows import connections_of
 
 STEADY = "steady state"
@@ -140,6 +142,7 @@ def judge(
         *(() if _restarts(faults) else (_table_misses(record),)),
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
+        *parameter_checks(fabric, record.host_parameters),
         *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),
         *(_of_all_bytes(plan, fabric, record, circumstances.spine_of) if as_planned else ()),
@@ -227,7 +230,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     switch. If hosts have several ranks, more connections than that can open at once, and each may cause upcalls in
     both of its directions.
     """
-    switches_on_path = 1 + fabric.most_trunks_on_way
+    switches_on_path = 1 + most_trunks_on_way(fabric)
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
     flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)

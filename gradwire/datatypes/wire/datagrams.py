@@ -1,13 +1,17 @@
-"""The formats of multicast datagrams: data from a sender to a group, and status reports from a member to the sender. Pure.
+"""The formats of multicast datagrams: data from a sender to a group, and status reports from a member to the sender.
+Pure.
 
-Data has a big-endian header of 16 bytes, then a piece of the message (its framing header, see framing.py, then its payload):
+Data has a big-endian header of 16 bytes, then a piece of the message (its framing header, see framing.py, then its
+payload):
 
     0  flow (number)    4  datagrams left in this burst, this one included    6  flags    8  sequence number in the flow
 
-A sender hands a whole burst of datagrams to the kernel at once (UDP_SEGMENT). A member receives what arrives together at once (UDP_GRO)
-and looks at the first header only, because the numbers in a burst are consecutive. Where packets are cut apart, they arrive one by one.
+A sender hands a whole burst of datagrams to the kernel at once (UDP_SEGMENT). A member receives what arrives together
+at once (UDP_GRO) and looks at the first header only, because the numbers in a burst are consecutive. Where packets are
+cut apart, they arrive one by one.
 
-A status report has a big-endian header of 16 bytes, then 16 bytes for each range of sequence numbers that the member lacks:
+A status report has a big-endian header of 16 bytes, then 16 bytes for each range of sequence numbers that the member
+lacks:
 
     0  flow    4  member (endpoint index)    6  number of ranges    8  all datagrams before this number have arrived
 """

@@ -1,6 +1,7 @@
 """The flows of a plan over the network: TCP connections between two ranks, and multicast flows from a rank to a group.
 
-Both are numbered from the plan alone, so every agent gives a flow the same number, and whoever judges a run knows how many there were.
+Both are numbered from the plan alone, so every agent gives a flow the same number, and whoever judges a run knows how
+many there were.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.datatypes.wire.framing import PORT
 
 FIRST_SOURCE_PORT, SOURCE_PORTS = 8192, 24_576
-"""Where switches hash connections, these are the ports that connections come from: above the port that hosts listen on, and below those
-that Linux gives to sockets that ask for none (net.ipv4.ip_local_port_range, 32,768 and up)."""
+"""Where switches hash connections, these are the ports that connections come from: above the port that hosts listen
+on, and below those that Linux gives to sockets that ask for none (net.ipv4.ip_local_port_range, 32,768 and up)."""
 
 
 @dataclass(frozen=True)

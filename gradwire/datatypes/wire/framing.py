@@ -1,6 +1,7 @@
 """The framing of messages on the wire: a fixed header, the set of contributions, then the payload.
 
-The header is big-endian and has 48 bytes. One bit per worker follows, rounded up to bytes, least significant byte first; then the payload:
+The header is big-endian and has 48 bytes. One bit per worker follows, rounded up to bytes, least significant byte
+first; then the payload:
 
     0  magic 0x47574952 ("GWIR")      4  version 1           5  flags (0)
     6  bytes of the contribution set   8  iteration          12 iteration of the contributions (signed)

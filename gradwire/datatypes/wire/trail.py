@@ -1,9 +1,9 @@
 """Finds where messages begin and end in captured TCP streams. Pure.
 
-The bytes of a connection follow its SYN: a hello, then one message after another, and each header says how many bytes follow it
-(framing.py). So the position of every header is known wherever packets happen to be cut, but it has to be followed from the start: a burst
-of 64 KiB carries the end of one message and the beginning of the next, and only 30 % of P3's messages (200 KB) begin within the first
-160 bytes of a packet.
+The bytes of a connection follow its SYN: a hello, then one message after another, and each header says how many bytes
+follow it (framing.py). So the position of every header is known wherever packets happen to be cut, but it has to be
+followed from the start: a burst of 64 KiB carries the end of one message and the beginning of the next, and only 30 %
+of P3's messages (200 KB) begin within the first 160 bytes of a packet.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class _Packet(NamedTuple):
 class Trail:
     """Follows one stream.
 
-    has_notes: whether every header that was cut off is noted at the packet that had its last byte, so that none is ever lost.
+    has_notes: whether every header that was cut off is noted at the packet that had its last byte, so that none is
+    ever lost.
     """
 
     def __init__(self, *, has_notes: bool = False) -> None:
@@ -94,7 +95,8 @@ class Trail:
         self._early.clear()
 
     def take(self, at_ns: int, sequence: int, size_bytes: int, data: Bytes, notes: Notes = NO_NOTES) -> list[Seen]:
-        """Takes a packet with `size_bytes` of the stream, of which `data` was captured; returns messages whose header is complete now."""
+        """Takes a packet with `size_bytes` of the stream, of which `data` was captured; returns messages whose header
+        is complete now."""
         if self._next is None:
             if not (is_hello(data) or is_header(data)):
                 return []
@@ -180,7 +182,8 @@ class Trails:
         return sum(trail.lost for trail in self._trails.values())
 
     def take(self, at_ns: int, segment: Segment, data: Bytes, notes: Notes = NO_NOTES) -> list[Seen]:
-        """Takes any packet, with the captured part of its payload; returns the messages whose header is now complete."""
+        """Takes any packet, with the captured part of its payload; returns the messages whose header is now
+        complete."""
         if not segment.carries_messages:
             return []
         trail = self._trails.get(segment.flow)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.routes import SummitOf, routes_of
 from gradwire.datatypes.switch_hash import FlowPorts
@@ -20,7 +20,7 @@ class MessageWays:
     """The ways of the messages of one plan. summit_of: as for `routes_of`."""
 
     def __init__(self, plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> None:
-        self._plan, self._is_hashed = plan, fabric.routing is Routing.ECMP
+        self._plan, self._is_hashed = plan, fabric.routing.is_by_connection
         self._routes = routes_of(fabric, summit_of)
         self._found: dict[tuple[int, int, FlowPorts | tuple[int, ...] | None], list[int]] = {}
 

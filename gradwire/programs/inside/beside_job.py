@@ -1,7 +1,7 @@
-"""Runs programs while a plan is replayed: a process of its own, which starts them in their time and ends them when it is told to.
+"""Runs programs while a plan is replayed: a separate process, which starts them in their time and ends them on request.
 
-`python -m gradwire.programs.inside.beside_job FOLDER PID...`, inside the kernel; the ids are of processes in the hosts' networks.
-It says when it is ready, begins when it reads a line, and ends all programs when its input ends.
+`python -m gradwire.programs.inside.beside_job FOLDER PID...`, inside the kernel; the ids are of processes in the
+hosts' networks. It says when it is ready, begins when it reads a line, and ends all programs when its input ends.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -87,7 +88,7 @@ class Kept:
 def run_beside(folder: Path, pids: Sequence[int]) -> None:
     """Runs the programs of a point's folder until the input ends, and notes what became of them. Raises a Fault."""
     task = read_task(folder / PROGRAMS_FILE)
-    fabric = Fabric.from_json(task.fabric_json)
+    fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     names = fabric.host_names()
     name_hosts(fabric)
     with ExitStack() as held:  # processes that have this process's output open, for whose end the replay waits
@@ -134,14 +135,14 @@ def programs_beside(folder: Path, pids: Sequence[int]) -> Iterator[None]:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
         if said != READY:
-            raise MachineFault(said or "the process that runs programs beside the strategy ended early")
+            raise MachineFault(said or "the process that runs programs with the strategy ended early")
         process.stdin.write(BEGIN.decode())
         process.stdin.flush()
         yield
         process.stdin.close()
         trouble = process.stdout.read().strip()
     if process.returncode:
-        raise MachineFault(trouble or "the process that ran programs beside the strategy failed")
+        raise MachineFault(trouble or "the process that ran programs with the strategy failed")
 
 
 def main() -> int:

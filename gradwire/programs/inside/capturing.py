@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 def capturing(
     network: Network, names: Sequence[str], folder: Path, *, snaplen_bytes: int, workers: int
 ) -> AbstractContextManager[CaptureProcess | None]:
-    """Captures ports in a process of its own, each into a file of the subfolder CAPTURE_FOLDER; nothing if no port is named.
+    """Captures ports in a separate process, each into a file of the subfolder CAPTURE_FOLDER; nothing if no port is
+    named.
 
-    names: as `Fabric.ports_named` takes them. snaplen_bytes: kept of each packet. workers: how many a message's header has room for.
+    names: as `Fabric.ports_named` takes them. snaplen_bytes: kept of each packet. workers: how many a message's header
+    has room for.
     """
     ports = network.fabric.ports_named(names)
     if not ports:

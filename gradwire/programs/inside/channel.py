@@ -16,17 +16,17 @@ READ_BYTES = 4096
 WINDOW_BYTES = 1 << 16
 """A third of what a socket holds by default (net.core.wmem_default), with the largest Output on top."""
 LINE_OVERHEAD_BYTES = 1024
-"""What a short line takes in a socket beside its bytes."""
+"""What a short line takes in a socket besides its bytes."""
 
 
 class Channel:
     """Sends events and receives commands. Waiting for the other side takes no virtual time.
 
-    Nor may the kernel ever have to keep what the other side has not read, for while a process runs it does not notice that there is room
-    again. So after WINDOW_BYTES this one asks whether all was taken.
+    Nor may the kernel ever have to keep what the other side has not read, for while a process runs it does not notice
+    that there is room again. So after WINDOW_BYTES this one asks whether all was taken.
 
-    The clock moves on only when every process waits. So this one does not: as long as the other side does not read or write, it keeps
-    asking, and yields the CPU to others in between.
+    The clock moves on only when every process waits. So this one does not: as long as the other side does not read or
+    write, it keeps asking, and yields the CPU to others in between.
     """
 
     def __init__(self, key_file: Path) -> None:

@@ -1,7 +1,8 @@
-"""How a program on a host starts programs on another, which it may not enter by itself: it asks a process outside the sandbox.
+"""How a program on a host starts programs on another, which it may not enter by itself: it asks a process outside the
+sandbox.
 
-Whoever asks has the same rights on all hosts, and what is started has no others: it is a program like those that the job starts, in the
-sandbox, and in the traffic class of the one that asked. It is ended when that one goes away.
+Whoever asks has the same rights on all hosts, and what is started has no others: it is a program like those that the
+job starts, in the sandbox, and in the traffic class of the one that asked. It is ended when that one goes away.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def door(hosts: Sequence[Host], sandbox: Sandbox) -> Iterator[None]:
 
 
 def _keep(listening: socket.socket, hosts: Mapping[str, Host], sandbox: Sandbox) -> NoReturn:
-    """Gives each that asks a process of its own, which ends with what it started."""
+    """Gives each that asks a separate process, which ends with what it started."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those processes
     while True:
         asked, _ = listening.accept()

@@ -1,7 +1,7 @@
 """Runs a command on another host, as `ssh HOST COMMAND...` would: what an mpirun reaches the hosts with.
 
-`enter_host.py DOOR HOST COMMAND...`: it asks at the door (programs/inside/door.py), hands over its three standard streams,
-and ends as the command does.
+`enter_host.py DOOR HOST COMMAND...`: it asks at the door (programs/inside/door.py), hands over its three standard
+streams, and ends as the command does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Runs one program per host until all have ended. `python -m gradwire.programs.inside.exec_job FOLDER KEY`, inside the kernel."""
+"""Runs one program per host until all have ended. `python -m gradwire.programs.inside.exec_job FOLDER KEY`, inside the
+kernel."""
 
 from __future__ import annotations
 
@@ -45,16 +46,19 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         upcalls=counts.upcalls,
         killed_for_memory=_killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,
+        host_parameters=lab.network.host_parameters(),
     )
     channel.say(report)
 
 
 def _run(task: Task, processes: Processes, begin_s: float) -> bool:
-    """Starts each program at its time, and follows them until they are over; False if they took longer than they may."""
+    """Starts each program at its time, and follows them until they are over; False if they took longer than they
+    may."""
     schedule = Schedule(task.programs, task.folder, begin_s)
 
     def is_over() -> bool:
-        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to end."""
+        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to
+        end."""
         if any(running.status for _, running in schedule.started):
             return True
         left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)

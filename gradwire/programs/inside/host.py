@@ -1,4 +1,4 @@
-"""The hosts that programs enter: each has a network, a hostname and mounts of its own, held by a sleeping process."""
+"""The hosts that programs enter: each has a network, its own hostname and mounts, held by a sleeping process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ TEMPORARY = Path("/run/tmp")
 class Host:
     """A host by its name, made in a sandbox around the network namespace of process `network_pid`.
 
-    Beside the network, it has a hostname, a /sys that shows its own interfaces, shared memory, and a folder for temporary files.
-    Raises MachineFault if the kernel refuses any of these.
+    Besides the network, it has a hostname, a /sys that shows its own interfaces, shared memory, and a folder for
+    temporary files. Raises MachineFault if the kernel refuses any of these.
     """
 
     def __init__(self, name: str, network_pid: int, sandbox: Sandbox) -> None:
@@ -41,13 +41,14 @@ class Host:
     def _make(self, network_pid: int, sandbox: Sandbox) -> None:
         enter(namespace_of(network_pid), NEW_NETWORK)
         enter(sandbox.mounts, NEW_MOUNTS)
-        unshare(NEW_HOSTNAME | NEW_MOUNTS, f"give {self.name} a hostname and mounts of its own")
+        unshare(NEW_HOSTNAME | NEW_MOUNTS, f"give {self.name} its own hostname and mounts")
         socket.sethostname(self.name)
         mount("sysfs", "/sys", "sysfs")
         mount("tmpfs", "/dev/shm", "tmpfs")
 
     def enter(self, folder: str) -> None:
-        """Moves the calling process to this host, into a folder. For a process that is about to become a program, and has one thread."""
+        """Moves the calling process to this host, into a folder. For a process that is about to become a program, and
+        has one thread."""
         for kind, flag in (("net", NEW_NETWORK), ("uts", NEW_HOSTNAME), ("mnt", NEW_MOUNTS)):
             enter(f"/proc/{self.pid}/ns/{kind}", flag)
         os.chdir(folder)

@@ -1,4 +1,5 @@
-"""The network that programs run on, inside the kernel: fabric and controller as for points, hosts to enter, and no agents."""
+"""The network that programs run on, inside the kernel: fabric and controller as for points, hosts to enter, and no
+agents."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
@@ -21,16 +22,19 @@ from gradwire.programs.inside.sandbox import Sandbox
 from gradwire.programs.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
+from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
 from gradwire.topo.reading.counters import PortQueues
 
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 UNKILLABLE = "-1000"
+UNSENT_LIMIT_KEY = "net.ipv4.tcp_limit_output_bytes"
 UNSENT_LIMIT_BYTES = 131072
-"""Of a socket's bytes, those that may wait in its host's port (net.ipv4.tcp_limit_output_bytes). Programs' data and their ACKs share a
-band, so with Linux's 4 MiB an ACK waits behind the data of its own connection: one that sends both ways had 6.1 of 9.4 Gbit/s, and 66 of
-94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
+"""Of a socket's bytes, those that may wait in its host's port, unless the scenario sets another number. Programs' data
+and their ACKs share a band, so with Linux's 4 MiB an ACK waits behind the data of the same connection: one that sends
+both ways had 6.1 of 9.4 Gbit/s, and 66 of 94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one
+receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,9 @@ class Lab:
 
 @contextmanager
 def lab(task: Task, folder: Path) -> Iterator[Lab]:
-    """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises MachineFault."""
-    fabric = Fabric.from_json(task.fabric_json)
+    """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises
+    MachineFault."""
+    fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     name_hosts(fabric)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
@@ -102,8 +107,9 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(fabric.host_names()):
-            with network_namespace(namespace_of(network.host_pid(index))):
-                write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
+            if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
+                with network_namespace(namespace_of(network.host_pid(index))):
+                    write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
             hosts.append(Host(name, network.host_pid(index), sandbox))
             held.callback(hosts[-1].end)
         if task.enters:
@@ -139,7 +145,7 @@ Job = Callable[[Task, Path, Lab, Channel], None]
 def run_inside(job: Job) -> None:
     """Runs `job` on the folder named on the command line, with the key in the file named behind it.
 
-    Whatever ends it early is told as a Refused.
+    Whatever ends it early is raised as a Refused.
     """
     folder, key_file = map(Path, sys.argv[1:])
     channel = Channel(key_file)

@@ -9,9 +9,11 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from gradwire import PACKAGE
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.ipv6 import host_ip6
 from gradwire.faults import MachineFault
 from gradwire.programs.program_protocol import FOLDER, PYTHON_FOLDER
 
@@ -19,6 +21,9 @@ NEW_MOUNTS, NEW_HOSTNAME, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x04000000, 0x2000
 """CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID, CLONE_NEWNET (linux/sched.h)."""
 MOUNTS, READ_ONLY, NO_DEVICES, REMOUNT, BIND = 0, 0x1, 0x4, 0x20, 0x1000
 """No flag, MS_RDONLY, MS_NODEV, MS_REMOUNT, MS_BIND (linux/mount.h)."""
+ADDRESS_CHOICE = Path("/etc/gai.conf")
+"""Says to the C library of GNU which of several addresses of a name come first (gai.conf(5))."""
+IPV4_FIRST = "precedence ::ffff:0:0/96 100\n"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -94,7 +99,27 @@ def name_hosts(fabric: Fabric) -> None:
     FOLDER.mkdir(exist_ok=True)
     PYTHON_FOLDER.mkdir(exist_ok=True)
     (PYTHON_FOLDER / PACKAGE.name).symlink_to(PACKAGE)
-    lines = ["127.0.0.1 localhost", *(f"{fabric.host_ip(i)} {name}" for i, name in enumerate(fabric.host_names()))]
     names = FOLDER / "etc-hosts"
-    names.write_text("\n".join([*lines, ""]))
+    prefers_ipv4 = ADDRESS_CHOICE.exists()
+    names.write_text(names_of_hosts(fabric, prefers_ipv4=prefers_ipv4))
     mount(str(names), "/etc/hosts", "", BIND)
+    if prefers_ipv4:
+        choice = FOLDER / "etc-gai.conf"
+        choice.write_text(IPV4_FIRST)
+        mount(str(choice), str(ADDRESS_CHOICE), "", BIND)
+
+
+def names_of_hosts(fabric: Fabric, *, prefers_ipv4: bool) -> str:
+    """The text of /etc/hosts: each host by its name, and its IPv6 address by "ip6-" and its name besides.
+
+    prefers_ipv4: whether who takes either address gets the IPv4 one first. Otherwise IPv6 addresses have the second name
+    alone, for a program must not take another protocol than it had before.
+    """
+    hosts = list(enumerate(fabric.host_names()))
+    lines = ["127.0.0.1 localhost", *(f"{fabric.host_ip(index)} {name}" for index, name in hosts)]
+    if fabric.ipv6:
+        lines.append("::1 localhost ip6-localhost" if prefers_ipv4 else "::1 ip6-localhost")
+        lines += [
+            f"{host_ip6(i)} {name} ip6-{name}" if prefers_ipv4 else f"{host_ip6(i)} ip6-{name}" for i, name in hosts
+        ]
+    return "\n".join([*lines, ""])

@@ -1,4 +1,5 @@
-"""Starts programs on hosts, passes on what they write, and ends them: by themselves, after a failure, a limit, or Ctrl-C."""
+"""Starts programs on hosts, passes on what they write, and ends them: by themselves, after a failure, a limit, or
+Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from gradwire.programs.program_protocol import NO_HOST, Ended, Interrupt, Output
 
 READ_BYTES = 32768
 END_S = 5.0
-"""Virtual seconds that a program has to end by itself when it is told to."""
+"""Virtual seconds that a program has to end by itself after a signal to end."""
 LONGEST_WAIT_S = 86400.0
 """epoll counts milliseconds in 32 bits, which are 25 days."""
 STDOUT, STDERR = 1, 2
@@ -53,7 +54,7 @@ class Running:
 
 
 class Listener(Protocol):
-    """Whom programs' outputs and ends are told."""
+    """Who gets programs' outputs and ends."""
 
     def fileno(self) -> int:
         """For a selector: readable if something may have come."""
@@ -68,7 +69,8 @@ class Listener(Protocol):
 class Processes:
     """The programs that run, by order of their start. What they write goes to the channel.
 
-    output_limit_bytes: of everything that they write. What comes after that is read, so that no program waits, and dropped. 0: no limit.
+    output_limit_bytes: of everything that they write. What comes after that is read, so that no program waits, and
+    dropped. 0: no limit.
     """
 
     def __init__(self, hosts: Sequence[Host], sandbox: Sandbox, channel: Listener, output_limit_bytes: int = 0) -> None:
@@ -91,10 +93,10 @@ class Processes:
         traffic_class: int | None = None,
         terminal: bool = False,
     ) -> Running:
-        """Starts a program on a host in a session of its own.
+        """Starts a program on a host in a separate session.
 
-        name: goes with what is said of it. traffic_class: of all that it sends (`make_classes`). terminal: its outputs are one terminal, so
-        that it writes line by line.
+        name: goes with what is said of it. traffic_class: of all that it sends (`make_classes`). terminal: its outputs
+        are one terminal, so that it writes line by line.
 
         Raises InputFault if the program is not there or cannot be executed.
         """
@@ -131,7 +133,8 @@ class Processes:
         deadline_s: float = float("inf"),
         on_interrupt: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Passes on what programs write until `until()`; False if the virtual clock (time.monotonic) reaches `deadline_s` before."""
+        """Passes on what programs write until `until()`; False if the virtual clock (time.monotonic) reaches
+        `deadline_s` before."""
         while not until():
             left_s = deadline_s - time.monotonic() if deadline_s < float("inf") else None
             if left_s is not None and left_s <= 0:
@@ -156,7 +159,8 @@ class Processes:
     def end_all(self) -> None:
         """Ends all programs: they may end by themselves, and then they have to. No Ended is said of them."""
         self._is_ending = True
-        # An input that has ended is always readable: waiting for programs would then be asking again and again, and take no time.
+        # An input that has ended is always readable: waiting for programs would then be asking again and again, and
+        # take no time.
         self._selector.unregister(self._channel.fileno())
         for number in (signal.SIGTERM, signal.SIGKILL):
             for program in list(self.running):
@@ -210,7 +214,8 @@ class Processes:
             self.dropped_bytes += len(data) - len(kept)
 
     def _ended(self, program: Running) -> None:
-        """Notes that a program has ended, after its last output. What it left running may write on, which nobody reads."""
+        """Notes that a program has ended, after its last output. What it left running may write on, which nobody
+        reads."""
         returncode = program.process.wait()
         for fd in list(program.outputs):
             while self._pass_on(program, fd):
@@ -252,14 +257,18 @@ def _why_not_executed(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "no such program, or the program that its first line names is missing"
     if error.errno == errno.ENOEXEC:
-        return "is not a program that this machine can execute: neither built for it nor a script whose first line names one"
+        return (
+            "is not a program that this machine can execute: neither built for it nor a script whose first line "
+            "names one"
+        )
     if error.errno == errno.EACCES:
         return "may not be executed; `chmod +x` allows it"
     return f"cannot be executed: {error.strerror}"
 
 
 class Schedule:
-    """Programs that wait for their time, and those that have started. begin_s: of the virtual clock, from which times count."""
+    """Programs that wait for their time, and those that have started. begin_s: of the virtual clock, from which times
+    count."""
 
     def __init__(self, programs: Sequence[Program], folder: str, begin_s: float) -> None:
         self.waiting = deque(sorted(programs, key=lambda program: program.start_s))
@@ -267,7 +276,8 @@ class Schedule:
         self._folder, self._begin_s = folder, begin_s
 
     def follow(self, processes: Processes, is_over: Callable[[], bool], end_s: float = float("inf")) -> bool:
-        """Starts each program at its time, and follows all until they are over; False if the virtual clock reaches `end_s` before.
+        """Starts each program at its time, and follows all until they are over; False if the virtual clock reaches
+        `end_s` before.
 
         Raises InputFault for a program that cannot be started.
         """

@@ -1,26 +1,31 @@
 """What programs in the kernel can reach, so that none of them decides what is said of its run.
 
-Programs are root in the kernel, and have the caller's rights to the machine's files. They are taken to be hostile: each of them would like
-to be called valid. What says how a run went is the job that started them (this package), its terminal, the files that it exchanges with
-the command outside, and the kernel itself. These are kept apart:
+Programs are root in the kernel, and have the caller's rights to the machine's files. They are taken to be hostile:
+each of them would like to be called valid. What says how a run went is the job that started them (this package), its
+terminal, the files that it exchanges with the command outside, and the kernel itself. These are kept apart:
 
-- **Processes.** Programs live in a process namespace of their own. They see no process of the job, of the switches or of the controller,
-  and cannot signal one. Its first process is ended after the programs are, and takes along all that they left running, before the job
-  counts what the network carried or writes a log.
-- **Capabilities.** They keep KEPT and can regain no other. Without CAP_SYS_ADMIN nothing is mounted, unmounted or entered: hostfs, mounted
-  again, would show the machine's /proc, and in it the memory of the kernel that they run in. Without CAP_MKNOD there are no other
-  devices. Without CAP_SYS_PTRACE the kernel refuses /proc/PID/mem, /proc/PID/fd and ptrace of any process that has more capabilities than
-  they have (cap_ptrace_access_check in security/commoncap.c).
-- **Files.** They see a /dev without terminals and without the kernel's log, a /proc of their own processes, global settings that are
-  read-only, and a /run without the sockets of Open vSwitch and of the run's folder only the files that they report figures in. Devices
-  elsewhere do not open. Of the machine's folders, those of `covered` are empty: the run's own, where its logs and records will lie, and
-  each further place where the machine shows its processes.
+- **Processes.** Programs live in a separate process namespace. They see no process of the job, of the switches or
+  of the controller,
+  and cannot signal one. Its first process is ended after the programs are, and takes along all that they left running,
+  before the job counts what the network carried or writes a log.
+- **Capabilities.** They keep KEPT and can regain no other. Without CAP_SYS_ADMIN nothing is mounted, unmounted or
+  entered: hostfs, mounted
+  again, would show the machine's /proc, and in it the memory of the kernel that they run in. Without CAP_MKNOD no
+  other devices exist. Without CAP_SYS_PTRACE the kernel refuses /proc/PID/mem, /proc/PID/fd and ptrace of any process
+  that has more capabilities than they have (cap_ptrace_access_check in security/commoncap.c).
+- **Files.** They see a /dev without terminals and without the kernel's log, a /proc with their own processes, global
+  settings that are
+  read-only, and a /run without the sockets of Open vSwitch and of the run's folder only the files that they report
+  figures in. Devices elsewhere do not open. Of the machine's folders, those of `covered` are empty: the run's own,
+  where its logs and records will lie, and each further place where the machine shows its processes.
 
-The job's lines carry a signature besides (programs/signatures.py), so that what came to the terminal in another way would be told.
+The job's lines carry a signature besides (programs/signatures.py), so that what came to the terminal in another way
+would be noticed.
 
-Programs of one run are not kept apart from each other: a program can end others, and write their figures. Nor is a later run kept from
-what a program does to its caller's files, such as a shell's start-up files, or gradwire's own if the caller may write them. docs/trust.md
-says so. The commands of `gradwire shell` on switches are not confined: they are for reading what the switches know.
+Programs of one run are not kept apart from each other: a program can end others, and write their figures. Nor is a
+later run kept from what a program does to its caller's files, such as a shell's start-up files, or gradwire's own if
+the caller may write them. docs/trust.md says so. The commands of `gradwire shell` on switches are not confined: they
+are for reading what the switches know.
 """
 
 from __future__ import annotations
@@ -67,8 +72,9 @@ KEPT = {
     "CAP_AUDIT_WRITE": 29,
     "CAP_SETFCAP": 31,
 }
-"""Capabilities of programs (linux/capability.h): those that Docker's containers have by default, without CAP_MKNOD. With CAP_NET_ADMIN they
-set up their host's network, and with the others they lock memory, and set their processes' priorities and limits."""
+"""Capabilities of programs (linux/capability.h): those that Docker's containers have by default, without CAP_MKNOD.
+With CAP_NET_ADMIN they set up their host's network, and with the others they lock memory, and set their processes'
+priorities and limits."""
 LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 DROP_OF_BOUNDING_SET = 24
 """PR_CAPBSET_DROP (linux/prctl.h)."""
@@ -128,7 +134,7 @@ _GIVEN_UP = _given_up()
 def _make_view(job: Path, covered: Sequence[str]) -> None:
     """What the first process of a sandbox does: it makes the view, and from then on reaps what other programs leave."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    unshare(NEW_MOUNTS, "give programs mounts of their own")
+    unshare(NEW_MOUNTS, "give programs separate mounts")
     mount("", "/", "", REMOUNT | BIND | NO_DEVICES)
     mount("proc", "/proc", "proc")
     _make_settings_read_only()

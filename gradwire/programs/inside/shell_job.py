@@ -1,4 +1,5 @@
-"""Carries out a person's commands on hosts. `python -m gradwire.programs.inside.shell_job FOLDER KEY`, inside the kernel."""
+"""Carries out a person's commands on hosts. `python -m gradwire.programs.inside.shell_job FOLDER KEY`, inside the
+kernel."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ CGROUPS = FOLDER / "classes"
 def make_classes(names: Sequence[str], pids: Sequence[int], classes: Collection[int]) -> None:
     """Makes a cgroup per traffic class, and has every host's port mark what these send. Nothing is made for no class.
 
-    names, pids: of the hosts, and of a thread in the network namespace of each. Raises MachineFault for a kernel that was built without
-    what this needs.
+    names, pids: of the hosts, and of a thread in the network namespace of each. Raises MachineFault for a kernel that
+    was built without what this needs.
     """
     if not classes:
         return
@@ -31,7 +31,8 @@ def make_classes(names: Sequence[str], pids: Sequence[int], classes: Collection[
         mount("none", str(CGROUPS), "cgroup", MOUNTS, "net_prio")
     except MachineFault as fault:
         raise MachineFault(
-            f"{fault}: traffic classes of programs need a kernel that this gradwire has built or brought; `gradwire kernel` builds it"
+            f"{fault}: traffic classes of programs need a kernel that this gradwire has built or brought; `gradwire "
+            "kernel` builds it"
         ) from fault
     for traffic_class in classes:
         _cgroup(traffic_class).mkdir()

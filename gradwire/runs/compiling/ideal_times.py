@@ -7,15 +7,20 @@ written.
 from __future__ import annotations
 
 import hashlib
+import math
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from gradwire.analysis.agreement.short_windows import FILLED_SHARE
+from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.files import replacing
 from gradwire.runs.point_protocol import built_fabric, decoded
@@ -56,11 +61,24 @@ def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_
     return Buffered((unsent_bytes or 0) + round(held_bytes))
 
 
-def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT) -> FluidTimes:
+def fluid_times(
+    plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT, window_bytes: float = math.inf
+) -> FluidTimes:
     """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises
-    InternalFault."""
+    InternalFault.
+
+    window_bytes: payload that a connection keeps under way; infinite where it fills every way.
+    """
     built = built_fabric(fabric, [plan])
-    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends)
+    delays = replace(own_delays(built), window_bytes=window_bytes)
+    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends, delays=delays)
+
+
+def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:
+    """What a connection keeps under way by its sockets' buffers, if that may not fill its way; else infinite."""
+    if buffer_bytes >= enough_buffer_bytes(round_trip_bytes(fabric, ())):
+        return math.inf
+    return FILLED_SHARE * buffer_bytes
 
 
 def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:

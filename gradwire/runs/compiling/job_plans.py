@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import MOST_ITERATIONS, FluidTimes, SendEnds, estimate
 from gradwire.analysis.job_times import fluid_edges_s, measured_times_s, measured_windows
 from gradwire.datatypes.fabric import Fabric
@@ -109,17 +110,29 @@ class JobTimes:
 
 
 def job_times(
-    plan: Plan, fabric: Fabric, rule: SendEnds, *, warmup: int, iterations: int = MOST_ITERATIONS
+    plan: Plan,
+    fabric: Fabric,
+    rule: SendEnds,
+    *,
+    warmup: int,
+    iterations: int = MOST_ITERATIONS,
+    window_bytes: float = math.inf,
 ) -> tuple[JobTimes, ...]:
-    """Times of the jobs of a plan, over its iterations up to `iterations`, the first `warmup` of which are dropped."""
+    """Times of the jobs of a plan, over its iterations up to `iterations`, the first `warmup` of which are dropped.
+
+    window_bytes: payload that a connection keeps under way; infinite where it fills every way.
+    """
     built = built_fabric(fabric, [plan])
+    delays = replace(own_delays(built), window_bytes=window_bytes)
     spine_of = Spines(built).spine_of
     most = max(warmup + 2, min(iterations, MOST_LOGGED // len(plan.ops)))
-    times: FluidTimes = estimate(plan, built, spine_of, send_ends=rule, most_iterations=most, with_ops=True)
+    times: FluidTimes = estimate(
+        plan, built, spine_of, send_ends=rule, delays=delays, most_iterations=most, with_ops=True
+    )
     edges_s = fluid_edges_s(plan, times, iterations)
     found = []
     for job, edges, window in zip(plan.jobs, edges_s, measured_windows(plan, edges_s, warmup), strict=True):
-        alone = estimate(plan_of_job(plan, job), built, spine_of, send_ends=rule)
+        alone = estimate(plan_of_job(plan, job), built, spine_of, send_ends=rule, delays=delays)
         shared = measured_times_s(edges, window)
         found.append(JobTimes(float(shared.mean()) if len(shared) else math.nan, alone.iteration_s / job.iterations))
     return tuple(found)

@@ -14,6 +14,7 @@ from gradwire.runs.point_protocol import TASK_FILE
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.transport_fit import is_grown
 from gradwire.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
 
 UNITS = {
@@ -105,7 +106,7 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
             "model.batch": plain(point.job.batch),
             "fabric.classes": plain(point.fabric.classes),
             "fabric.gso": quantity(point.fabric.gso_bytes, "bytes"),
-            "transport.buffer": quantity(point.buffer_bytes, "bytes"),
+            "transport.buffer": _buffer_in_words(0 if is_grown(section, point.fabric) else point.buffer_bytes),
             "transport.send_ends": point.strategy.senders.rule,
             "transport.unsent": _unsent_in_words(point.unsent_bytes),
             "transport.congestion": section.congestion or "the kernel's default",
@@ -132,11 +133,15 @@ def as_recorded(settings: Mapping[str, Setting], stored: StoredRun) -> dict[str,
         unsent_bytes = task.sockets.unsent_bytes
         recorded["transport.send_ends"] = "departure" if unsent_bytes is None else "buffered"
         if task.clock == VIRTUAL_CLOCK:
-            recorded["transport.buffer"] = quantity(task.sockets.buffer_bytes, "bytes")
+            recorded["transport.buffer"] = _buffer_in_words(task.sockets.buffer_bytes)
         if task.clock == VIRTUAL_CLOCK or unsent_bytes is None:
             recorded["transport.unsent"] = _unsent_in_words(unsent_bytes)
     kept = {key: setting for key, setting in settings.items() if key not in by_default or key in recorded}
     return {**kept, **{key: Setting(recorded[key], BY_DEFAULT) for key in by_default if key in recorded}}
+
+
+def _buffer_in_words(buffer_bytes: int) -> str:
+    return quantity(buffer_bytes, "bytes") if buffer_bytes else "as the hosts' kernel grows them"
 
 
 def _unsent_in_words(unsent_bytes: int | None) -> str:

@@ -158,7 +158,7 @@ def refuse_unsound_task(task: PointTask) -> None:
     refuse_outside("iterations", task.iterations, 1, 4 * MOST_ITERATIONS)
     refuse_outside("warmup", task.warmup, 0, task.iterations - 1)
     refuse_outside("search_iterations", task.search_iterations, 0, MOST_ITERATIONS)
-    refuse_outside("buffer_bytes", task.sockets.buffer_bytes, 1, LARGEST_SOCKET_BYTES)
+    refuse_outside("buffer_bytes", task.sockets.buffer_bytes, 0, LARGEST_SOCKET_BYTES)
     if task.sockets.unsent_bytes is not None:
         refuse_outside("unsent_bytes", task.sockets.unsent_bytes, 1, LARGEST_SOCKET_BYTES)
     refuse_outside("capture_snaplen", task.capture_snaplen, 1)

@@ -20,6 +20,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.definitions.network_files import network_in
+from gradwire.scenario.definitions.route_files import routes_in
 from gradwire.scenario.explanations import explain, validated
 from gradwire.scenario.file_references import TABLES, TRACE, is_file, python_reference, strategy_reference, swapped
 from gradwire.scenario.limits import listed
@@ -31,7 +32,13 @@ from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
 from gradwire.workloads.strategy_registry import allow, strategy_in, strategy_names
 
-NOUNS = {"models": "model", "devices": "device", "strategies": "strategy", "networks": "network"}
+NOUNS = {
+    "models": "model",
+    "devices": "device",
+    "strategies": "strategy",
+    "networks": "network",
+    "routes": "table of routes",
+}
 FilesRead = dict[tuple[str, Path], dict[str, Any]]
 """The content of model and device files that were read already, by the table that they are for and their paths."""
 
@@ -96,6 +103,8 @@ class _Reader:
         if table == "networks":
             return self._read_network(value)
         path = self._path(value)
+        if table == "routes":
+            return self._keep(table, _name_after(path.stem), path, routes_in(path))
         known = table, path
         if known not in self._content_of:
             self._content_of[known] = read_model(path) if table == "models" else read_definition(path, DeviceFile)
@@ -118,8 +127,7 @@ class _Reader:
             lines = [line for defect in error.errors() for line in explain(NetworkDefinition, defect, content)]
             named = [re.sub(r"^links\.(\d+)", partial(_link_named, content), line) for line in lines]
             raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
-        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", class_name or path.stem).strip("-.") or "network"
-        return self._keep("networks", name, path, content)
+        return self._keep("networks", _name_after(class_name or path.stem, "network"), path, content)
 
     def _path(self, text: str) -> Path:
         return (self._base / Path(text).expanduser()).resolve()
@@ -143,6 +151,7 @@ class _Reader:
             "devices": catalogue.devices,
             "strategies": strategy_names(),
             "networks": (),
+            "routes": (),
         }
         return [
             f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours another name"
@@ -150,6 +159,11 @@ class _Reader:
             for name, path in files.items()
             if name in self.named[table] and name in known[table] and name not in built_in[table]
         ]
+
+
+def _name_after(text: str, otherwise: str = "routes") -> str:
+    """A name of the letters that names may have."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or otherwise
 
 
 def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:

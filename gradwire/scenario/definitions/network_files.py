@@ -1,11 +1,10 @@
-"""Files that describe a network: GraphML, node-link JSON, and a class of Mininet's Topo. Each becomes the content of a NetworkDefinition.
+"""Files that describe a network: GraphML, node-link JSON, InfraGraph, and a class of Mininet's Topo, as contents of a NetworkDefinition.
 
 Every name of an attribute is known or refused: one that is passed over in silence would leave a network that is not the user's.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.scenario.definitions.graphml import graphml
+from gradwire.scenario.definitions.infragraph import YAML_ENDINGS, infragraph, is_infragraph, read_document
 from gradwire.scenario.definitions.topo_process import topo_said
 from gradwire.scenario.file_references import python_reference
 from gradwire.scenario.sections.network import MOST_LINKS, MOST_NODES, MOST_SWITCHES
@@ -76,7 +76,12 @@ def network_in(text: str, path: Path) -> Content:
     written = _read(path)
     if path.suffix == ".graphml":
         return _of_graph(path, *graphml(path, written))
-    return _of_node_link(path, written)
+    content = read_document(path, written)
+    if path.suffix in YAML_ENDINGS or is_infragraph(content):
+        found = infragraph(path, content)
+        _refuse_crowds(path, len(found["hosts"]) + len(found["switches"]), len(found["links"]))
+        return found
+    return _of_node_link(path, content)
 
 
 def _read(path: Path) -> str:
@@ -88,12 +93,8 @@ def _read(path: Path) -> str:
         raise InputFault(f"{path}: cannot be read as a network file: {error}") from error
 
 
-def _of_node_link(path: Path, text: str) -> Content:
+def _of_node_link(path: Path, content: Any) -> Content:
     """As networkx writes it (node_link_data), with the edges at "edges", or at "links" as before version 3.4."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputFault(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
         raise InputFault(f"{path}: must be an object with nodes and edges, as networkx's node_link_data writes it")
     if content.get("directed"):

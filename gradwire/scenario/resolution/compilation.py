@@ -17,8 +17,9 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.resolution.networks import graph_of, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
+from gradwire.scenario.resolution.plan_size import refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
@@ -57,12 +58,11 @@ class ResolvedPoint:
     @cached_property
     def strategy(self) -> Strategy:
         """The strategy that the point names."""
-        if self.section.model.trace is not None and self.section.strategy.name != REPLAY.name:
-            raise InputFault(
-                f"strategy.name = '{self.section.strategy.name}': a trace (model.trace) goes by strategy '{REPLAY.name}'"
-            )
+        name = self.section.strategy.name
+        if self.section.model.trace is not None and name != REPLAY.name:
+            raise InputFault(f"strategy.name = '{name}': a trace (model.trace) goes by strategy '{REPLAY.name}'")
         with _blamed("strategy.name"):
-            return strategy(self.section.strategy.name, self.section.defined.strategies)
+            return strategy(name, self.section.defined.strategies)
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -112,9 +112,7 @@ class ResolvedPoint:
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
             if self.section.cluster.stands_for is not None:
-                raise InputFault(
-                    "cluster.stands_for: a trace's ranks stand for themselves; model.grow puts it on more of them"
-                )
+                raise InputFault("cluster.stands_for: a trace's ranks stand for themselves; model.grow adds ranks")
             return replaying(job, trace_of(self.section.model.trace), self.section.model.grow)
         if self.strategy is REPLAY:
             raise InputFault(
@@ -243,6 +241,7 @@ def compile_resolved(
 
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
+    refuse_thousands(job.cluster)
     try:
         plans = plans_of_strategy(point.strategy, job, point.options, point.fabric)
     except OverflowError as error:
@@ -297,11 +296,8 @@ def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
 
 def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
     if wanted.trace is not None:
-        more = (
-            ""
-            if wanted.grow is None
-            else f"; on more ranks by data parallelism (model.grow = {', '.join(map(str, wanted.grow))})"
-        )
+        grown = ", ".join(map(str, wanted.grow or ()))
+        more = f"; on more ranks by data parallelism (model.grow = {grown})" if grown else ""
         return recorded_times(trace_of(wanted.trace), wanted.trace + more)
     return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 
@@ -432,11 +428,14 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         routing=wanted.routing,
+        host_tcp=wanted.hosts,
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
         link_settings=wanted.link_settings,
+        host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
+    built = with_routes(built, wanted, section.defined.routes)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

@@ -1,16 +1,21 @@
-"""From what a scenario says of its network's shape to a graph of switches and links. Pure."""
+"""From what a scenario says of its network's shape to a graph of switches and links, and to its table of routes. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.shape import Topology
+from gradwire.datatypes.static_routes import route_defects
 from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.faults import InputFault
+from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import MOST_LINKS, MOST_SWITCHES, NetworkDefinition, NetworkLink
+from gradwire.scenario.sections.routes import RoutesDefinition
 
 
 def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDefinition]) -> Graph | None:
@@ -24,7 +29,7 @@ def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDe
         assert wanted.file is not None  # the section wants one
         if wanted.file not in networks:
             raise InputFault(
-                f"fabric.file = '{wanted.file}': no such network; give a .graphml or .json file, or a class like lab.py:Campus"
+                f"fabric.file = '{wanted.file}': no such network; give a .graphml, .json or .yaml file, or a class like lab.py:Campus"
             )
         return _defined(wanted, hosts, networks[wanted.file])
     switches, pairs, title = _built_in(wanted)
@@ -37,6 +42,21 @@ def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDe
             f"fabric.topology = '{wanted.topology}': has {len(pairs):,} links between switches; must be at most {MOST_LINKS:,}"
         )
     return spread(hosts, switches, pairs, wanted.rate, title)
+
+
+def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, RoutesDefinition]) -> Fabric:
+    """The fabric with its table of routes, if it goes by one. tables: those that the scenario defines, by name.
+
+    Raises InputFault, with row and key, for names that the fabric does not have and pairs of hosts without a way.
+    """
+    if wanted.routes is None:
+        return fabric
+    if wanted.routes not in tables:
+        raise InputFault(f"fabric.routes = '{wanted.routes}': no such table; give a .toml or .csv file")
+    found = replace(fabric, routes=tables[wanted.routes].routes)
+    if lines := route_defects(found):
+        raise InputFault(listed(lines))
+    return found
 
 
 def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:

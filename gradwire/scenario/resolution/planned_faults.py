@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.fault import FaultSection, name_defects
@@ -33,8 +33,8 @@ def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]
             yield f"{key} = '{host}': hosts are h1 to h{fabric.hosts}"
     if fault.kind == "tenant" and fault.rate is not None and fault.rate > (line_bps := _source_bps(fault, fabric)):
         yield f"rate: must be at most the {line_bps / 1e9:g}gbit of a host's link"
-    if fault.kind == "tenant" and fabric.routing is Routing.ECMP:
-        yield "kind = 'tenant': not with fabric.routing = 'ecmp', for which way its connection takes is not known beforehand"
+    if fault.kind == "tenant" and fabric.routing.is_by_connection:
+        yield f"kind = 'tenant': not with fabric.routing = '{fabric.routing}', for which way its connection takes is not known beforehand"
     if fault.link is None:
         return
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_settings import CONGESTION_KEY, is_of_tcp
+from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES
 from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
@@ -19,6 +21,14 @@ SOCKETS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network, the plan and the logs."""
 
 
+SET_BY_AGENTS: Mapping[str, str] = {
+    "net.ipv4.tcp_wmem": "transport.buffer",
+    "net.ipv4.tcp_rmem": "transport.buffer",
+    CONGESTION_KEY: "transport.congestion",
+}
+"""Parameters that agents set for each socket, and the key that decides them."""
+
+
 def path_bytes(section: PointSection, fabric: Fabric) -> int:
     """What the longest round trip holds at the line's rate; 0 where no link has a delay.
 
@@ -28,8 +38,16 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
-    """The buffer of each socket: the one that the point asks for, or what fills its paths. Raises InputFault as `path_bytes` does."""
-    return section.transport.buffer or enough_buffer_bytes(path_bytes(section, fabric))
+    """The buffer of each socket, or the largest that it gets: what the point asks for, what its hosts' kernel grows it to, or what fills
+    its paths. Raises InputFault as `path_bytes` does."""
+    if section.transport.buffer:
+        return section.transport.buffer
+    return STOCK_SEND_BYTES if fabric.host_tcp.is_stock else enough_buffer_bytes(path_bytes(section, fabric))
+
+
+def is_grown(section: PointSection, fabric: Fabric) -> bool:
+    """Whether the kernel grows sockets' buffers: on stock hosts, unless the point asks for others."""
+    return fabric.host_tcp.is_stock and not section.transport.buffer
 
 
 def small_windows(section: PointSection, fabric: Fabric) -> str:
@@ -41,6 +59,14 @@ def small_windows(section: PointSection, fabric: Fabric) -> str:
         return (
             f"{longest}, and no window of TCP is larger than {_size(LARGEST_WINDOW_BYTES)}: one connection cannot fill that path, whatever "
             "transport.buffer is; use a lower rate or shorter delays"
+        )
+    if is_grown(section, fabric):
+        most_bytes = fabric.host_tcp.window_bytes
+        if held_bytes <= most_bytes:
+            return ""
+        return (
+            f"fabric.hosts = '{fabric.host_tcp}': windows of such hosts grow to about {most_bytes / 1e6:.1f} MB, and {longest}, so "
+            "windows limit connections, as they do on such hosts"
         )
     if section.transport.buffer is None or has_bytes >= enough_bytes or not held_bytes:
         return ""
@@ -70,11 +96,28 @@ def _size(value_bytes: int) -> str:
 
 def congestion_defects(section: PointSection) -> list[str]:
     """Describes keys that do not fit together, one line each."""
+    lines = host_defects(section)
     if section.transport.congestion == "dctcp" and not section.fabric.ecn_bytes:
-        return [
+        lines.append(
             "transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn, such as \"100KB\" at 10 Gbit/s"
-        ]
-    return []
+        )
+    return lines
+
+
+def host_defects(section: PointSection) -> list[str]:
+    """Parameters of hosts that would have no effect, because agents set the same for each of their sockets; one line each."""
+    by_agents = dict(SET_BY_AGENTS)
+    if not section.transport.congestion:
+        del by_agents[CONGESTION_KEY]
+    if section.program:  # whose sockets they are for
+        return []
+    return [
+        f"fabric.host.'{pattern}'.sysctl.'{key}': has no effect on the sockets of a strategy, for which {by_agents[key]} decides; "
+        "use that, or leave out one of them"
+        for pattern, host in section.fabric.host.items()
+        for key in host.sysctl
+        if key in by_agents
+    ]
 
 
 def congestion_keys(section: PointSection) -> list[str]:
@@ -85,11 +128,22 @@ def congestion_keys(section: PointSection) -> list[str]:
         "fabric.ecn": f"{fabric.ecn_bytes}B" if fabric.ecn_bytes else "",
         "transport.congestion": f"'{transport.congestion}'" if transport.congestion else "",
     }
-    return [f"{key} = {value}" for key, value in said.items() if value]
+    of_hosts = [
+        f"fabric.host.'{pattern}'.sysctl.'{key}' = '{value}'"
+        for pattern, host in fabric.host.items()
+        for key, value in host.sysctl.items()
+        if is_of_tcp(key)
+    ]
+    return [*(f"{key} = {value}" for key, value in said.items() if value), *of_hosts]
 
 
 def refuse_scaled(section: PointSection, scale: int) -> None:
     """Raises InputFault where bytes and rates are divided, for windows count packets, which stay as large as they are."""
+    if section.fabric.hosts.is_stock and scale != 1:
+        raise InputFault(
+            f"fabric.hosts = '{section.fabric.hosts}': bytes and rates would be divided by {scale}, and such hosts' windows would "
+            "not. Run undivided: without run.fidelity, with --scale 1 on the wall clock, or with fewer workers or a lower rate"
+        )
     keys = congestion_keys(section)
     if keys and scale != 1:
         raise InputFault(

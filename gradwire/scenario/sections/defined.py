@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gradwire.scenario.sections.network import NetworkDefinition
+from gradwire.scenario.sections.routes import RoutesDefinition
 from gradwire.workloads.fields import (
     MOST_SAMPLES,
     BytesPerS,
@@ -210,6 +211,8 @@ class DefinedSection(Section):
     """Paths of strategies' files, by the strategies' names."""
     networks: dict[str, NetworkDefinition] = Field(default_factory=dict)
     """What files of networks say, by the networks' names."""
+    routes: dict[str, RoutesDefinition] = Field(default_factory=dict)
+    """What tables of routes say, by the tables' names."""
 
     def in_words(self) -> dict[str, str]:
         """What each definition is, in a few words, by its dotted key."""
@@ -221,11 +224,12 @@ class DefinedSection(Section):
                 f"networks.{name}": f"{len(each.switches)} switches, {len(each.hosts)} hosts, {len(each.links)} links"
                 for name, each in self.networks.items()
             },
+            **{f"routes.{name}": f"{len(each.route)} rows" for name, each in self.routes.items()},
         }
 
     @model_validator(mode="after")
     def _names_are_names(self) -> Self:
-        for table in ("models", "devices", "strategies", "networks"):
+        for table in ("models", "devices", "strategies", "networks", "routes"):
             for name in getattr(self, table):
                 if defect := name_defect(name):
                     raise ValueError(f"{table}: the name '{name}' {defect}")

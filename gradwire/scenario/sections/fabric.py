@@ -8,7 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
+from gradwire.scenario.sections.host import HostSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     MOST_WORKERS,
@@ -122,14 +125,18 @@ class FabricSection(Section):
     global_links: int = Field(1, ge=1, le=MOST_WORKERS)
     """Links between any two groups of a dragonfly, at their switches in turn."""
     file: str | None = None
-    """A network of your own: a .graphml or .json file (networkx's node-link form), or a class of Mininet's Topo, such as "lab.py:Campus".
-    Its topology is "custom"."""
+    """A network of your own: a .graphml file, a .json file (networkx's node-link form), a .json or .yaml file of InfraGraph, or a class of
+    Mininet's Topo, such as "lab.py:Campus". Its topology is "custom"."""
     rails: bool = False
     """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
     a host are at the same leaf."""
     routing: Routing = Routing.BALANCED
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
-    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides."""
+    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "static", the table
+    in `routes` says all ways."""
+    routes: str | None = None
+    """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
+    host."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
@@ -152,6 +159,11 @@ class FabricSection(Section):
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
+    host: dict[str, HostSection] = Field(default_factory=dict)
+    """What single hosts are like."""
+    hosts: HostTcp = HostTcp.TUNED
+    """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
+    buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
@@ -163,6 +175,16 @@ class FabricSection(Section):
     def link_settings(self) -> tuple[LinkSetting, ...]:
         """`link` as a fabric has it."""
         return tuple(table.setting(pattern) for pattern, table in self.link.items())
+
+    @property
+    def host_settings(self) -> tuple[HostSetting, ...]:
+        """`host` as a fabric has it."""
+        return tuple(table.setting(pattern) for pattern, table in self.host.items())
+
+    @property
+    def sets_congestion(self) -> bool:
+        """Whether the congestion control of any host's kernel is set."""
+        return any(CONGESTION_KEY in table.sysctl for table in self.host.values())
 
     @property
     def delay_of_all_s(self) -> float:
@@ -206,6 +228,14 @@ class FabricSection(Section):
                 lines.append(f"{key}: needs fabric.topology = {topologies}")
         if lines:
             raise ValueError("\n".join(lines))
+        return self
+
+    @model_validator(mode="after")
+    def _a_table_where_one_is_used(self) -> Self:
+        if self.routing is Routing.STATIC and self.routes is None:
+            raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
+        if self.routing is not Routing.STATIC and self.routes is not None:
+            raise ValueError("routes: needs fabric.routing = 'static'")
         return self
 
     @model_validator(mode="before")

@@ -52,7 +52,8 @@ class NetworkDefinition(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if lines := list(dict.fromkeys(self._defects())):
+        # Whether a network is in one part shows once its links are right.
+        if lines := list(dict.fromkeys(self._defects())) or list(self._islands()):
             raise ValueError("\n".join(lines))
         return self
 
@@ -76,7 +77,6 @@ class NetworkDefinition(Section):
         for host in self.hosts:
             if ends[host] != 1:
                 yield f"host '{host}' has {ends[host]} links; must have one, to a switch"
-        yield from self._islands()
 
     def _islands(self) -> Iterator[str]:
         """Nodes to which no way leads from the first switch."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.ipv6 import LEAST_MTU_BYTES, PREFIX, host_ip6
+from gradwire.datatypes.ipv6 import PREFIX_BITS as PREFIX6_BITS
 from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attribute, request
 
 RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH = 16, 20, 24, 28
 IFF_UP = 1
 LOOPBACK_INDEX = 1
 """LOOPBACK_IFINDEX: of the loopback interface in every network namespace."""
-IFA_ADDRESS, IFA_LOCAL = 1, 2
+IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
+IFA_F_NODAD, IFA_F_NOPREFIXROUTE = 0x02, 0x200
+"""Nobody else has the address, so nobody is asked; and its route is made here, with what it says of TCP."""
 RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_METRICS = 1, 4, 7, 8
 RTAX_LOCK, RTAX_INITCWND, RTAX_RTO_MIN = 1, 11, 13
 RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST = 254, 2, 253, 1
@@ -39,9 +44,65 @@ def neighbour_requests(fabric: Fabric, index: int) -> list[Request]:
     for other in range(fabric.endpoints):
         ip, mac = fabric.host_ip(other), fabric.host_mac(other)
         body = head + attribute(NDA_DST, socket.inet_aton(ip))
-        body += attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
-        told.append(request(f"ip neigh add {ip} lladdr {mac} nud permanent", RTM_NEWNEIGH, flags, body))
+        hardware = attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+        told.append(request(f"ip neigh add {ip} lladdr {mac} nud permanent", RTM_NEWNEIGH, flags, body + hardware))
     return told
+
+
+def has_ipv6(fabric: Fabric) -> bool:
+    """Whether hosts get IPv6 addresses: where it is wanted, and packets are large enough for it."""
+    return fabric.ipv6 and fabric.mtu_bytes >= LEAST_MTU_BYTES
+
+
+def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
+    """The same for IPv6, as `neighbour_requests`; nothing where hosts have none."""
+    if not has_ipv6(fabric):
+        return []
+    head = NEIGHBOUR.pack(socket.AF_INET6, index, NUD_PERMANENT, 0, 0)
+    found = []
+    for other in range(fabric.endpoints):
+        ip, mac = host_ip6(other), fabric.host_mac(other)
+        body = head + attribute(NDA_DST, socket.inet_pton(socket.AF_INET6, ip))
+        body += attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+        words = f"ip -6 neigh add {ip} lladdr {mac} nud permanent"
+        found.append(request(words, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL, body))
+    return found
+
+
+def host6_requests(
+    host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
+) -> list[Request]:
+    """What gives a host that is configured for IPv4 its IPv6 address too; nothing where hosts have none. As
+    `host_requests`."""
+    if not has_ipv6(fabric):
+        return []
+    ip = socket.inet_pton(socket.AF_INET6, host_ip6(host))
+    flags = IFA_F_NODAD | IFA_F_NOPREFIXROUTE
+    address = ADDRESS.pack(socket.AF_INET6, PREFIX6_BITS, 0, 0, index)
+    address += attribute(IFA_LOCAL, ip) + attribute(IFA_ADDRESS, ip) + attribute(IFA_FLAGS, struct.pack("=I", flags))
+    name = f"{fabric.endpoint_names()[host]}-eth0"
+    metrics, words = _metrics(fabric, first_window)
+    # Routes of IPv6 have no scope.
+    route = ROUTE.pack(socket.AF_INET6, PREFIX6_BITS, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, 0, RTN_UNICAST, 0)
+    route += attribute(RTA_DST, socket.inet_pton(socket.AF_INET6, PREFIX))
+    route += attribute(RTA_OIF, struct.pack("=i", index))
+    route += attribute(RTA_METRICS, metrics) if metrics else b""
+    return [
+        request(
+            f"ip -6 addr add {host_ip6(host)}/{PREFIX6_BITS} dev {name} nodad noprefixroute",
+            RTM_NEWADDR,
+            NLM_F_CREATE | NLM_F_EXCL,
+            address,
+        ),
+        request(
+            f"ip -6 route add {PREFIX}/{PREFIX6_BITS} dev {name}{words}",
+            RTM_NEWROUTE,
+            NLM_F_CREATE | NLM_F_EXCL,
+            route,
+        ),
+        *neighbours[:host],
+        *neighbours[host + 1 :],
+    ]
 
 
 def host_requests(
@@ -49,8 +110,8 @@ def host_requests(
 ) -> list[Request]:
     """What configures a host, to be done in its namespace.
 
-    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index. first_window: of TCP
-    connections, in segments; 0 for the kernel's own.
+    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index.
+    first_window: of TCP connections, in segments; 0 for the kernel's own.
     """
     ip = socket.inet_aton(fabric.host_ip(host))
     address = (
@@ -68,6 +129,27 @@ def host_requests(
     ]
 
 
+@dataclass(frozen=True)
+class Neighbours:
+    """The requests of all endpoints' MAC addresses, for hosts whose interface has the same index."""
+
+    ipv4: Sequence[Request]
+    ipv6: Sequence[Request]
+
+    @staticmethod
+    def of(fabric: Fabric, index: int) -> Neighbours:
+        """Those of a fabric. index: of the hosts' interface."""
+        return Neighbours(neighbour_requests(fabric, index), neighbour6_requests(fabric, index))
+
+
+def configuring(host: int, fabric: Fabric, index: int, neighbours: Neighbours, first_window: int = 0) -> list[Request]:
+    """What configures a host for IPv4, and for IPv6 where hosts have it. As `host_requests`."""
+    return [
+        *host_requests(host, fabric, index, neighbours.ipv4, first_window),
+        *host6_requests(host, fabric, index, neighbours.ipv6, first_window),
+    ]
+
+
 def raised(name: str, index: int) -> Request:
     """What raises an interface."""
     return request(f"ip link set {name} up", RTM_NEWLINK, 0, LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP))
@@ -76,18 +158,11 @@ def raised(name: str, index: int) -> Request:
 def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Request]:
     """The route to all hosts, where it has to say something of TCP.
 
-    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds back. With Linux's
-    0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers.
+    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds
+    back. With Linux's 0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers, and
+    so do stock hosts.
     """
-    metrics, words = b"", ""
-    if fabric.is_lossless:
-        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each locked metric.
-        metrics += attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
-        metrics += attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS))
-        words += f" rto_min {STARVATION_MS // 1000}s"
-    if first_window:
-        metrics += attribute(RTAX_INITCWND, struct.pack("=I", first_window))
-        words += f" initcwnd {first_window}"
+    metrics, words = _metrics(fabric, first_window)
     if not metrics:
         return []
     body = ROUTE.pack(socket.AF_INET, PREFIX_BITS, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST, 0)
@@ -96,3 +171,18 @@ def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Req
     body += attribute(RTA_METRICS, metrics)
     words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)}{words}"
     return [request(words, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body)]
+
+
+def _metrics(fabric: Fabric, first_window: int) -> tuple[bytes, str]:
+    """What a route says of TCP, and in the words of `ip`; both empty where it says nothing."""
+    metrics, words = b"", ""
+    if fabric.is_lossless and not fabric.host_tcp.is_stock:
+        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each
+        # locked metric.
+        metrics += attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
+        metrics += attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS))
+        words += f" rto_min {STARVATION_MS // 1000}s"
+    if first_window:
+        metrics += attribute(RTAX_INITCWND, struct.pack("=I", first_window))
+        words += f" initcwnd {first_window}"
+    return metrics, words

@@ -1,7 +1,7 @@
 """Messages of rtnetlink (linux/netlink.h, linux/rtnetlink.h), and the socket that they go through.
 
-A process costs ten milliseconds in the virtual-time kernel, and a fabric of 512 hosts would start a thousand of them to give each host its
-addresses and its queues. A message costs microseconds, and one system call takes hundreds.
+A process costs ten milliseconds in the virtual-time kernel, and a fabric of 512 hosts would start a thousand of them
+to give each host its addresses and its queues. A message costs microseconds, and one system call takes hundreds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ATTRIBUTE_KIND = 0x3FFF
 """NLA_TYPE_MASK: the other bits of an attribute's type are flags."""
 SOL_NETLINK, NETLINK_EXT_ACK, NLMSGERR_ATTR_MSG = 270, 11, 1
 DUMPS = 10
-"""How often a list may change while it is told."""
+"""How often a list may change while the kernel sends it."""
 SENT_BYTES, READ_BYTES = 1 << 15, 1 << 16
 HEADER = struct.Struct("=IHHII")
 FLAGS_OFFSET = 6
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 
 def request(words: str, kind: int, flags: int, body: bytes) -> Request:
-    """A request whose body is a structure with its attributes. flags: those beside NLM_F_REQUEST."""
+    """A request whose body is a structure with its attributes. flags: those besides NLM_F_REQUEST."""
     return Request(words, HEADER.pack(HEADER.size + len(body), kind, NLM_F_REQUEST | flags, 0, 0) + body)
 
 
@@ -60,7 +60,8 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 class Kernel:
-    """A socket to the kernel, about the network namespace that it was made in; as a context manager, closed at the end."""
+    """A socket to the kernel, about the network namespace that it was made in; as a context manager, closed at the
+    end."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -117,7 +118,7 @@ class Kernel:
             if (told := self._told()) is not None:
                 return told
         raise MachineFault(
-            f"what the kernel was asked for changed {DUMPS} times while it told: another program is changing it"
+            f"what the kernel was asked for changed {DUMPS} times while it answered: another program is changing it"
         )
 
     def _told(self) -> list[bytes] | None:
@@ -163,7 +164,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _reason(flags: int, refusal: bytes) -> str:
-    """What the kernel says beside the error's number, which comes after the request that it repeats; "" if nothing."""
+    """What the kernel says besides the error's number, which comes after the request that it repeats; "" if nothing."""
     if not flags & NLM_F_ACK_TLVS:
         return ""
     (original_bytes,) = struct.unpack_from("=I", refusal, 4)
@@ -172,7 +173,8 @@ def _reason(flags: int, refusal: bytes) -> str:
 
 
 def _refused(batch: Sequence[Request], original: bytes) -> str:
-    """The words of the request that the kernel repeats in its refusal. Its flags may have one more, to ask for an answer."""
+    """The words of the request that the kernel repeats in its refusal. Its flags may have one more, to ask for an
+    answer."""
     (size_bytes,) = struct.unpack_from("=I", original)
     body = original[HEADER.size : size_bytes]
     return next((each.words for each in batch if each.data[HEADER.size :] == body), batch[-1].words)

@@ -1,4 +1,5 @@
-"""Queues of ports by rtnetlink (linux/pkt_sched.h, linux/gen_stats.h): what they count, and copies of a port's queues at another port."""
+"""Queues of ports by rtnetlink (linux/pkt_sched.h, linux/gen_stats.h): what they count, and copies of a port's queues
+at another port."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def _make(what: str, part: Part, index: int, name: str) -> Request:
 
 
 def _as_asked(qdisc: Part) -> bytes:
-    """The options with which to ask for a qdisc. HTB tells its version in full and wants to be asked for the major one (HTB_VER)."""
+    """The options with which to ask for a qdisc. HTB tells its version in full and wants to be asked for the major one
+    (HTB_VER)."""
     if qdisc.kind != "htb":
         return qdisc.options
     told = attributes(qdisc.options)
@@ -107,7 +109,8 @@ def _as_asked(qdisc: Part) -> bytes:
 
 
 def shown(kernel: Kernel, names: dict[int, str]) -> list[dict[str, Any]]:
-    """What the qdiscs of interfaces count, under the names that `tc -s -j qdisc show` has for it. names: by index of the interface."""
+    """What the qdiscs of interfaces count, under the names that `tc -s -j qdisc show` has for it. names: by index of
+    the interface."""
     return [entry(part, names[at]) for at, part in _dumped(kernel, 0, RTM_GETQDISC) if at in names]
 
 
@@ -130,7 +133,8 @@ def entry(part: Part, name: str) -> dict[str, Any]:
 
 
 def _bounds(part: Part) -> dict[str, int]:
-    """What a queue that drops or marks holds, and from which length it marks (topo/switch_queues.py); nothing for other qdiscs."""
+    """What a queue that drops or marks holds, and from which length it marks (topo/switch_queues.py); nothing for
+    other qdiscs."""
     if part.kind == "bfifo":
         return {"limit": FIFO_LIMIT.unpack_from(part.options)[0]}
     if part.kind == "red":

@@ -14,7 +14,8 @@ from gradwire.topo.tc import class_below_netem, class_of_band
 
 @dataclass(frozen=True, kw_only=True)
 class BandCounters:
-    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without preamble, FCS and gap."""
+    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without
+    preamble, FCS and gap."""
 
     bytes_sent: int
     packets_sent: int
@@ -24,8 +25,8 @@ class BandCounters:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
-    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds, the length from which
-    #: it marks some packets, and the length from which it marks all. 0 for what it has not.
+    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds,
+    #: the length from which it marks some packets, and the length from which it marks all. 0 for what it has not.
     limit_bytes: int = 0
     threshold_bytes: int = 0
     all_marked_bytes: int = 0
@@ -87,7 +88,8 @@ class PortQueues:
     bands: PortCounters | None = None
 
     def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:
-        """What is there now and was not in `original`, an earlier reading of the same port; or "nothing", if queues only went away."""
+        """What is there now and was not in `original`, an earlier reading of the same port; or "nothing", if queues
+        only went away."""
         new = tuple(sorted({*self.layout} - {*original.layout}))
         return new or ("nothing",) * (self.layout != original.layout)
 
@@ -141,9 +143,11 @@ class TcpCounters:
 
 
 def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
-    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class (topo/tc.py) counts it.
+    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class
+    (topo/tc.py) counts it.
 
-    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something replaced it.
+    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something
+    replaced it.
     """
     leaves = {(entry["dev"], entry["parent"]): entry for entry in entries if "parent" in entry}
     counters = []
@@ -198,7 +202,8 @@ def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
 
 
 def parse_lookups(text: str) -> tuple[int, int, int]:
-    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there are none."""
+    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there
+    are none."""
     lines = re.findall(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)", text)
     if not lines:
         raise MachineFault(f"`ovs-appctl dpctl/show` shows no datapath: {text.strip()!r}")
@@ -207,7 +212,8 @@ def parse_lookups(text: str) -> tuple[int, int, int]:
 
 
 def parse_table_misses(text: str) -> int:
-    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no such rule."""
+    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no
+    such rule."""
     counts = re.findall(r"\bn_packets=(\d+),.*\bpriority=0\b", text)
     if not counts:
         raise MachineFault("a switch has no table-miss rule: its rules are not installed, or something removed them")

@@ -1,4 +1,5 @@
-"""Reads how much waits in the queues of a network namespace's ports: one question to the kernel, without a process of tc."""
+"""Reads how much waits in the queues of a network namespace's ports: one question to the kernel, without a process of
+tc."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from gradwire.topo.netlink.qdiscs import QUEUE, RTM_GETQDISC, TC_MESSAGE, TCA_ST
 class QueueReader:
     """A socket that asks the kernel for the queues of the ports of the network namespace that it was made in.
 
-    interfaces: whose queues are told, in this order.
+    interfaces: whose queues are reported, in this order.
     """
 
     def __init__(self, interfaces: Sequence[str]) -> None:

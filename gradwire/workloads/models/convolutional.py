@@ -7,7 +7,7 @@ ResNets of versions 1 and 2 are those that tf_cnn_benchmarks, TF-slim and torchv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.shapes import Network, Node
@@ -168,6 +168,9 @@ class Style:
     shortcut_last: bool = False
     #: Whether a first unit halves the image in its 3x3 convolution.
     halves_in_middle: bool = False
+    #: Groups of the 3x3 convolution, and its channels in each group of a unit of the first block (ResNeXt).
+    groups: int = 1
+    group_width: int = RESNET_WIDTHS[0]
 
 
 TF_BENCHMARKS = Style(stride_first=True, norm_tensors=("beta", "gamma"))
@@ -177,6 +180,8 @@ TF_SLIM_SCALED = Style(stride_first=False, norm_tensors=("beta", "gamma"))
 TORCHVISION = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_last=True, halves_in_middle=True)
 """https://github.com/pytorch/vision/blob/v0.20.0/torchvision/models/resnet.py, class Bottleneck: the stride is in the
 3x3 convolution, and the shortcut's `downsample` runs last."""
+RESNEXT_4, RESNEXT_8 = (replace(TORCHVISION, groups=32, group_width=width) for width in (4, 8))
+"""Xie et al., Aggregated Residual Transformations for Deep Neural Networks, CVPR 2017: 32 groups of 4 or 8 channels."""
 GRADIENTFLOW = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_norm=False)
 
 
@@ -185,8 +190,9 @@ def _unit_v1(net: Network, x: Node, width: int, stride: int, style: Style, name:
     create first."""
     first, middle = (stride, 1) if style.stride_first and not style.halves_in_middle else (1, stride)
     shortcut = None if style.shortcut_last else _shortcut(net, x, width, stride, style, name)
-    y = net.conv_norm(x, width, 1, first, name=f"{name}/conv1")
-    y = net.conv_norm(y, width, 3, middle, name=f"{name}/conv2")
+    inner = width * style.group_width // RESNET_WIDTHS[0] * style.groups
+    y = net.conv_norm(x, inner, 1, first, name=f"{name}/conv1")
+    y = net.conv_norm(y, inner, 3, middle, groups=style.groups, name=f"{name}/conv2")
     y = net.conv_norm(y, 4 * width, 1, name=f"{name}/conv3")
     return net.add(shortcut or _shortcut(net, x, width, stride, style, name), y, f"{name}/add")
 
@@ -255,6 +261,23 @@ def resnet50_torchvision() -> Profile:
     The order decides what PyTorch's DDP reduces together (workloads/strategies/ddp.py).
     """
     return _resnet("resnet50-torchvision", 50, 1, TORCHVISION, 64, "torchvision 0.20, models.resnet50; He et al. 2015")
+
+
+def resnet101_torchvision() -> Profile:
+    """44,549,160 parameters and 7.80 G multiply-adds, as torchvision's documentation prints."""
+    return _resnet(
+        "resnet101-torchvision", 101, 1, TORCHVISION, 64, "torchvision 0.20, models.resnet101; He et al. 2015"
+    )
+
+
+def resnext50() -> Profile:
+    """ResNeXt-50 32x4d: 25,028,904 parameters and 4.23 G multiply-adds, as torchvision's documentation prints."""
+    return _resnet("resnext50", 50, 1, RESNEXT_4, 64, "torchvision 0.20, models.resnext50_32x4d; Xie et al. 2017")
+
+
+def resnext101() -> Profile:
+    """ResNeXt-101 32x8d: 88,791,336 parameters and 16.41 G multiply-adds, as torchvision's documentation prints."""
+    return _resnet("resnext101", 101, 1, RESNEXT_8, 64, "torchvision 0.20, models.resnext101_32x8d; Xie et al. 2017")
 
 
 def resnet50_gradientflow() -> Profile:

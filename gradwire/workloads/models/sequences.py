@@ -1,5 +1,5 @@
-"""Models of sequences that fit on one GPU: Sockeye's recurrent translation, and the transformers BERT-large, GPT-2 XL
-and ViT-L/16.
+"""Models of sequences that fit on one GPU: Sockeye's recurrent translation, and the transformers BERT-base and
+BERT-large, GPT-2 XL and ViT-L/16.
 
 Sockeye has the configuration of P3's public scripts (Hieber et al., 2017): two encoder and two decoder LSTM layers of
 512, embeddings of 512, MLP attention, IWSLT'15 English to Vietnamese. The paper prints neither the size nor the
@@ -155,24 +155,39 @@ def _first_token(x: Node) -> Node:
     return Node((x.shape[-1],), x.reads)
 
 
-def bert_large() -> Profile:
-    """336.2 M parameters in 398 tensors: 335.1 M of the encoder (340 M in the paper), and the two pre-training heads.
-
-    512 tokens, 15 % of them (77) masked and predicted, as in phase 2 of pre-training.
-    """
-    tokens, masked, width, words = 512, 77, 1024, 30522
+def _bert(blocks: int, width: int, tokens: int, masked: int) -> Network:
+    """An encoder and the two pre-training heads (Devlin et al. 2018), for `masked` of the tokens to be predicted."""
+    words = 30522
     net = Network(tokens)
     x = net.embedding(tokens, width, {"words": words, "positions": 512, "segments": 2}, "embeddings")
     x = net.layer_norm(x, "embeddings/norm")
     separate = {"query": width, "key": width, "value": width}
-    x = _blocks(net, x, 24, Block(width, separate, 4 * width, norm_first=False))
+    x = _blocks(net, x, blocks, Block(width, separate, 4 * width, norm_first=False))
     pooled = net.fc(_first_token(x), width, name="pooler")
     predicted = net.layer_norm(net.fc(Node((masked, width), x.reads), width, name="mlm/dense"), "mlm/norm")
     mlm = _tied_output(net, predicted, words, True, "mlm/decoder")
     nsp = net.fc(pooled, 2, name="next_sentence")
     net.layer(LayerKind.OTHER, "loss", Node((masked, words), mlm.reads + nsp.reads), (1,), masked * words, {})
-    return net.profile(
+    return net
+
+
+def bert_large() -> Profile:
+    """336.2 M parameters in 398 tensors: 335.1 M of the encoder (340 M in the paper), and the two pre-training heads.
+
+    512 tokens, 15 % of them (77) masked and predicted, as in phase 2 of pre-training.
+    """
+    return _bert(24, 1024, 512, 77).profile(
         "bert-large", 16, "Devlin et al. 2018, BERT-large, uncased vocabulary; public checkpoint 335,141,888"
+    )
+
+
+def bert_base() -> Profile:
+    """110.1 M parameters: 109.5 M of the encoder (110 M in the paper), and the two pre-training heads.
+
+    128 tokens, at most 20 of them masked and predicted, as in phase 1 of pre-training.
+    """
+    return _bert(12, 768, 128, 20).profile(
+        "bert-base", 32, "Devlin et al. 2018, BERT-base, uncased vocabulary; public checkpoint 109,482,240"
     )
 
 

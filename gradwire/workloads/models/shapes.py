@@ -128,11 +128,19 @@ class Network:
         return self.layer(LayerKind.NORM, name, x, x.shape, flops, tensors, MOVING_AVERAGES)
 
     def conv_norm(
-        self, x: Node, out: int, kernel: Window, stride: int = 1, padding: Padding = "same", *, name: str | None = None
+        self,
+        x: Node,
+        out: int,
+        kernel: Window,
+        stride: int = 1,
+        padding: Padding = "same",
+        *,
+        groups: int = 1,
+        name: str | None = None,
     ) -> Node:
         """Appends a convolution without bias and its batch normalisation."""
         name = self._auto_name("conv", name)
-        return self.norm(self.conv(x, out, kernel, stride, padding, name=name), f"{name}/norm")
+        return self.norm(self.conv(x, out, kernel, stride, padding, groups=groups, name=name), f"{name}/norm")
 
     def pool(
         self, x: Node, kernel: int, stride: int = 1, padding: Padding = "valid", *, name: str | None = None

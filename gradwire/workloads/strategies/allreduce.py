@@ -13,7 +13,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from gradwire.datatypes.class_plans import Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.engines.allreduce_plan import (
     Algorithm,
@@ -87,6 +89,12 @@ def _ring(job: Job, options: RingOptions) -> Mapping[str, Plan]:
     return compile_buckets(job, "ring", buckets, schedules, options)
 
 
+def _ring_by_class(job: Job, options: RingOptions, _: Folding) -> RingSequence:
+    if not options.messaging:
+        raise NotByClass("strategy.options.messaging is false: whole parameters go round from one rank")
+    return ring_sequence(job, "ring", tensor_buckets(job), options)
+
+
 def _hierarchical(job: Job, options: HierarchicalOptions) -> Mapping[str, Plan]:
     schedule = algorithm_schedule(
         job.cluster,
@@ -119,6 +127,7 @@ STRATEGIES = (
         compile=_ring,
         needs_servers=False,
         load=_ring_load,
+        by_class=_ring_by_class,
     ),
     Strategy(
         name="hierarchical-ring",

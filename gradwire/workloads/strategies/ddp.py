@@ -23,8 +23,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from gradwire.datatypes.class_plans import Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import Bucket, allreduce_load, backward_order, cap_filled, fused
 from gradwire.workloads.engines.allreduce_plan import (
     AllreduceOptions,
@@ -72,6 +74,14 @@ def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
     return compile_by_algorithm(job, "ddp", ddp_buckets(job, options), options.algorithm, options, options.channels)
 
 
+def _by_class(job: Job, options: DdpOptions, _: Folding) -> RingSequence:
+    if options.algorithm != "ring" or options.channels > 1:
+        raise NotByClass(
+            f"strategy.options.algorithm is '{options.algorithm}' with {options.channels} channels, not one ring"
+        )
+    return ring_sequence(job, "ddp", ddp_buckets(job, options), options)
+
+
 def _load(cluster: Cluster, options: DdpOptions) -> Load:
     return allreduce_load(options.algorithm, cluster)
 
@@ -89,5 +99,6 @@ STRATEGIES = (
         aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,
         load=_load,
+        by_class=_by_class,
     ),
 )

@@ -20,7 +20,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from gradwire.datatypes.class_plans import ClassPlan, Folding
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.classes.sharded import sharded_classes
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.parallel.group_collectives import Algorithm
@@ -48,8 +50,8 @@ class FsdpOptions(Options):
     """Of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
 
 
-def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
-    sharding = Sharding(
+def _sharding(options: FsdpOptions) -> Sharding:
+    return Sharding(
         parameter_bytes=BYTES_ON_WIRE[options.parameters],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
         prefetch=options.prefetch,
@@ -57,7 +59,14 @@ def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
         group=options.shard,
         algorithm=options.algorithm,
     )
-    return {"fsdp": compile_sharded(job, "fsdp", sharding)}
+
+
+def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
+    return {"fsdp": compile_sharded(job, "fsdp", _sharding(options))}
+
+
+def _by_class(job: Job, options: FsdpOptions, folding: Folding) -> ClassPlan:
+    return sharded_classes(job, "fsdp", _sharding(options), folding)
 
 
 STRATEGIES = (
@@ -70,6 +79,7 @@ STRATEGIES = (
         source="Zhao et al., VLDB 2023; Rajbhandari et al., SC 2020",
         options=FsdpOptions,
         compile=_compile,
+        by_class=_by_class,
         state_bytes=lambda cluster, options: STATE_BYTES / (options.shard or cluster.workers),
         aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,

@@ -8,13 +8,17 @@ other.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from pydantic import Field
 
+from gradwire.datatypes.class_plans import Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import (
     Bucket,
     Gradient,
@@ -125,9 +129,20 @@ def _horovod(job: Job, options: HorovodOptions) -> Mapping[str, Plan]:
 
 
 def _lazy(job: Job, options: LazyOptions) -> Mapping[str, Plan]:
+    return _compile(job, "lazy-allreduce", _lazy_buckets(job, options), options)
+
+
+def _lazy_buckets(job: Job, options: LazyOptions) -> list[Bucket]:
     threshold_values = options.threshold_bytes // BYTES_ON_WIRE[options.wire]
-    groups = lazily_fused(backward_order(job), threshold_values)
-    return _compile(job, "lazy-allreduce", [fused(group) for group in groups], options)
+    return [fused(group) for group in lazily_fused(backward_order(job), threshold_values)]
+
+
+def _ring_by_class(
+    name: str, buckets_of: Callable[[Job, Any], list[Bucket]], job: Job, options: BackendOptions, _: Folding
+) -> RingSequence:
+    if options.algorithm != "ring":
+        raise NotByClass(f"strategy.options.algorithm is '{options.algorithm}', not 'ring'")
+    return ring_sequence(job, name, buckets_of(job, options), options)
 
 
 def _csc(job: Job, options: CscOptions) -> Mapping[str, Plan]:
@@ -190,6 +205,7 @@ STRATEGIES = (
         source="GradientFlow, sections 2.4 to 2.6",
         options=BackendOptions,
         compile=_per_tensor,
+        by_class=partial(_ring_by_class, "layer-allreduce", lambda job, _: tensor_buckets(job)),
         needs_servers=False,
         load=_load,
     ),
@@ -208,6 +224,7 @@ STRATEGIES = (
         source="GradientFlow, section 3.1",
         options=LazyOptions,
         compile=_lazy,
+        by_class=partial(_ring_by_class, "lazy-allreduce", _lazy_buckets),
         needs_servers=False,
         load=_load,
     ),

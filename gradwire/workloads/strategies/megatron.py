@@ -15,7 +15,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from gradwire.datatypes.class_plans import ClassPlan, Folding
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.classes.model_parallel import model_parallel_classes
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.parallel.division import Division, PipelineSchedule, Recompute
@@ -83,8 +85,8 @@ class MegatronOptions(Options):
     parameters."""
 
 
-def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
-    division = Division(
+def _division(options: MegatronOptions) -> Division:
+    return Division(
         tensor=options.tensor,
         stages=options.stages,
         microbatches=options.microbatches,
@@ -105,7 +107,14 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         algorithm=options.algorithm,
         priorities=options.priorities,
     )
-    return {"megatron": compile_megatron(job, "megatron", division)}
+
+
+def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
+    return {"megatron": compile_megatron(job, "megatron", _division(options))}
+
+
+def _by_class(job: Job, options: MegatronOptions, folding: Folding) -> ClassPlan:
+    return model_parallel_classes(job, "megatron", _division(options), folding)
 
 
 def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:
@@ -129,6 +138,7 @@ STRATEGIES = (
         source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019; Lepikhin et al. 2020",
         options=MegatronOptions,
         compile=_compile,
+        by_class=_by_class,
         state_bytes=_state_bytes,
         classes=lambda options: 2 if options.priorities else 1,
         aggregators=lambda options: options.algorithm == IN_NETWORK,

@@ -20,8 +20,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from gradwire.datatypes.class_plans import ClassPlan, Folding
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.engines.allreduce_buckets import backward_order, buffer_fused, fused
+from gradwire.workloads.classes.sharded import partitioned_classes
+from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, buffer_fused, fused
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.parallel.sharded import Partition, compile_partitioned
 from gradwire.workloads.job import Job
@@ -59,16 +61,26 @@ class Zero2Options(Zero1Options):
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it."""
 
 
-def _compile(name: str, job: Job, options: Zero1Options) -> Mapping[str, Plan]:
-    buckets = [fused(group) for group in buffer_fused(backward_order(job), options.bucket_parameters)]
-    partition = Partition(
+def _buckets(job: Job, options: Zero1Options) -> list[Bucket]:
+    return [fused(group) for group in buffer_fused(backward_order(job), options.bucket_parameters)]
+
+
+def _partition(options: Zero1Options) -> Partition:
+    return Partition(
         parameter_bytes=BYTES_ON_WIRE[options.parameters],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
         scatter=options.sum_by == "reduce-scatter",
         overlap=options.overlap,
         overlap_gather=options.overlap_gather,
     )
-    return {name: compile_partitioned(job, name, buckets, partition)}
+
+
+def _compile(name: str, job: Job, options: Zero1Options) -> Mapping[str, Plan]:
+    return {name: compile_partitioned(job, name, _buckets(job, options), _partition(options))}
+
+
+def _by_class(name: str, job: Job, options: Zero1Options, folding: Folding) -> ClassPlan:
+    return partitioned_classes(job, name, _buckets(job, options), _partition(options), folding)
 
 
 STRATEGIES = (
@@ -81,6 +93,7 @@ STRATEGIES = (
         source="Rajbhandari et al., SC 2020; DeepSpeed",
         options=Zero1Options,
         compile=partial(_compile, "zero1"),
+        by_class=partial(_by_class, "zero1"),
         state_bytes=lambda cluster, _: 8 + 4 / cluster.workers,
         needs_servers=False,
     ),
@@ -93,6 +106,7 @@ STRATEGIES = (
         source="Rajbhandari et al., SC 2020; DeepSpeed",
         options=Zero2Options,
         compile=partial(_compile, "zero2"),
+        by_class=partial(_by_class, "zero2"),
         state_bytes=lambda cluster, _: 4 + 8 / cluster.workers,
         needs_servers=False,
     ),

@@ -132,6 +132,9 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
             ["reproduce", "--list", "x"],
             ["x: no such paper or scenario; papers are geryon, p3, ", "`gradwire reproduce --list`"],
         ),
+        (["reproduce", "world-tc"], ["world-tc: no such source", "`gradwire reproduce --list world`"]),
+        (["reproduce", "--paper", "world", "geryon"], ["printed measurements run alone"]),
+        (["reproduce", "world", "--quick"], ["printed measurements run alone"]),
         (["reproduce", "--check"], ["give --quick, and no names"]),
         (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
         (["reproduce", "geryon-fig7", "--pages", "docs"], ["--pages writes whole papers", "gradientflow"]),
@@ -153,6 +156,13 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong(
         assert text in err
     assert "Traceback" not in err
     assert not (scenario.parent / "runs").exists()
+
+
+def test_the_sources_of_printed_measurements_are_listed(call: Any) -> None:
+    status, out, _ = call("reproduce", "--list", "world")
+    assert status == 0
+    assert "\n  world-dlperf: Frameworks' containers on 4 machines of 8 V100 (24 printed values)\n" in out
+    assert "geryon" not in out
 
 
 def test_the_names_of_a_paper_are_listed(call: Any) -> None:

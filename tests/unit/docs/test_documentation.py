@@ -24,6 +24,7 @@ from gradwire.cli import command_line
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.scenario.definitions.inlining import inlined, read_definition
+from gradwire.scenario.definitions.route_files import routes_in
 from gradwire.scenario.loading import Scenario, load_scenario, resolve
 from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
@@ -35,6 +36,7 @@ from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios
+from reproduction.world.command import chosen_sources, is_of_world
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (
     MODELS_FOLDER,
@@ -179,6 +181,9 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
             home / snippet.file.removeprefix("~/"), ModelFile if "layers" in document else DeviceFile
         )
         return
+    if "route" in document:
+        assert routes_in(home / snippet.file.removeprefix("~/")) == document
+        return
     if has_programs(document):
         path = home / snippet.file.removeprefix("~/")
         path.write_text(snippet.text)
@@ -246,7 +251,8 @@ def carry_out(words: list[str], call: Any) -> None:
         if parameters.get("scenario"):
             assert loaded(parameters).points
         if verb == "reproduce":
-            assert wanted_scenarios(parameters["names"] or [], quick=parameters["quick"])
+            names = parameters["names"] or []
+    assert chosen_sources(names) if any(map(is_of_world, names)) else wanted_scenarios(names, quick=parameters["quick"])
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "compare":

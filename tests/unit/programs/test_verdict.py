@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.links import LinkSetting
 from gradwire.programs.program_protocol import PortTraffic, Report
 from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
 
@@ -51,10 +53,21 @@ def test_each_check_fails_alone(change: dict[str, object], check: str) -> None:
 
 
 def test_losses_that_were_asked_for_are_allowed_and_no_more() -> None:
-    lossy = replace(FABRIC, loss=0.001)
+    lossy, far = replace(FABRIC, loss=0.001), PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 1000)
+    lost = msgspec.structs.replace(SOUND, ports=(PORT, far), tcp_retransmits=1000)
+    assert failed(lost, lossy) == []
+    assert failed(msgspec.structs.replace(lost, ports=(PORT, msgspec.structs.replace(far, drops=2000))), lossy) == [
+        "drops"
+    ]
+
+
+def test_losses_of_single_links_are_known() -> None:
+    """The fabric's own loss is 0 there, so that every drop of such a link failed the run."""
+    lossy = replace(FABRIC, link_settings=(LinkSetting("h1", loss=0.001),))
     lost = msgspec.structs.replace(SOUND, ports=(msgspec.structs.replace(PORT, drops=1000),), tcp_retransmits=1000)
     assert failed(lost, lossy) == []
-    assert failed(msgspec.structs.replace(lost, ports=(msgspec.structs.replace(PORT, drops=2000),)), lossy) == ["drops"]
+    other = PortTraffic("h2-eth0", 10e9, FRAMES * 1514, FRAMES, 5000)
+    assert failed(msgspec.structs.replace(lost, ports=(PORT, other)), lossy) == ["drops"]
 
 
 def test_a_run_that_took_no_time_has_no_use() -> None:
@@ -82,3 +95,23 @@ def test_a_port_without_its_shaper_has_another_rate() -> None:
     netem = msgspec.structs.replace(PORT, replaced_by=("root netem",), is_shaped=False)
     assert failed(msgspec.structs.replace(SOUND, ports=(netem, SOUND.ports[1]))) == ["queues"]
     assert failed(msgspec.structs.replace(SOUND, ports=(netem,))) == ["queues"]
+
+
+def test_buffers_of_single_links_are_known() -> None:
+    setting = LinkSetting("h2", loss=0.001, buffer_bytes=100_000)
+    finite = replace(FABRIC, gso_bytes=1514, link_settings=(setting,))
+    switch = PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 500)
+    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, switch), tcp_retransmits=500), finite) == []
+    lossy_host = PortTraffic("h2-eth0", 10e9, FRAMES * 1514, FRAMES, 1000)
+    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, lossy_host)), finite) == []
+    host = msgspec.structs.replace(PORT, drops=1)
+    assert failed(
+        msgspec.structs.replace(SOUND, ports=(host, switch)),
+        replace(finite, link_settings=(replace(setting, loss=None),)),
+    ) == ["drops"]
+
+
+def test_stock_hosts_may_probe_and_not_send_everything_again() -> None:
+    stock = replace(FABRIC, host_tcp=HostTcp.STOCK)
+    assert failed(msgspec.structs.replace(SOUND, tcp_retransmits=FRAMES // 200), stock) == []
+    assert failed(msgspec.structs.replace(SOUND, tcp_retransmits=FRAMES // 50), stock) == ["TCP retransmits"]

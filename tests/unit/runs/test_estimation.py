@@ -225,3 +225,46 @@ def test_faults_have_no_part_in_an_estimate_which_says_so(
     assert f"WARNING: {told}" in err
     status, out, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--json")
     assert (status, json.loads(out)["warnings"], err.count("WARNING")) == (0, [], 0)
+
+
+def test_what_drops_marks_and_jitters_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ["--set=fabric.loss=0.001", "--set=fabric.link.h2.jitter=1ms", "--set=fabric.link.h2.loss=0.01"]
+    _, out, _ = gradwire_says(monkeypatch, capsys, "estimate", str(file), *keys, "--json")
+    dropped, jittered = json.loads(out)["warnings"]
+    assert dropped.endswith('estimates are as if fabric.link."h2".loss, fabric.loss were not set')
+    assert jittered == "an ideal network has no jitter: estimates have the mean delay of each link"
+
+
+def small_far(**sections: dict[str, Any]) -> Scenario:
+    """A ring of two hosts, one of them 10 ms away."""
+    document: dict[str, Any] = {
+        "title": "far",
+        "cluster": {"workers": 2},
+        "fabric": {"rate": "10gbit", "link": {"h2": {"delay": "10ms"}}},
+        "model": {"name": "alexnet", "device": "k40"},
+        "strategy": {"name": "ring"},
+    }
+    return resolve(document | sections, "test", "far")
+
+
+def test_a_buffer_that_is_too_small_for_its_way_is_in_an_estimate() -> None:
+    """Two thirds of 1 MiB per round trip of 20 ms are 0.28 Gbit/s."""
+    ample, small = (
+        estimate_points(small_far(**more).points, jobs=1)[0].iteration_time_s
+        for more in ({}, {"transport": {"buffer": "1MiB"}})
+    )
+    sent_bytes = 244e6  # AlexNet's gradients, once in and once out at each of two hosts: half of them twice.
+    assert small > 3 * ample
+    assert small == pytest.approx(sent_bytes / (2 / 3 * 2**20 / 0.02), rel=0.1)
+
+
+def test_copies_on_links_of_different_delays_are_said_to_be_estimated_roughly() -> None:
+    document: dict[str, dict[str, Any]] = {
+        "fabric": {"rate": "10gbit", "link": {"h2": {"delay": "1ms"}}},
+        "strategy": {"name": "multicast-ps"},
+    }
+    (told,) = estimate_points(small_far(cluster={"workers": 4, "servers": 1}, **document).points, jobs=1)
+    assert told.left_out.startswith("copies of a multicast pass all links at once")
+    assert "Not in them: copies of a multicast" in estimates_table("", [told], 1.0).foot

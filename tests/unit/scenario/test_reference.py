@@ -54,7 +54,10 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
         ("fabric.rate", ["fabric.rate"]),
         (
             "transport",
-            [f"transport.{key}" for key in ("buffer", "send_ends", "unsent", "congestion", "agents", "agent_code")],
+            [
+                f"transport.{key}"
+                for key in ("buffer", "send_ends", "unsent", "congestion", "agents", "connections", "agent_code")
+            ],
         ),
         ("title", ["title"]),
         ("costs.copy_rate.value", ["costs.copy_rate.value"]),

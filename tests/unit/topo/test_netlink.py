@@ -4,8 +4,18 @@ import struct
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.faults import MachineFault
-from gradwire.topo.netlink.addresses import ADDRESS, NEIGHBOUR, ROUTE, host_requests, neighbour_requests
+from gradwire.topo.netlink.addresses import (
+    ADDRESS,
+    NEIGHBOUR,
+    ROUTE,
+    Neighbours,
+    configuring,
+    has_ipv6,
+    host_requests,
+    neighbour_requests,
+)
 from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
 from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry, parts, shown
 
@@ -29,9 +39,36 @@ def test_every_host_knows_every_other_and_not_itself() -> None:
     ]
 
 
+def test_ipv6_is_asked_for_beside_ipv4_where_programs_may_use_it() -> None:
+    both = Fabric(3, 10e9, ipv6=True)
+    of_4 = [each.words for each in configuring(1, FABRIC, 2, Neighbours.of(FABRIC, 2))]
+    assert of_4 == words(FABRIC, 1)
+    made = configuring(1, both, 2, Neighbours.of(both, 2), 9000)
+    assert [each.words for each in made if "-6" in each.words] == [
+        "ip -6 addr add fd00::2/64 dev h2-eth0 nodad noprefixroute",
+        "ip -6 route add fd00::/64 dev h2-eth0 rto_min 20s initcwnd 9000",
+        "ip -6 neigh add fd00::1 lladdr 02:00:00:00:00:01 nud permanent",
+        "ip -6 neigh add fd00::3 lladdr 02:00:00:00:00:03 nud permanent",
+    ]
+    address, route, neighbour, _ = [each.data[HEADER.size :] for each in made if "-6" in each.words]
+    host = socket.inet_pton(socket.AF_INET6, "fd00::2")
+    assert ADDRESS.unpack_from(address) == (socket.AF_INET6, 64, 0, 0, 2)
+    assert attributes(address[ADDRESS.size :]) == {1: host, 2: host, 8: struct.pack("=I", 0x202)}
+    assert ROUTE.unpack_from(route)[:2] == (socket.AF_INET6, 64)
+    assert attributes(neighbour[NEIGHBOUR.size :])[1] == socket.inet_pton(socket.AF_INET6, "fd00::1")
+
+
+def test_packets_that_are_too_small_for_ipv6_leave_it_out() -> None:
+    small = Fabric(3, 10e9, ipv6=True, mtu_bytes=1279)
+    assert not has_ipv6(small)
+    assert not any("-6" in each.words for each in configuring(0, small, 2, Neighbours.of(small, 2)))
+    assert has_ipv6(Fabric(3, 10e9, ipv6=True, mtu_bytes=1280))
+
+
 def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
     assert any("rto_min" in line for line in words(FABRIC, 0))
     assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
+    assert not any("route" in line for line in words(Fabric(3, 10e9, host_tcp=HostTcp.STOCK), 0))
 
 
 def test_a_first_window_is_a_matter_of_the_route_on_every_fabric() -> None:

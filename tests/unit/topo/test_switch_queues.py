@@ -72,7 +72,7 @@ def test_the_average_forgets_as_fast_as_tc_can_make_it(ecn_bytes: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"loss": 0.01}, "fabric.loss = 0.01: drops of a finite fabric.buffer could not be told"),
+        ({"loss": 0.01}, "fabric.loss = 0.01: drops of a finite fabric.buffer could not be distinguished"),
         ({"ecn_bytes": 100_000}, "fabric.ecn = 100000B: nothing would be marked before it is dropped"),
         ({"gso_bytes": 65536}, "fabric.buffer = 100000B: must be at least 4 bursts of fabric.gso = 65536B"),
         ({"ecn_bytes": 6055}, "fabric.ecn = 6055B: must be at least 4 bursts of fabric.gso = 1514B"),

@@ -5,6 +5,7 @@ import pytest
 
 from gradwire import PACKAGE
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.wiring import (
     OVS_TIMEOUT_S,
@@ -12,6 +13,8 @@ from gradwire.topo.wiring import (
     asked_of_switches,
     bridge_arguments,
     check_interfaces,
+    host_sysctls,
+    kernel_sysctls,
     link_commands,
     near_end,
 )
@@ -110,3 +113,26 @@ def test_no_tool_of_open_vswitch_waits_for_ever_for_a_daemon_that_has_died() -> 
     lines = [line for path in PACKAGE.rglob("*.sh") for line in path.read_text().splitlines() if "ovs-vsctl " in line]
     assert lines
     assert all(" --timeout=" in line for line in lines)
+
+
+def test_stock_hosts_have_what_linux_comes_with() -> None:
+    tuned = host_sysctls(SINGLE, userspace=False)
+    assert tuned["net/ipv4/tcp_slow_start_after_idle"] == "0"
+    stock = host_sysctls(replace(SINGLE, host_tcp=HostTcp.STOCK), userspace=False)
+    assert stock == {
+        "net/ipv4/tcp_slow_start_after_idle": "1",
+        "net/ipv4/tcp_no_metrics_save": "0",
+        "net/ipv4/tcp_autocorking": "1",
+        "net/ipv4/tcp_wmem": "4096 16384 4194304",
+        "net/ipv4/tcp_rmem": "4096 131072 6291456",
+    }
+    older = host_sysctls(replace(SINGLE, host_tcp=HostTcp.STOCK_BEFORE_6_6), userspace=False)
+    assert older == {**stock, "net/ipv4/tcp_rmem": "4096 131072 3145728"}
+    assert kernel_sysctls(0, HostTcp.STOCK)["net/core/wmem_max"] == "212992"
+    assert kernel_sysctls(8 << 20, HostTcp.STOCK)["net/core/rmem_max"] == str(4 << 20)
+
+
+def test_marks_and_the_userspace_datapath_are_not_a_matter_of_hosts() -> None:
+    marking = Fabric(hosts=3, rate_bps=10e9, gso_bytes=1514, ecn_bytes=100_000, host_tcp=HostTcp.STOCK)
+    assert host_sysctls(marking, userspace=False)["net/ipv4/tcp_ecn"] == "1"
+    assert host_sysctls(replace(SINGLE, host_tcp=HostTcp.STOCK), userspace=True)["net/ipv4/tcp_recovery"] == "0"

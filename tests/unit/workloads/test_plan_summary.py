@@ -8,9 +8,12 @@ import pytest
 
 from gradwire.analysis.bounds import bounds
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.topologies import linear, spread
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.patterns import all_to_all, compile_transfers
 from gradwire.workloads.plan_summary import busiest_port, summary_lines
 from gradwire.workloads.strategy_registry import strategy, strategy_names
 from tests.shared.small_jobs import compiled, job_of, profile_of
@@ -71,3 +74,16 @@ def test_the_network_is_told_in_a_line() -> None:
 def test_a_plan_that_sends_nothing_has_an_idle_port() -> None:
     plan, fabric = plan_on(replace(SINGLE, hosts=1), "ring", Cluster(1))
     assert busiest_port(plan, fabric).seconds == 0
+
+
+def test_in_a_graph_the_busiest_line_may_be_between_switches() -> None:
+    """Between the middle switches of four in a line pass the messages of all pairs of two hosts at one end with two at the other."""
+    size_bytes = 1_000_000
+    graph = spread(4, 4, linear(4), 8e9, "a line")
+    fabric = Fabric(4, 8e9, Topology.LINEAR, classes=1, graph=graph)
+    plan = compile_transfers("all", 4, all_to_all(4, size_bytes))
+    busiest = busiest_port(plan, fabric)
+    assert busiest.name in ("s2 to s3", "s3 to s2")
+    assert busiest.seconds == pytest.approx(4 * size_bytes / 1e9 / fabric.goodput_share(), rel=1e-3)
+    slow = replace(fabric, link_settings=(LinkSetting("s1-s2", rate_bps=1e9),))
+    assert busiest_port(plan, slow).name in ("s1 to s2", "s2 to s1")

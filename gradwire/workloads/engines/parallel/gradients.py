@@ -37,17 +37,20 @@ class Replicas:
     begins: Sequence[int]
     #: What the iteration's end waits for as well, by rank.
     late: list[list[int]]
+    #: Workers that each member stands for, where one of a class is compiled (workloads/classes/model_parallel.py).
+    copies: int = 1
 
     def sum(self, members: list[int], segments: Sequence[Segment], shares: int, ready: Ready) -> None:
         """Segments in forward order, whose parameters are divided into so many shares."""
-        if len(members) == 1 or not segments:
+        replicas = len(members) * self.copies
+        if replicas == 1 or not segments:
             return
         overlap = self.division.overlap_gradients
-        buckets = self._buckets(segments, shares, len(members)) if overlap else [list(segments)]
+        buckets = self._buckets(segments, shares, replicas) if overlap else [list(segments)]
         sums = Series(members, Combine.ADD if self.division.sharded_optimizer else None, chosen=True)
         held: list[tuple[int, int]] = []
         for bucket in buckets:
-            part_bytes = _part_values(bucket, shares, len(members)) * self.division.gradient_bytes
+            part_bytes = _part_values(bucket, shares, replicas) * self.division.gradient_bytes
             started = self._start_ops(sums, bucket, ready)
             self.collectives.add(
                 sums,
@@ -113,7 +116,7 @@ class Replicas:
         gathers = Series(members, Combine.COPY, chosen=True)
         started = list(updates.values())
         for bucket in reversed(buckets):
-            part_bytes = _part_values(bucket, shares, len(members)) * self.division.parameter_bytes
+            part_bytes = _part_values(bucket, shares, len(members) * self.copies) * self.division.parameter_bytes
             self.collectives.add(
                 gathers,
                 bucket[0].layers[0],

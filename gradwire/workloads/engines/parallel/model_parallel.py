@@ -51,10 +51,10 @@ from gradwire.workloads.job import Job
 
 def compile_megatron(job: Job, name: str, division: Division) -> Plan:
     """Compiles an iteration. Raises InputFault if workers, model or microbatches do not divide as asked."""
-    return _ModelParallelPlan(job, name, division).compile()
+    return ModelParallelPlan(job, name, division).compile()
 
 
-class _ModelParallelPlan:
+class ModelParallelPlan:
     """The plan under construction."""
 
     def __init__(self, job: Job, name: str, division: Division) -> None:
@@ -347,12 +347,16 @@ class _ModelParallelPlan:
         inside = self.hosts[rank] == self.hosts[peer]
         return costs.message_s(size_bytes, inside=inside)
 
+    def _replicas(self, late: list[list[int]]) -> Replicas:
+        """What sums gradients."""
+        return Replicas(self.builder, self.collectives, self.division, self.programs, self.begins, late)
+
     def _gradients(self) -> list[int]:
         """Step 6; returns the op that ends each worker's iteration."""
         builder, division = self.builder, self.division
         ends = [builder.compute(rank) for rank in self.ranks]
         late: list[list[int]] = [[] for _ in self.ranks]
-        replicas = Replicas(builder, self.collectives, division, self.programs, self.begins, late)
+        replicas = self._replicas(late)
         for stage in range(self.grid.stages):
             segments = [segment for piece in self._pieces(stage) for segment in piece]
             everywhere = [segment for segment in segments if not segment.routed_values]

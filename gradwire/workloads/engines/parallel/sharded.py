@@ -97,10 +97,10 @@ class Partition:
 
 def compile_partitioned(job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> Plan:
     """Compiles an iteration with these buckets, in the order in which the backward pass fills them."""
-    return _PartitionedPlan(job, name, buckets, partition).compile()
+    return PartitionedPlan(job, name, buckets, partition).compile()
 
 
-class _PartitionedPlan:
+class PartitionedPlan:
     """The plan under construction. Arrays of ops have an axis for ranks."""
 
     def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> None:
@@ -242,10 +242,10 @@ def units_of(profile: Profile) -> list[Unit]:
 
 def compile_sharded(job: Job, name: str, sharding: Sharding) -> Plan:
     """Compiles an iteration. Raises InputFault if groups do not come out even."""
-    return _ShardedPlan(job, name, sharding).compile()
+    return ShardedPlan(job, name, sharding).compile()
 
 
-class _ShardedPlan:
+class ShardedPlan:
     """The plan under construction. Arrays of ops have an axis for ranks."""
 
     def __init__(self, job: Job, name: str, sharding: Sharding) -> None:

@@ -14,6 +14,7 @@ from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.topo.tc import QUANTUM_BYTES
+from gradwire.workloads.divided_messages import divided
 from gradwire.workloads.job import Costs
 from tests.shared.small_allreduces import one_tensor, plan_of
 from tests.unit.analysis.agreement.made_up_runs import RATE_BPS, halving_doubling, ideal_run
@@ -37,6 +38,20 @@ def found(run: IdealRun, measured_s: float, held: Held | None = None) -> Trial |
     deviation = Deviation(measured_s, run.time_s())
     assert deviation.matters
     return first_cause(deviation, trials(run, deviation, seen))
+
+
+def test_parts_of_a_message_take_turns_with_those_of_the_next_one_where_queues_are_fair() -> None:
+    whole = ideal_run(halving_doubling(8), iterations=4)
+    run = replace(whole, plan=divided(whole.plan, 4, QUANTUM_BYTES // 64))
+    late_s = run.time_s(latency_s=3 * TURN_S / run.fabric.goodput_share())
+    cause = found(run, late_s)
+    assert cause is not None
+    assert cause.cause is Cause.BURSTS
+    assert cause.with_effect_s == pytest.approx(late_s)
+    assert "up to 4 parts" in cause.effect
+    first_come = run.on(replace(run.fabric, fair_queues=False))
+    other = found(first_come, late_s)
+    assert other is None or "parts" not in other.effect
 
 
 @pytest.mark.parametrize(

@@ -349,3 +349,24 @@ def ahead(iterations: int) -> FluidTimes:
 
 def test_iterations_may_overlap_as_far_as_they_want() -> None:
     assert ahead(12).iterations_s == pytest.approx([1e-1] * 12)
+
+
+def test_a_message_that_joins_as_the_one_before_it_ends_keeps_its_bytes() -> None:
+    """The latency of the second begins when 100 payloads of frames of the first wait, and ends when none does."""
+    held, size_bytes = 100, 1000 * FABRIC.mss_bytes()
+    frame_s = FABRIC.mss_bytes() / PAYLOAD_BYTES_PER_S
+    builder = PlanBuilder("two messages")
+    first, second = (builder.rank(Role.WORKER, host) for host in range(2))
+    queue, ends = builder.queue(first), []
+    begins = [builder.compute(rank) for rank in (first, second)]
+    for latency_s in (0.0, held * frame_s):
+        send, recv = builder.message(queue, second, size_bytes, traffic_class=0, latency_s=latency_s)
+        builder.depend(send, begins[0])
+        ends.append(recv)
+    done = [builder.compute(first), builder.compute(second)]
+    builder.depend(done[0], begins[0])
+    builder.depend(done[1], *ends)
+    for rank in (first, second):
+        builder.iteration(rank, begins[rank], done[rank])
+    times = estimate(builder.build(0.0, 1), FABRIC, send_ends=Buffered(held * FABRIC.mss_bytes()), most_iterations=1)
+    assert times.iteration_s == pytest.approx(2000 * frame_s, rel=1e-9)

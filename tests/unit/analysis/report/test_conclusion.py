@@ -40,6 +40,37 @@ def test_several_strategies_at_one_setting_with_labels() -> None:
     assert text.endswith(" All 2 points are valid.")
 
 
+def test_strategies_that_train_something_else_are_named_and_not_compared() -> None:
+    rows = [row(1.0), row(2.0, strategy="vanilla"), row(0.5, strategy="csc"), row(0.4, strategy="diloco")]
+    text = conclusion(rows, Labels({"diloco": "DiLoCo"}), ("csc", "diloco"))
+    assert text.startswith("On this network ring is fastest: 1.000 s per iteration, 2.00x vanilla; ")
+    assert text.endswith(
+        ". DiLoCo and csc are not compared with other strategies, for they do not send all gradients of every step and "
+        "so trained something else. All 4 points are valid."
+    )
+    swept = [
+        replace(each, parameters={**each.parameters, "rate": rate}) for each in rows[:3] for rate in ("1gbit", "2gbit")
+    ]
+    text = conclusion(swept, Labels({}), ("csc", "diloco"))
+    assert text.startswith("Ring is fastest at both rates")
+    assert "Csc is not compared with other strategies, for it does not send all gradients" in text
+
+
+def test_a_strategy_that_is_alone_is_compared_with_itself() -> None:
+    alone = [row(0.5, strategy="diloco")]
+    assert conclusion(alone, Labels({}), ("csc", "diloco")).startswith("Diloco takes 0.5000 s per iteration; ")
+    swept = [row(0.5, strategy="diloco", rate="1gbit"), row(0.4, strategy="diloco", rate="2gbit")]
+    assert conclusion(swept, Labels({}), ("csc", "diloco")).startswith("An iteration of diloco takes 0.4000 s (")
+    options = [row(0.5, strategy="csc", options="share=0.1"), row(0.6, strategy="csc", options="share=0.2")]
+    assert conclusion(options, Labels({}), ("csc",)).startswith("On this network share=0.1 is fastest")
+
+
+def test_two_that_train_something_else_are_not_compared_with_each_other() -> None:
+    text = conclusion([row(0.5, strategy="csc"), row(0.4, strategy="diloco")], Labels({}), ("csc", "diloco"))
+    assert text.startswith("Diloco and csc are not compared with other strategies, for they do not send")
+    assert text.endswith("All 2 points are valid.")
+
+
 def test_windows_are_named_and_not_the_network() -> None:
     by_windows = replace(row(1.0, strategy="ring"), fluid_cause="windows")
     assert concluded(by_windows) == (

@@ -12,9 +12,10 @@ from hypothesis import given
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
 from gradwire.analysis.timeline.walk import NETWORK, TimeKind
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
+from gradwire.datatypes.topologies import linear, spread
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Job
@@ -306,3 +307,34 @@ def test_every_nanosecond_of_an_allreduce_is_explained(case: tuple[Job, tuple[st
 @given(job=jobs, choice=choices)
 def test_lateness_breaks_no_sum(job: Job, choice: tuple[str, Mapping[str, Any]]) -> None:
     check_path(next(iter(compiled(job, *choice).values())), late_ns=700)
+
+
+def test_in_a_graph_messages_may_share_a_line_between_switches() -> None:
+    """Hosts 1 and 2 of one switch send to hosts 3 and 4 of the other, each to its own."""
+    graph = spread(4, 2, linear(2), RATE_BPS, "two switches")
+    fabric = Fabric(4, RATE_BPS, Topology.LINEAR, classes=1, graph=graph)
+    builder = PlanBuilder("across")
+    ranks = [builder.rank(Role.WORKER, host) for host in range(4)]
+    begin = [builder.compute(rank, 0.001) for rank in ranks]
+    end = [builder.compute(rank) for rank in ranks]
+    messages = []
+    for source in (0, 1):
+        chunk = builder.chunk(builder.tensor(f"fc{source}/weights"), 5 * MS)
+        queue, target = builder.queue(ranks[source]), ranks[source + 2]
+        messages.append(builder.message(queue, target, 5 * MS, chunk=chunk, combine=Combine.ADD, traffic_class=0))
+        builder.depend(messages[-1][0], begin[source])
+        builder.depend(end[source], begin[source])
+        builder.depend(end[source + 2], messages[-1][1], begin[source + 2])
+    for rank in ranks:
+        builder.iteration(rank, begin[rank], end[rank])
+    rows: list[Row] = [(0, op, 0, 0, MS) for op in begin] + [(0, end[source], MS, MS, MS) for source in (0, 1)]
+    for source, (send, recv) in enumerate(messages):
+        arrived = (11 + source) * MS
+        rows += [
+            (0, send, MS, MS, arrived),
+            (0, recv, MS, MS, arrived),
+            (0, end[source + 2], arrived, arrived, arrived),
+        ]
+    path = critical_path(builder.build(0.001, 2), log_of(rows), 0, fabric)
+    assert "the line from s1 to s2" in path.sentence()
+    assert "the port" not in path.sentence()

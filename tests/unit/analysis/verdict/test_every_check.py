@@ -16,6 +16,7 @@ from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
 from gradwire.datatypes.wire.flows import connections_of
@@ -134,7 +135,8 @@ def stretched(_: Path) -> Verdict:
 
 
 def computing(lanes: tuple[int, int], orders: tuple[int, int] = (1, 2)) -> Plan:
-    """A worker that computes 1 ms, and then two things of 10 ms and 20 ms, on these streams and in this order, beside one of 40 ms."""
+    """A worker that computes 1 ms, and then two things of 10 ms and 20 ms, on these streams and in this order, beside
+    one of 40 ms."""
     builder = PlanBuilder("computing")
     worker = builder.rank(Role.WORKER, 0)
     first = builder.compute(worker, 0.001, lane=2)
@@ -164,7 +166,8 @@ def ran_as(ran: Plan, planned: Plan) -> Verdict:
 
 
 def put_off(_: Path) -> Verdict:
-    """Of 110 ms of computation an iteration, the 100 that no iteration's end waits for are left until after the measurement."""
+    """Of 110 ms of computation an iteration, the 100 that no iteration's end waits for are left until after the
+    measurement."""
     builder = PlanBuilder("put off")
     worker = builder.rank(Role.WORKER, 0)
     first = builder.compute(worker, 0.010)
@@ -177,7 +180,8 @@ def put_off(_: Path) -> Verdict:
 
 
 def never_all_at_once(_: Path) -> Verdict:
-    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both run."""
+    """Two jobs of which the second is half an iteration later: of two iterations, none after the first lies where both
+    run."""
     builder = PlanBuilder("computing")
     worker = builder.rank(Role.WORKER, 0)
     step = builder.compute(worker, 0.010)
@@ -300,6 +304,13 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
         pushes(), FABRIC, sound_log(), sound_record(), circumstances=Circumstances(windows=HELD_BACK)
     ),
     "congestion control": lambda _: judged_with("bbr", controlled("cubic")),
+    "host parameters": lambda _: judge(
+        pushes(),
+        replace(FABRIC, host_settings=(HostSetting("h2", (("net.ipv4.tcp_autocorking", "1"),)),)),
+        sound_log(),
+        replace(sound_record(), host_parameters=(HostParameter("h2", "net.ipv4.tcp_autocorking", "0", True, "0"),)),
+        circumstances=Circumstances(departs=True),
+    ),
     "switch queues": lambda _: judge(
         pushes(), MARKING, sound_log(), sound_record(), circumstances=Circumstances(departs=True)
     ),

@@ -88,7 +88,7 @@ def test_windows_that_make_iterations_longer_are_invalid_unless_the_scenario_cho
     assert not window_check(use, asked=False).ok
     asked = window_check(use, asked=True)
     assert asked.ok
-    assert asked.value.endswith("; the scenario sets transport.buffer")
+    assert asked.value.endswith("; the scenario sets transport.buffer or fabric.hosts")
     assert asked.value.startswith(
         "3 of 3 connections' windows hold less than their round trips, such as 699.1 kB of 4.707 MB (h1"
     )

@@ -1,4 +1,4 @@
-"""Printed beside measured numbers of a scenario, as a figure: which claims it has, and when there is none."""
+"""Printed and measured numbers of a scenario, as a figure: which claims it has, and when there is none."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_few_numbers_need_no_figure() -> None:
     ("figure", "titles"),
     [
         (BAR, ["bars"]),
-        ({**BAR, "metric": "iteration_time_s"}, ["bars", "Printed beside measured"]),
+        ({**BAR, "metric": "iteration_time_s"}, ["bars", "Printed and measured"]),
     ],
 )
 def test_a_scenario_gets_it_where_no_figure_of_its_own_has_printed_values(

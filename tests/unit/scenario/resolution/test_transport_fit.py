@@ -7,17 +7,21 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.runs.estimation import without_effect
+from gradwire.runs.plan_work import sockets_of
 from gradwire.scenario.effective import used_settings
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.resolution.transport_fit import (
     congestion_keys,
     crowded_memory,
+    is_grown,
     refuse_multicast,
     refuse_scaled,
     small_windows,
 )
 from gradwire.scenario.schema import PointSection
+from gradwire.vm.machines import Clock
 
 BASE: dict[str, Any] = {
     "title": "far apart",
@@ -165,3 +169,41 @@ def test_sizes_are_shown_as_a_scenario_may_say_them() -> None:
     assert (used["fabric.gso"], used["transport.congestion"]) == ("unset", "unset")
     plain = used_settings(section(), ResolvedPoint(section()).options)
     assert (plain["fabric.buffer"], plain["fabric.ecn"]) == ("deep", "off")
+
+
+def stock(delay: str = "", **transport: str) -> Point:
+    fabric = {**BASE["fabric"], "hosts": "stock-before-6.6", **({"delay": delay} if delay else {})}
+    (found,) = resolve({**BASE, "fabric": fabric, "transport": transport}, "test.toml", "test").points
+    return found
+
+
+def test_the_kernel_grows_the_buffers_of_stock_hosts_unless_a_point_asks_for_others() -> None:
+    for wanted, grown, each_bytes in (
+        (stock(), True, 4 * MIB),
+        (stock("1ms"), True, 4 * MIB),
+        (stock(buffer="1MiB"), False, MIB),
+    ):
+        assert is_grown(wanted.section, of(wanted).fabric) is grown
+        assert of(wanted).buffer_bytes == each_bytes
+        sockets = sockets_of(wanted.section, of(wanted).fabric, Clock(), None)
+        assert sockets.buffer_bytes == (0 if grown else each_bytes)
+    assert not is_grown(point("1ms").section, of(point("1ms")).fabric)
+
+
+def test_windows_of_stock_hosts_are_told_where_paths_hold_more() -> None:
+    assert said(stock()) == said(stock("100us")) == ""
+    text = said(stock("1ms"))
+    assert "fabric.hosts = 'stock-before-6.6': windows of such hosts grow to about 2.8 MB" in text
+    assert "12.5 MB" in text
+
+
+def test_stock_hosts_are_not_divided() -> None:
+    refuse_scaled(stock().section, 1)
+    with pytest.raises(InputFault, match=r"fabric\.hosts = 'stock-before-6\.6'.* divided by 2"):
+        refuse_scaled(stock().section, 2)
+
+
+def test_estimates_say_that_they_do_not_know_slow_starts() -> None:
+    assert without_effect([point()]) == []
+    (text,) = without_effect([stock(), stock("1ms")])
+    assert "fabric.hosts = 'stock-before-6.6'" in text

@@ -87,8 +87,20 @@ def test_public_checkpoints_to_the_parameter() -> None:
     assert model("gpt2-xl").parameters == 1_557_611_200
     assert model("vit-l16").parameters == 304_326_632
     assert model("llama3-8b").parameters == 8_030_261_248
-    heads = [layer for layer in model("bert-large").layers if layer.name.startswith(("mlm", "next_sentence"))]
-    assert model("bert-large").parameters - sum(layer.parameters for layer in heads) == 335_141_888
+    assert model("resnet101-torchvision").parameters == 44_549_160
+    assert model("resnext50").parameters == 25_028_904
+    assert model("resnext101").parameters == 88_791_336
+    for name, encoder in (("bert-large", 335_141_888), ("bert-base", 109_482_240)):
+        heads = [layer for layer in model(name).layers if layer.name.startswith(("mlm", "next_sentence"))]
+        assert model(name).parameters - sum(layer.parameters for layer in heads) == encoder
+
+
+@pytest.mark.parametrize(
+    ("name", "gmacs"), [("resnet101-torchvision", 7.80), ("resnext50", 4.23), ("resnext101", 16.41)]
+)
+def test_operations_are_torchvisions(name: str, gmacs: float) -> None:
+    """Within half a per cent of what its documentation prints, which leaves out normalisation and pooling."""
+    assert sum(layer.flops for layer in model(name).layers) / 2e9 == pytest.approx(gmacs, rel=5e-3)
 
 
 @pytest.mark.parametrize(("name", "size_gbit"), [("vgg16-299", 6.58), ("resnet101-netops", 1.42)])

@@ -1,0 +1,225 @@
+"""Iteration times of all-reduces around a ring, one after the other, for all ranks at once.
+
+In step s of 2 (N - 1), rank i sends part i - s to rank i + 1. The message is ready when the one of the step before has
+come and the queue is free; it leaves behind what the rank sent before. Where no message meets another one, rates never
+change, and its end is
+
+    T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
+
+which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be
+the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a grid, on which a part may
+wait for the part before it. All c are one of two, the larger ones first, so that a way takes
+every step but one for each part at the slowest part that it comes to, and the longest way is a running maximum of
+starting times (`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.analysis.by_class.symmetry import refuse_unlike_ways, ways_of
+from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.estimate import LONGEST_PERIOD, MOST_ITERATIONS, Buffered, FluidTimes, SendEnds
+from gradwire.analysis.fluid.paths import Float64, SpineOf
+from gradwire.datatypes.class_plans import NotByClass, RingCall, RingSequence
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Int64
+
+Rows = npt.NDArray[np.float64]
+"""Numbers by ranks, row by row."""
+SAME_STATE = 1e-9
+"""Two iterations are alike if no rank's times differ by more than this share of an iteration."""
+MOST_STEPS = 10_000_000_000
+"""Of all ranks in all calls and iterations that are followed step by step, which take 2 to 3 ns each: half a minute."""
+LEAST_ITERATIONS = 4
+"""That many must fit into MOST_STEPS."""
+
+
+@dataclass(frozen=True)
+class RingLines:
+    """What the ranks of a ring send on."""
+
+    #: Rate of each rank's way to the next one, in payload bytes per ns; infinite inside a machine, where its own link
+    #: holds the sender instead.
+    bytes_per_ns: Float64
+    #: How long a message holds its sender before it leaves, beside what it takes by its size.
+    latency_ns: Float64
+    #: Time of a byte on a machine's own link, for senders to their own machine, else 0.
+    local_ns_per_byte: Float64
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all ranks send at one rate, without latency, to other machines."""
+        rate = self.bytes_per_ns
+        return bool(np.isfinite(rate[0]) and (rate == rate[0]).all() and not self.latency_ns.any())
+
+
+def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None) -> RingLines:
+    """The ways of a ring's messages. Raises NotByClass where messages of several ranks share a port that binds them, and where
+    ranks that differ have too many steps."""
+    refuse_unlike_ways(fabric)
+    hosts = sequence.host_of_rank
+    after = np.roll(hosts, -1)
+    machine = hosts // sequence.nics_per_host
+    inside = machine == np.roll(machine, -1)
+    away = np.flatnonzero(~inside)
+    rates: Float64 = np.full(sequence.ranks, np.inf)
+    if len(away):
+        ways = ways_of(fabric, spine_of, hosts[away], after[away])
+        binding = ways.binding()
+        if (np.bincount(binding.port) > 1).any():
+            raise NotByClass("messages of several ranks share ports between switches, or of machines")
+        rates[away] = ways.slowest_bytes_per_ns() * fabric.goodput_share()
+        if fabric.flow_rate_bps:
+            rates[away] = np.minimum(rates[away], fabric.flow_rate_bps / 8e9 * fabric.goodput_share())
+    local_ns = 1e9 / sequence.local_bytes_per_s
+    lines = RingLines(
+        rates,
+        np.where(inside, sequence.local_latency_s, sequence.latency_s) * 1e9,
+        np.where(inside, local_ns, 0.0),
+    )
+    if _most_iterations(sequence, lines) < LEAST_ITERATIONS:
+        raise NotByClass("its ranks differ in how they send to the next one, and their steps are too many")
+    return lines
+
+
+@dataclass
+class _Ranks:
+    """What the ranks are at between two calls."""
+
+    #: When the last byte that a rank has sent has left, and when the last message counts as sent.
+    left_ns: Float64
+    sent_ns: Float64
+
+
+def ring_times(sequence: RingSequence, lines: RingLines, send_ends: SendEnds) -> FluidTimes:
+    """Iteration times from the cold start until they repeat."""
+    unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
+    begin_ns: Float64 = np.zeros(sequence.ranks)
+    ranks = _Ranks(begin_ns.copy(), begin_ns.copy())
+    ends_ns, states = [0.0], list[Float64]()
+    for _ in range(_most_iterations(sequence, lines)):
+        done_ns = begin_ns
+        for call in sequence.calls:
+            started_ns = np.maximum(begin_ns + call.ready_ns, done_ns)
+            done_ns = _all_reduce(call, lines, ranks, started_ns, unsent_bytes)
+        begin_ns = np.maximum(begin_ns + sequence.computed_ns, done_ns)
+        ends_ns.append(float(begin_ns.max()))
+        states.append(np.concatenate([begin_ns, np.maximum(ranks.left_ns, begin_ns)]) - ends_ns[-1])
+        if period := _period(states, ends_ns):
+            return _times(ends_ns, period)
+    return _times(ends_ns, 0)
+
+
+def _most_iterations(sequence: RingSequence, lines: RingLines) -> int:
+    """How many iterations fit into MOST_STEPS."""
+    steps = len(sequence.calls) * 2 * sequence.ranks * (sequence.ranks - 1)
+    return MOST_ITERATIONS if lines.is_uniform else min(MOST_ITERATIONS, MOST_STEPS // max(1, steps))
+
+
+def _period(states: list[Float64], ends_ns: list[float]) -> int:
+    """After how many iterations the last state repeats; 0 if it does not."""
+    last = len(states) - 1
+    for period in range(1, min(LONGEST_PERIOD, last) + 1):
+        tolerance_ns = SAME_STATE * (ends_ns[-1] - ends_ns[-1 - period])
+        if np.abs(states[last] - states[last - period]).max() <= tolerance_ns:
+            return period
+    return 0
+
+
+def _times(ends_ns: list[float], period: int) -> FluidTimes:
+    ends_s = np.array(ends_ns) / 1e9
+    averaged = period or max(1, (len(ends_s) - 1) // 2)
+    return FluidTimes(np.diff(ends_s), float(ends_s[-1] - ends_s[-1 - averaged]) / averaged, period)
+
+
+def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Float64, unsent_bytes: float) -> Float64:
+    """When a call is over at each rank."""
+    if lines.is_uniform:
+        return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)
+    # Times are counted from the call's start, so that few of their digits are lost.
+    zero_ns = float(started_ns.min())
+    state = np.zeros((6, len(started_ns)))
+    state[_STARTED], state[_LEFT], state[_SENT], state[_DONE] = (
+        times_ns - zero_ns for times_ns in (started_ns, ranks.left_ns, ranks.sent_ns, started_ns)
+    )
+    senders = np.stack([1.0 / lines.bytes_per_ns, lines.latency_ns, lines.local_ns_per_byte])
+    _step_by_step(call.part_bytes.astype(np.float64), senders, unsent_bytes, state)
+    ranks.left_ns, ranks.sent_ns = state[_LEFT] + zero_ns, state[_SENT] + zero_ns
+    done_ns: Float64 = state[_DONE] + zero_ns
+    return done_ns
+
+
+_STARTED, _LEFT, _SENT, _DONE, _ARRIVALS = 0, 1, 2, 3, 4
+"""Rows of what `_step_by_step` knows of ranks; arrivals have two, one for the step before and one for this one."""
+
+
+@compiled
+def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state: Rows) -> None:
+    """Follows a call through all steps, and changes when ranks have sent and are done.
+
+    senders: by rank, the time of a byte on the line, latency, and the time of a byte on a machine's own link.
+    """
+    ns_per_byte, latency_ns, local_ns_per_byte = senders[0], senders[1], senders[2]
+    started_ns, left_ns, sent_ns, done_ns = state[_STARTED], state[_LEFT], state[_SENT], state[_DONE]
+    ranks = len(part_bytes)
+    for step in range(2 * (ranks - 1)):
+        before, now = state[_ARRIVALS + step % 2], state[_ARRIVALS + (step + 1) % 2]
+        part = -step % ranks
+        for rank in range(ranks):
+            size = part_bytes[part]
+            part = part + 1 if part + 1 < ranks else 0
+            after = rank + 1 if rank + 1 < ranks else 0
+            if size == 0.0:
+                now[after] = 0.0
+                continue
+            ready_ns = started_ns[rank] if step == 0 else max(before[rank], started_ns[rank])
+            ready_ns = max(ready_ns, sent_ns[rank])
+            # Ops take whole nanoseconds.
+            joins_ns = ready_ns + np.rint(latency_ns[rank] + size * local_ns_per_byte[rank])
+            took_ns = size * ns_per_byte[rank]
+            left_ns[rank] = max(joins_ns, left_ns[rank]) + took_ns if took_ns > 0.0 else joins_ns
+            sent_ns[rank] = max(joins_ns, left_ns[rank] - unsent_bytes * ns_per_byte[rank])
+            done_ns[rank] = max(done_ns[rank], sent_ns[rank])
+            now[after] = left_ns[rank]
+            done_ns[after] = max(done_ns[after], left_ns[rank])
+
+
+def _at_once(
+    part_bytes: Int64, bytes_per_ns: float, ranks: _Ranks, started_ns: Float64, unsent_bytes: float
+) -> Float64:
+    """The same where all ranks send at one rate and without latency."""
+    count, steps = len(part_bytes), 2 * (len(part_bytes) - 1)
+    if not part_bytes[0]:
+        return started_ns
+    zero_ns = float(started_ns.min())
+    # Part p starts at rank p, behind what that rank has not sent yet.
+    begins_ns = np.maximum(started_ns, ranks.left_ns) - zero_ns
+    larger = int((part_bytes == part_bytes[0]).sum())
+    large_ns, small_ns = part_bytes[0] / bytes_per_ns, part_bytes[-1] / bytes_per_ns
+    less_ns = large_ns - small_ns
+    part = np.arange(count)
+    # Of the ways from part p over to part q, each small part that they pass costs less; beyond the last part is the
+    # first, once around.
+    passed = np.maximum(0, part + 1 - larger)
+    here_ns, beyond_ns = begins_ns - less_ns * passed, begins_ns - less_ns * (passed + count - larger)
+    to_end_ns = np.maximum.accumulate(here_ns[::-1])[::-1]
+    around_ns = np.concatenate([[-np.inf], np.maximum.accumulate(beyond_ns)[:-1]])
+    before = np.maximum(0, part - larger)
+    through_large_ns = np.where(part < larger, np.maximum(to_end_ns, around_ns), around_ns) + less_ns * before
+    last_ns = through_large_ns + steps * large_ns + zero_ns
+    if small_ns > 0:
+        small_only_ns = np.where(part >= larger, np.maximum.accumulate(begins_ns[::-1])[::-1], -np.inf)
+        last_ns = np.maximum(last_ns, small_only_ns + steps * small_ns + zero_ns)
+    else:
+        # Parts without bytes are not sent: what comes last is the next part that has some, as many steps earlier.
+        last_ns = np.where(part < larger, last_ns, last_ns[0] - (count - part) * large_ns)
+    # In its last step, rank i gets part i + 2 and sends part i + 3, as many ranks around.
+    arrived_ns, left_ns = np.roll(last_ns, -2), np.roll(last_ns, -3)
+    sent_ns = np.maximum(arrived_ns, left_ns - unsent_bytes / bytes_per_ns)
+    ranks.left_ns, ranks.sent_ns = left_ns, sent_ns
+    done_ns: Float64 = np.maximum(started_ns, sent_ns)
+    return done_ns

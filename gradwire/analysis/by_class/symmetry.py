@@ -1,0 +1,205 @@
+"""Whether the ranks of a class fare alike on a fabric, and what of the fabric one of them sees.
+
+Max-min rates are found port by port from what flows pass (analysis/fluid/sharing.py). Let flows be divided into
+classes, and ports into those of one rate that as many flows of each class pass. If the flows of a class pass as many
+ports of each kind, the division is equitable, and filling treats all flows of a class alike in every step: they have
+one rate, and a port of each kind with as many flows of each class stands for all ports of that kind. That is checked
+here, flow by flow, and never assumed.
+
+Ports that cannot bind are left out before: those whose rate is at least that of all flows that may pass them at once,
+where all that a host sends counts as much as its own port lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
+from gradwire.datatypes.class_plans import ClassPlan, NotByClass
+from gradwire.datatypes.fabric import Fabric, Routing, band_of_class
+from gradwire.datatypes.plan import Int64, OpKind
+from gradwire.datatypes.routes import routes_of
+
+ROUNDING = 1e-9
+"""By how much sums of rates may be off, as a share."""
+
+
+def refuse_unlike_ways(fabric: Fabric) -> None:
+    """Raises NotByClass for a fabric whose ways or delays no class has in common."""
+    if fabric.routing is Routing.ECMP:
+        raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
+    if any(link.delay_s for link in fabric.shape_links):
+        raise NotByClass("links have delays")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways of some flows, one line for each port that a flow passes."""
+
+    #: Flow and port of each line.
+    flow: Int64
+    port: Int64
+    #: Sending host of each flow.
+    source: Int64
+    port_bytes_per_ns: Float64
+
+    @property
+    def flows(self) -> int:
+        """Number of flows."""
+        return len(self.source)
+
+    def slowest_bytes_per_ns(self) -> Float64:
+        """The rate of the slowest port of each flow."""
+        slowest = np.full(self.flows, np.inf)
+        np.minimum.at(slowest, self.flow, self.port_bytes_per_ns[self.port])
+        return slowest
+
+    def binding(self) -> Ways:
+        """The same without the ports that cannot bind. What a host sends on is left in."""
+        ports, hosts = len(self.port_bytes_per_ns), int(self.source.max()) + 1
+        port, host = np.divmod(np.unique(self.port * hosts + self.source[self.flow]), hosts)
+        most = np.bincount(port, self.port_bytes_per_ns[host], ports)
+        binds = most > self.port_bytes_per_ns * (1 + ROUNDING)
+        binds[np.unique(self.source)] = True
+        kept = binds[self.port]
+        return Ways(self.flow[kept], self.port[kept], self.source, self.port_bytes_per_ns)
+
+
+def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int64) -> Ways:
+    """The ways between these hosts."""
+    routes = routes_of(fabric, spine_of)
+    ways = [routes.path(*ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]
+    flow = np.repeat(np.arange(len(ways)), [len(way) for way in ways])
+    port = np.array([port for way in ways for port in way], np.int64)
+    return Ways(flow, port, source, port_rates_bps(fabric) / 8e9)
+
+
+@dataclass(frozen=True)
+class Flows:
+    """What crosses the network between ranks, kind by kind.
+
+    Flows of a kind have in common their sender's and their receiver's class, and how many copies they go further.
+    """
+
+    #: Sending and receiving host of each flow, as many of each kind as a class has copies.
+    source: Int64
+    target: Int64
+    #: Of each SEND that crosses the network: its kind; -1 for other ops.
+    kind_of_send: Int64
+
+
+def class_paths(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -> Paths:
+    """The ports and flows that one rank of each class sees. Raises NotByClass where the division into classes is not
+    equitable."""
+    refuse_unlike_ways(fabric)
+    flows, copies = flows_of(classes), classes.members.shape[1]
+    if not len(flows.source):
+        return _paths(classes, fabric, flows, [], [], np.empty(0))
+    kinds = len(flows.source) // copies
+    ways = ways_of(fabric, spine_of, flows.source, flows.target).binding()
+    port_kind, counts, rates = _port_kinds(ways, np.repeat(np.arange(kinds), copies), kinds)
+    routes = _routes(ways, port_kind, copies)
+    repeats = [[int(counts[port, kind]) for port in route] for kind, route in enumerate(routes)]
+    return _paths(classes, fabric, flows, routes, repeats, rates)
+
+
+def flows_of(classes: ClassPlan) -> Flows:
+    """The flows of all ranks. Raises NotByClass where some copies of a message cross the network and others do not."""
+    ops, members, hosts = classes.plan.ops, classes.members, classes.host_of_rank
+    sends = np.flatnonzero(ops.kind == OpKind.SEND)
+    kind_of_send = np.full(len(ops), -1, np.int64)
+    if not len(sends):
+        return Flows(np.empty(0, np.int64), np.empty(0, np.int64), kind_of_send)
+    columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.copies_further[sends]])
+    keys, key = np.unique(columns, axis=1, return_inverse=True)
+    machine = hosts // classes.plan.nics_per_host
+    ends: list[Int64] = []
+    kinds = np.full(keys.shape[1], -1, np.int64)
+    for number, (sender, peer, further) in enumerate(keys.T.tolist()):
+        source, target = members[sender], classes.receivers(peer, further)
+        apart = machine[source] != machine[target]
+        if apart.any() != apart.all():
+            raise NotByClass("some messages of ranks that do the same stay on a machine, and others leave it")
+        if apart.all():
+            kinds[number] = len(ends)
+            ends.append(np.stack([hosts[source], hosts[target]]))
+    kind_of_send[sends] = kinds[key.reshape(-1)]
+    source, target = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
+    return Flows(source, target, kind_of_send)
+
+
+def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int64, Float64]:
+    """The kind of each port, the number of flows of each kind at a port of each kind, and the rates of ports of each
+    kind."""
+    used, place = np.unique(ways.port, return_inverse=True)
+    counts = np.zeros((len(used), kinds), np.int64)
+    np.add.at(counts, (place, kind_of_flow[ways.flow]), 1)
+    rates, rate = np.unique(ways.port_bytes_per_ns[used], return_inverse=True)
+    table, kind_of_used = np.unique(np.column_stack([rate.reshape(-1), counts]), axis=0, return_inverse=True)
+    port_kind = np.full(len(ways.port_bytes_per_ns), -1, np.int64)
+    port_kind[used] = kind_of_used.reshape(-1)
+    return port_kind, table[:, 1:], rates[table[:, 0]]
+
+
+def _routes(ways: Ways, port_kind: Int64, copies: int) -> list[list[int]]:
+    """The kinds of ports that flows of each kind pass. Raises NotByClass where flows of one kind pass others."""
+    order = np.lexsort((port_kind[ways.port], ways.flow))
+    kind = port_kind[ways.port[order]]
+    lengths = np.bincount(ways.flow, minlength=ways.flows)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    routes = []
+    for first in range(0, ways.flows, copies):
+        length = lengths[first : first + copies]
+        passed = kind[starts[first] : starts[first + copies]]
+        if (length != length[0]).any() or (passed.reshape(copies, -1) != passed[: length[0]]).any():
+            raise NotByClass("messages of ranks that do the same share ports with others or with fewer others")
+        routes.append(np.unique(passed[: length[0]]).tolist())
+    return routes
+
+
+def _paths(
+    classes: ClassPlan,
+    fabric: Fabric,
+    flows: Flows,
+    routes: Sequence[Sequence[int]],
+    repeats: Sequence[Sequence[int]],
+    rates: Float64,
+) -> Paths:
+    """Ports and flows as the engine reads them. A flow that a port has m of passes it m times."""
+    ops = classes.plan.ops
+    remote = np.flatnonzero(flows.kind_of_send >= 0)
+    keys = np.stack([ops.lane[remote].astype(np.int64), flows.kind_of_send[remote], ops.traffic_class[remote]])
+    distinct, flow = np.unique(keys, axis=1, return_inverse=True) if len(remote) else (keys, np.empty(0, np.int64))
+    flow = flow.reshape(-1)
+    ports = [
+        [port for port, times in zip(routes[kind], repeats[kind], strict=True) for _ in range(times)]
+        for kind in distinct[1].tolist()
+    ]
+    flow_of_send = np.full(len(ops), -1, np.int64)
+    flow_of_send[remote] = flow
+    line_bytes = np.zeros(len(ops))
+    line_bytes[remote] = ops.size_bytes[remote] / fabric.goodput_share()
+    start = np.zeros(len(ports) + 1, np.int64)
+    np.cumsum([len(route) for route in ports], out=start[1:])
+    count = len(ports)
+    nowhere: npt.NDArray[np.int64] = np.zeros(len(rates), np.int64)
+    return Paths(
+        port_bytes_per_ns=rates,
+        port_from=nowhere,
+        port_to=nowhere,
+        route_start=start,
+        route_port=np.array([port for route in ports for port in route], np.int64),
+        flow_band=np.array([band_of_class(each) for each in distinct[2].tolist()], np.int64),
+        flow_goodput_share=np.full(count, float(fabric.goodput_share())),
+        flow_sends=np.bincount(flow, minlength=count).astype(np.int64),
+        flow_of_send=flow_of_send,
+        line_bytes=line_bytes,
+        flow_is_multicast=np.zeros(count, np.bool_),
+        hosts=fabric.hosts,
+        flow_is_limited=np.full(count, fabric.flow_rate_bps > 0),
+        flow_bytes_per_ns=fabric.flow_rate_bps / 8e9,
+    )

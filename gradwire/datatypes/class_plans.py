@@ -1,0 +1,94 @@
+"""Jobs whose ranks are few classes: what the estimate of thousands of ranks needs of a plan, without an op for each
+rank.
+
+Ranks are of one class if they do the same, with peers of the same classes: then one rank of each class stands for all.
+A `ClassPlan` is a plan of such ranks. Each class has as many ranks, its copies, and a message goes from one copy to
+the copy of another class that is as many further. A `RingSequence` is for jobs whose ranks differ by the sizes of
+their messages alone: collectives around one ring, one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.plan import Int64, Plan
+
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How a job's ranks are folded."""
+
+    #: Neighbours of which each is a class, where a strategy has one ring of all ranks: a multiple of a machine's
+    #: workers, and a divisor of all.
+    neighbours: int
+    #: Whether links add nothing to the time that bytes take on the line.
+    undelayed: bool = True
+
+
+class NotByClass(Exception):
+    """Why a job has no classes of ranks, or none that fare alike on a fabric, in words that follow "because"."""
+
+
+@dataclass(frozen=True)
+class ClassPlan:
+    """A plan with one rank for each class."""
+
+    #: Of the classes' ranks. A RECV's message is the SEND of the class that sends to it.
+    plan: Plan
+    #: The ranks of each class, shape (classes, copies).
+    members: Int64
+    #: Host of the fabric of each rank of the job.
+    host_of_rank: Int64
+    #: Of each SEND: its receiver is the copy of class `peer` that is so many further, counted around; 0 for other ops.
+    copies_further: Int64
+    #: Messages that one op stands for, at most: steps of a ring that follow one another without a gap.
+    messages_of_op: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the job."""
+        return int(self.members.size)
+
+    def receivers(self, of_class: int, copies_further: int) -> Int64:
+        """The ranks that the copies of some class send to, if their receivers are of this class and so much further."""
+        return np.roll(self.members[of_class], -copies_further)
+
+
+@dataclass(frozen=True)
+class RingCall:
+    """One all-reduce around a ring of all ranks."""
+
+    #: When it may start at a rank, counted from the start of the rank's iteration: one time for all, or one for each.
+    ready_ns: Float64
+    #: Bytes of each part, as many as ranks; larger ones come first, and those without bytes are not sent.
+    part_bytes: Int64
+
+
+@dataclass(frozen=True)
+class RingSequence:
+    """Iterations of all-reduces around one ring, one after the other, while computation continues undisturbed.
+
+    A rank's next iteration starts when it has computed and all calls are over there.
+    """
+
+    name: str
+    ranks: int
+    #: Host of the fabric of each rank.
+    host_of_rank: Int64
+    #: NICs of each machine, which are hosts of the fabric one behind the other.
+    nics_per_host: int
+    calls: tuple[RingCall, ...]
+    #: When a rank has computed, counted from the start of its iteration: one time for all, or one for each.
+    computed_ns: Float64
+    #: Software latency of a message to another machine, and inside one.
+    latency_s: float
+    local_latency_s: float
+    #: Rate of a machine's own link.
+    local_bytes_per_s: float
+    compute_s: float
+    samples: int

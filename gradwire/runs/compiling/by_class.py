@@ -1,0 +1,120 @@
+"""Estimates of jobs by classes of ranks: one rank of each class is compiled and replayed, and stands for all.
+
+The division into classes is tried from the fewest on, and checked against the ways of all ranks on the fabric
+(analysis/by_class/symmetry.py), until one is found that is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gradwire.analysis.bounds import Bounds
+from gradwire.analysis.by_class.bounds import class_bounds, ring_bounds
+from gradwire.analysis.by_class.ring_times import RingLines, ring_lines, ring_times
+from gradwire.analysis.by_class.symmetry import class_paths
+from gradwire.analysis.fluid.delays import NO_DELAYS
+from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds, estimate
+from gradwire.analysis.fluid.paths import Paths
+from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.runs.stored.spines import Spines
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.workloads.fields import MOST_WORKERS
+from gradwire.workloads.job import Cluster
+
+LEAST_WORKERS = 64
+"""Jobs of so many workers or more are estimated by class where they have classes. Below that, whole plans take
+milliseconds."""
+MOST_NEIGHBOURS = 1024
+"""Classes that are tried of a ring's neighbours, at most."""
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """A job whose classes of ranks fare alike on its fabric."""
+
+    label: str
+    job: ClassPlan | RingSequence
+    #: What they send on.
+    lines: Paths | RingLines
+    fabric: Fabric
+
+    @property
+    def classes(self) -> int:
+        """Ranks that were looked at: one of each class, or all where each is followed."""
+        return len(self.job.members) if isinstance(self.job, ClassPlan) else self.job.ranks
+
+    def times(self, send_ends: SendEnds) -> FluidTimes:
+        """Iteration times on an ideal network."""
+        if isinstance(self.job, ClassPlan):
+            assert isinstance(self.lines, Paths)
+            return estimate(self.job.plan, self.fabric, send_ends=send_ends, delays=NO_DELAYS, paths=self.lines)
+        assert isinstance(self.lines, RingLines)
+        return ring_times(self.job, self.lines, send_ends)
+
+    def bounds(self) -> Bounds:
+        """Lower bounds of an iteration."""
+        spine_of = Spines(self.fabric).spine_of
+        if isinstance(self.job, ClassPlan):
+            return class_bounds(self.job, self.fabric, spine_of)
+        assert isinstance(self.lines, RingLines)
+        return ring_bounds(self.job, self.lines, self.fabric, spine_of)
+
+
+def by_class(point: ResolvedPoint) -> ByClass | None:
+    """A point's job by classes; None for one that is estimated with all of its ranks.
+
+    Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
+    compiled.
+    """
+    workers = point.job.cluster.workers
+    if workers < LEAST_WORKERS:
+        return None
+    try:
+        return _found(point)
+    except InputFault:
+        # Of a plan with all ranks, it is said when that is compiled.
+        if workers <= MOST_WORKERS:
+            return None
+        raise
+    except NotByClass as reason:
+        if workers <= MOST_WORKERS:
+            return None
+        raise InputFault(
+            f"cluster.workers = {workers}: more than {MOST_WORKERS:,} are estimated by classes of ranks, and this job has none, because "
+            f"{reason}: change that, or let fewer workers stand for all (cluster.stands_for)"
+        ) from reason
+
+
+def _found(point: ResolvedPoint) -> ByClass:
+    """The fewest classes that fare alike. Raises NotByClass, with what the fewest of all lack."""
+    compile_classes, job, fabric = point.strategy.by_class, point.job, point.fabric
+    if compile_classes is None or job.trace is not None:
+        raise NotByClass(f"strategy '{point.strategy.name}' has none")
+    if point.section.transport.connections > 1:
+        raise NotByClass("messages are divided over several connections (transport.connections)")
+    first: NotByClass | None = None
+    for neighbours in _neighbours(job.cluster):
+        try:
+            compiled = compile_classes(job, point.options, Folding(neighbours))
+            return ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
+        except NotByClass as reason:
+            first = first or reason
+    raise first or NotByClass("its workers do not divide among machines")
+
+
+def _lines(compiled: ClassPlan | RingSequence, fabric: Fabric) -> Paths | RingLines:
+    spine_of = Spines(fabric).spine_of
+    if isinstance(compiled, ClassPlan):
+        return class_paths(compiled, fabric, spine_of)
+    return ring_lines(compiled, fabric, spine_of)
+
+
+def _neighbours(cluster: Cluster) -> Iterator[int]:
+    """Numbers of neighbours that may be classes, ascending: whole machines, whose number divides that of all."""
+    machines = cluster.worker_hosts
+    for count in range(1, machines):
+        if machines % count == 0 and count * cluster.workers_per_host <= MOST_NEIGHBOURS:
+            yield count * cluster.workers_per_host

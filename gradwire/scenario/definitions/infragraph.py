@@ -1,0 +1,335 @@
+"""Reads InfraGraph (https://infragraph.dev, version 3), as its `Infrastructure.serialize` writes it: YAML or JSON.
+
+Its graph has components of devices as nodes. A network here has a host for each network interface with a link, and a switch for each device
+that has ports and neither an interface nor an accelerator. What is inside a device, such as NVLink and PCI Express, is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.scenario.sections.network import MOST_LINKS
+
+Content = dict[str, Any]
+OF_HOSTS, OF_SWITCHES = frozenset({"nic", "xpu"}), frozenset({"port", "switch"})
+"""Kinds of components (Component.choice) that make a device a host, or else a switch."""
+KEYS: Mapping[str, frozenset[str]] = {
+    "": frozenset({"name", "description", "devices", "links", "instances", "edges"}),
+    "devices": frozenset({"name", "description", "components", "links", "edges"}),
+    "components": frozenset({"name", "description", "count", "choice", *OF_HOSTS, *OF_SWITCHES})
+    | {"cpu", "memory", "device", "custom"},
+    "instances": frozenset({"name", "description", "device", "count"}),
+    "links": frozenset({"name", "description", "physical"}),
+    "physical": frozenset({"bandwidth", "latency"}),
+    "edges": frozenset({"ep1", "ep2", "scheme", "link"}),
+    "ep1": frozenset({"instance", "component"}),
+}
+"""What each table may have."""
+RATES = {"gigabits_per_second": (1, "gbit"), "gigabytes_per_second": (8, "gbit")}
+DURATIONS = {"ms": (1, "ms"), "us": (1, "us"), "ns": (1, "ns")}
+"""Units of bandwidths and latencies: how many of which of a scenario's units they are."""
+MOST_LISTED = 2**14
+MOST_DEEP = 16
+LARGEST_COUNT = 2**20
+LONGEST_YAML = 2**22
+"""Characters: YAML is read at a megabyte per second, and without PyYAML's C at a tenth of that."""
+STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
+YAML_ENDINGS = (".yaml", ".yml")
+
+
+def read_document(path: Path, text: str) -> Any:
+    """The content of a file. Raises InputFault for YAML with anchors, which make much of little, and for what cannot be read."""
+    try:
+        return _yaml(path, text) if path.suffix in YAML_ENDINGS else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputFault(f"{path}: cannot be read as JSON: {error}") from error
+
+
+def _yaml(path: Path, text: str) -> Any:
+    if len(text) > LONGEST_YAML:
+        raise InputFault(f"{path}: has {len(text):,} characters; YAML must have at most {LONGEST_YAML:,}; write JSON")
+    try:
+        yaml: Any = import_module("yaml")
+    except ImportError as missing:
+        raise InputFault(
+            f"{path}: to read YAML, PyYAML is needed: `pip install 'gradwire[infragraph]'`; or write the file as JSON"
+        ) from missing
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEEP:
+                raise InputFault(f"{path}: has lists and tables more than {MOST_DEEP} deep, as no InfraGraph has")
+            if getattr(event, "anchor", None):
+                raise InputFault(
+                    f"{path}: has an anchor (&{str(event.anchor)[:40]}) or an alias of one; write out what it stands for"
+                )
+        return yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputFault(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
+
+
+def is_infragraph(document: Any) -> bool:
+    """Whether a document is an Infrastructure, and not a graph of another form."""
+    inner = _infrastructure(document)
+    return isinstance(inner, dict) and "instances" in inner and "nodes" not in inner
+
+
+def _infrastructure(document: Any) -> Any:
+    """The Infrastructure in what the service answers (`get_graph`), or the document itself."""
+    return document["infrastructure"] if isinstance(document, dict) and "infrastructure" in document else document
+
+
+def infragraph(path: Path, document: Any) -> Content:
+    """The content of a NetworkDefinition. Raises InputFault, with the key, for what is wrong or not carried."""
+    try:
+        return _Reading(_infrastructure(document)).content()
+    except _Defect as defect:
+        raise InputFault(f"{path}: {defect}") from defect
+
+
+class _Defect(Exception):
+    """Something wrong with the document, by its key."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """A component of an instance of a device."""
+
+    instance: str
+    number: int
+    component: str
+
+
+class _Reading:
+    """Goes through an Infrastructure once."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = _table(document, "", "the file")
+
+    def content(self) -> Content:
+        edges = [pair for number, edge in enumerate(self._list("edges")) for pair in self._edge(number, edge)]
+        nics: dict[tuple[str, int], set[str]] = {}
+        switches: dict[str, None] = {}
+        for end in (end for a, b, _ in edges for end in (a, b)):
+            if self._is_host(end.instance):
+                nics.setdefault((end.instance, end.number), set()).add(end.component)
+            else:
+                switches.setdefault(f"{end.instance}.{end.number}")
+
+        def name(end: _End) -> str:
+            device = f"{end.instance}.{end.number}"
+            several = len(nics.get((end.instance, end.number), ())) > 1
+            return f"{device}.{end.component}" if several else device
+
+        hosts = {name(end): end for a, b, _ in edges for end in (a, b) if self._is_host(end.instance)}
+        in_order = sorted(hosts, key=lambda each: self._order(hosts[each]))
+        links = [{"a": name(a), "b": name(b), **values} for a, b, values in edges]
+        return {"hosts": in_order, "switches": sorted(switches, key=_natural), "links": links}
+
+    def _order(self, end: _End) -> tuple[int, int, tuple[tuple[int, str], ...]]:
+        """Hosts as the instances come, and each one's interfaces by their numbers."""
+        return list(self._instances).index(end.instance), end.number, _natural(end.component)
+
+    def _list(self, key: str, of: Mapping[str, Any] | None = None, place: str = "") -> list[Any]:
+        found = (self._document if of is None else of).get(key) or []
+        if not isinstance(found, list) or len(found) > MOST_LISTED:
+            raise _Defect(f"{place}{key}: must be a list of at most {MOST_LISTED:,}")
+        return found
+
+    def _named(self, key: str) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for number, each in enumerate(self._list(key)):
+            place = f"{key}.{number}"
+            table = _table(each, key, place)
+            name = _text(table, "name", place)
+            if name in found:
+                raise _Defect(f"{place}.name = '{name}': another one of {key} has this name")
+            found[name] = table
+        return found
+
+    @cached_property
+    def _instances(self) -> dict[str, dict[str, Any]]:
+        return self._named("instances")
+
+    @cached_property
+    def _devices(self) -> dict[str, dict[str, Any]]:
+        return self._named("devices")
+
+    @cached_property
+    def _links(self) -> dict[str, dict[str, Any]]:
+        return {name: _physical(name, link) for name, link in self._named("links").items()}
+
+    @cached_property
+    def _components(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The components of each device, by name."""
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for name, device in self._devices.items():
+            parts = self._list("components", device, f"devices.{name}.")
+            tables = [_table(part, "components", f"devices.{name}.components.{i}") for i, part in enumerate(parts)]
+            found[name] = {_text(part, "name", f"devices.{name}.components.{i}"): part for i, part in enumerate(tables)}
+        return found
+
+    def _device_of(self, instance: str) -> str:
+        device = _text(self._instances[instance], "device", f"instances.{instance}")
+        if device not in self._devices:
+            raise _Defect(f"instances.{instance}.device = '{device}': no device is called that")
+        return device
+
+    def _is_host(self, instance: str) -> bool:
+        kinds = self._kinds.get(self._device_of(instance))
+        if kinds is None:
+            kinds = self._kinds[self._device_of(instance)] = set(self._kinds_of(self._device_of(instance), 0))
+        if kinds & OF_HOSTS:
+            return True
+        if kinds & OF_SWITCHES:
+            return False
+        raise _Defect(
+            f"devices.{self._device_of(instance)}: is neither a host, which has components of choice nic or xpu, nor a switch, which has "
+            "ports"
+        )
+
+    @cached_property
+    def _kinds(self) -> dict[str, set[str]]:
+        return {}
+
+    def _kinds_of(self, device: str, depth: int) -> Iterator[str]:
+        """What a device is made of, with the devices that it contains."""
+        if depth > MOST_DEEP:
+            raise _Defect(f"devices.{device}: contains devices more than {MOST_DEEP} deep, or itself")
+        for name, part in self._components[device].items():
+            choice = _text(part, "choice", f"devices.{device}.components.{name}")
+            if choice == "device" and name in self._devices:
+                yield from set(self._kinds_of(name, depth + 1))
+            else:
+                yield choice
+
+    def _edge(self, number: int, edge: Any) -> list[tuple[_End, _End, dict[str, Any]]]:
+        place = f"edges.{number}"
+        table = _table(edge, "edges", place)
+        link = _text(table, "link", place)
+        if link not in self._links:
+            raise _Defect(f"{place}.link = '{link}': no link is called that")
+        near, far = (self._ends(table.get(key), f"{place}.{key}") for key in ("ep1", "ep2"))
+        scheme = table.get("scheme")
+        if scheme == "one2one":
+            # As InfraGraph's service does it: what one end has more of is not joined.
+            pairs = list(zip(near, far, strict=False))
+        elif scheme == "many2many":
+            if len(near) * len(far) > MOST_LINKS:
+                raise _Defect(f"{place}: has {len(near) * len(far):,} links; must be at most {MOST_LINKS:,}")
+            pairs = [(a, b) for a in near for b in far if a != b]
+        else:
+            raise _Defect(f"{place}.scheme = {str(scheme)[:40]!r}: must be one2one or many2many")
+        return [(a, b, self._links[link]) for a, b in pairs]
+
+    def _ends(self, end: Any, place: str) -> list[_End]:
+        """The components that an end names, as InfraGraph counts them: of each instance, of each component, all of the next."""
+        table = _table(end, "ep1", place)
+        instance, slice_text = _step(_text(table, "instance", place), f"{place}.instance")
+        if instance not in self._instances:
+            raise _Defect(f"{place}.instance: no instance is called '{instance}'")
+        count = _count(self._instances[instance], f"instances.{instance}")
+        numbers = _chosen(slice_text, count, f"{place}.instance")
+        device: str | None = self._device_of(instance)
+        paths = [""]
+        for word in _text(table, "component", place).split("."):
+            component, slice_text = _step(word, f"{place}.component")
+            parts = {} if device is None else self._components[device]
+            if component not in parts:
+                raise _Defect(f"{place}.component: device '{device}' has no component '{component}'")
+            inside = _chosen(slice_text, _count(parts[component], f"devices.{device}.components.{component}"), place)
+            if len(paths) * len(inside) * len(numbers) > MOST_LINKS:
+                raise _Defect(f"{place}: names more than {MOST_LINKS:,} components")
+            paths = [f"{path}{'.' if path else ''}{component}.{index}" for path in paths for index in inside]
+            device = component if component in self._devices else None
+        return [_End(instance, number, path) for number in numbers for path in paths]
+
+
+def _table(value: Any, kind: str, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Defect(f"{place}: must be a table")
+    for key in value:
+        if key not in KEYS[kind]:
+            raise _Defect(f"{place}: unknown key '{str(key)[:40]}'; known are {', '.join(sorted(KEYS[kind]))}")
+    return value
+
+
+def _text(table: Mapping[str, Any], key: str, place: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str) or not value:
+        raise _Defect(f"{place}.{key}: must be a text")
+    return value
+
+
+def _count(table: Mapping[str, Any], place: str) -> int:
+    value = table.get("count")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
+        raise _Defect(f"{place}.count: must be a number from 1 to {LARGEST_COUNT:,}")
+    return value
+
+
+def _step(word: str, place: str) -> tuple[str, str]:
+    """A name, and what stands in brackets behind it."""
+    match = STEP.fullmatch(word)
+    if match is None:
+        raise _Defect(f"{place} = '{word[:80]}': must be a name with an index or a slice, such as nic[0] or nic[0:2]")
+    return match[1], match[2] or ""
+
+
+def _chosen(slice_text: str, count: int, place: str) -> range:
+    """The same, which must be some."""
+    found = _numbers(slice_text, count, place)
+    if not found:
+        raise _Defect(f"{place}: [{slice_text[:40]}] names none of {count}, which begin with [0]")
+    return found
+
+
+def _numbers(slice_text: str, count: int, place: str) -> range:
+    """The indices that a slice of Python's names."""
+    parts = slice_text.split(":")
+    try:
+        values = [int(part) if part else None for part in parts]
+        if len(parts) == 1 and values[0] is not None:
+            return range(count)[values[0] : values[0] + 1 or None] if -count <= values[0] < count else range(0, 0)
+        return range(count)[slice(*values)] if len(parts) > 1 else range(count)
+    except (ValueError, TypeError) as error:
+        raise _Defect(f"{place}: [{slice_text[:40]}] is not a slice of Python's") from error
+
+
+def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
+    """The rate and the delay of a link, where it has them."""
+    physical = link.get("physical")
+    if physical is None:
+        return {}
+    place = f"links.{name}.physical"
+    table = _table(physical, "physical", place)
+    values: dict[str, Any] = {}
+    for key, units, ours in (("bandwidth", RATES, "rate"), ("latency", DURATIONS, "delay")):
+        given = table.get(key)
+        if given is None:
+            continue
+        known = {} if not isinstance(given, dict) else {each: given[each] for each in given if each != "choice"}
+        if len(known) != 1 or next(iter(known)) not in units:
+            raise _Defect(f"{place}.{key}: must have one of {', '.join(units)}")
+        ((word, value),) = known.items()
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _Defect(f"{place}.{key}.{word}: must be a number")
+        factor, unit = units[word]
+        values[ours] = f"{Decimal(repr(value)) * factor:f}{unit}"
+    return values
+
+
+def _natural(text: str) -> tuple[tuple[int, str], ...]:
+    """Sorts numbers in names by their values."""
+    return tuple((int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", text))

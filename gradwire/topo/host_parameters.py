@@ -1,0 +1,57 @@
+"""Parameters of hosts' kernels that a scenario asks for: written in a host's network namespace, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gradwire.datatypes.host_settings import AskedParameter, HostParameter, Parameters, same_value
+from gradwire.faults import InputFault
+from gradwire.topo.command import read_sysctl
+
+SETTINGS = Path("/proc/sys")
+
+
+def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:
+    """Writes what is asked of a host's kernel, in whose network namespace the caller is, and reads it back.
+
+    own: what gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the key, for a
+    parameter that does not exist there, and for a value that the kernel does not take.
+    """
+    return [_set(host, key, parameter, path_of(key) in own, root) for key, parameter in asked.items()]
+
+
+def read_again(parameters: Sequence[HostParameter], host: str) -> list[HostParameter]:
+    """What a host's parameters are now; the caller is in its network namespace. "" for one that is gone."""
+    return [replace(each, at_end=read_sysctl(path_of(each.key)).strip()) for each in parameters if each.host == host]
+
+
+def path_of(key: str) -> str:
+    """Where a parameter is below /proc/sys."""
+    return key.replace(".", "/")
+
+
+def _set(host: str, key: str, asked: AskedParameter, is_own: bool, root: Path) -> HostParameter:
+    path = root / path_of(key)
+    named = f"fabric.host.'{asked.pattern}'.sysctl.'{key}'"
+    try:
+        before = path.read_text().strip()
+    except FileNotFoundError as missing:
+        raise InputFault(
+            f"{named}: host {host} has no such parameter: its kernel does not know it, or has one for all hosts together"
+        ) from missing
+    except OSError as error:
+        raise InputFault(f"{named}: of host {host} cannot be read: {error.strerror}") from error
+    try:
+        path.write_text(asked.value)
+    except OSError as refused:
+        raise InputFault(
+            f"{named} = '{asked.value}': the kernel of host {host} refuses it ({refused.strerror}); it is '{before}'"
+        ) from refused
+    now = path.read_text().strip()
+    if not same_value(now, asked.value):
+        raise InputFault(
+            f"{named} = '{asked.value}': the kernel of host {host} makes '{now}' of it; write what it keeps"
+        )
+    return HostParameter(host, key, before, is_own)

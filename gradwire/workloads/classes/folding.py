@@ -1,0 +1,200 @@
+"""How the ranks of a job are folded to classes, and collectives around rings as one copy of each class has them.
+
+If all parts of a ring's collective are of one size, every rank does the same in every step: it sends a part on when it
+has come. A ring of k classes with m copies each, one class behind the other and one copy behind the other, is folded to
+k ranks: each sends to the next, the last one to the first of the next copy, as often as a rank of the whole ring does,
+k m - 1 times in a turn.
+
+Where a ring has one class, nothing is added to a message's time on the line, and adding is free, a rank's step ends
+with the arrival that the next step waits for. So its steps leave as one message of as many parts would, whatever
+shares the ports with them, and are one op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.class_plans import ClassPlan, NotByClass
+from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan
+from gradwire.workloads.builder import Columns, PlanBuilder
+from gradwire.workloads.engines.allreduce_transfers import REDUCE_LANE
+from gradwire.workloads.job import Cluster, Job
+
+
+def refuse_unequal_ranks(job: Job) -> None:
+    """Raises NotByClass for a job whose ranks do not all do the same."""
+    if job.relative_times:
+        raise NotByClass("workers differ in pace (costs.compute_variation)")
+    if job.cluster.workers < 2:
+        raise NotByClass("there is one worker")
+
+
+def folded_job(job: Job, workers: int) -> Job:
+    """The job with one worker for each class. Raises NotByClass for one whose workers differ."""
+    refuse_unequal_ranks(job)
+    return replace(job, cluster=Cluster(workers, workers_per_host=job.cluster.workers_per_host))
+
+
+def host_of_rank(cluster: Cluster) -> Int64:
+    """Host of the fabric of each worker."""
+    return np.array([cluster.worker_port(worker) for worker in range(cluster.workers)], np.int64)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A collective of a folded ring."""
+
+    #: Its place in the order of what its queues carry.
+    number: int
+    layer: int
+    #: By member, the ops between which it is.
+    started: Int64
+    done: Int64
+    #: What each turn around the ring does.
+    combines: tuple[Combine, ...]
+    #: Of each part.
+    size_bytes: int
+    traffic_class: int = 0
+
+
+@dataclass
+class FoldedRings:
+    """The messages that the classes' ranks send around rings."""
+
+    builder: PlanBuilder
+    #: With all workers.
+    job: Job
+    #: The ranks of each class, shape (classes, copies).
+    members: Int64
+    #: Whether links add nothing to the time that bytes take on the line.
+    undelayed: bool
+    _further: dict[int, Int64] = field(default_factory=dict)
+    _merged: int = 1
+
+    def queues(self, ring: Sequence[int]) -> Int64:
+        """A send queue for each class of a ring."""
+        return np.array([self.builder.queue(rank) for rank in ring], np.int64)
+
+    def add(self, ring: Sequence[int], queues: Int64, call: Call) -> None:
+        """Adds a collective around a ring of these classes. Raises NotByClass where some copies send to their own
+        machine and others do not."""
+        turn = len(ring) * self.members.shape[1] - 1
+        if call.size_bytes <= 0 or not turn:
+            return
+        if len(ring) == 1 and self._is_gapless:
+            steps = turn * len(call.combines)
+            self._merged = max(self._merged, steps)
+            whole = replace(call, combines=call.combines[:1], size_bytes=steps * call.size_bytes)
+            self._steps(ring, queues, whole, 1)
+        else:
+            self._steps(ring, queues, call, turn)
+
+    @property
+    def _is_gapless(self) -> bool:
+        costs = self.job.costs
+        return self.undelayed and costs.message_latency_s == 0.0 and np.isinf(costs.aggregation_bytes_per_s)
+
+    def _steps(self, ring: Sequence[int], queues: Int64, call: Call, turn: int) -> None:
+        """Messages step by step and, in each step, class by class."""
+        builder, costs, count = self.builder, self.job.costs, len(ring)
+        classes, steps, size = np.array(ring, np.int64), turn * len(call.combines), call.size_bytes
+        place, step = np.tile(np.arange(count), steps), np.repeat(np.arange(steps), count)
+        inside = self._inside(classes)
+        wait_s = np.where(inside, costs.message_s(size, inside=True), costs.message_s(size, inside=False))
+        shared: dict[str, Columns] = {
+            "size_bytes": size,
+            "traffic_class": call.traffic_class,
+            "layer": call.layer,
+        }
+        first = builder.add_columns(OpKind.SEND, 0).start
+        messages = (first + np.arange(len(place))).reshape(steps, count)
+        sends = np.array(
+            builder.add_columns(
+                OpKind.SEND,
+                len(place),
+                rank=classes[place],
+                peer=np.roll(classes, -1)[place],
+                lane=queues[place],
+                duration_ns=np.rint(wait_s * 1e9).astype(np.int64)[place],
+                order=call.number * steps + step,
+                message=messages.ravel(),
+                **shared,
+            ),
+            np.int64,
+        ).reshape(steps, count)
+        self._further |= {int(first): (place == count - 1).astype(np.int64)}
+        combine = np.repeat(np.array([int(each) for each in call.combines]), turn)[step]
+        recvs = np.array(
+            builder.add_columns(
+                OpKind.RECV,
+                len(place),
+                rank=classes[place],
+                peer=np.roll(classes, 1)[place],
+                combine=combine,
+                message=np.roll(messages, 1, axis=1).ravel(),
+                **shared,
+            ),
+            np.int64,
+        )
+        adding = np.flatnonzero(combine == Combine.ADD)
+        builder.depend_columns(recvs[adding], call.started[place[adding]])
+        arrivals = self._additions(recvs, classes[place], adding, call).reshape(steps, count)
+        builder.depend_columns(sends[0], call.started)
+        builder.depend_columns(sends[1:].ravel(), arrivals[:-1].ravel())
+        # Parts may overtake one another where ranks are out of step, so the end waits for what is last to each of them.
+        last = sends[-turn:]
+        builder.depend_columns(np.tile(call.done, len(last)), last.ravel())
+        builder.depend_columns(call.done, arrivals[-1])
+
+    def _additions(self, recvs: Int64, rank: Int64, adding: Int64, call: Call) -> Int64:
+        """The ops at which messages have taken effect, as `Transfers` has them."""
+        rate = self.job.costs.aggregation_bytes_per_s
+        if np.isinf(rate) or not len(adding):
+            return recvs
+        reduces = self.builder.add_columns(
+            OpKind.REDUCE,
+            len(adding),
+            rank=rank[adding],
+            duration_ns=round(call.size_bytes / rate * 1e9),
+            size_bytes=call.size_bytes,
+            order=call.number,
+            lane=REDUCE_LANE,
+        )
+        self.builder.depend_columns(np.array(reduces), recvs[adding])
+        effects = recvs.copy()
+        effects[adding] = reduces
+        return effects
+
+    def _inside(self, classes: Int64) -> npt.NDArray[np.bool_]:
+        """Whether each class's next one is on the same machine."""
+        cluster = self.job.cluster
+        machine = self.members[classes] // cluster.workers_per_host
+        following = np.roll(machine, -1, axis=0)
+        following[-1] = np.roll(following[-1], -1)
+        inside: npt.NDArray[np.bool_] = machine == following
+        if (inside != inside[:, :1]).any():
+            raise NotByClass("some ranks of a class have the next one on their machine, and others do not")
+        first: npt.NDArray[np.bool_] = inside[:, 0]
+        return first
+
+    def folded(self, plan: Plan) -> ClassPlan:
+        """The plan that these messages are of, with all ranks that it stands for."""
+        further = np.zeros(len(plan.ops), np.int64)
+        for first, column in self._further.items():
+            further[first : first + len(column)] = column
+        hosts = host_of_rank(self.job.cluster)
+        placed = replace(
+            plan,
+            rank_host=hosts[self.members[:, 0]].astype(np.int32),
+            nics_per_host=self.job.cluster.nics_per_host,
+        )
+        return ClassPlan(placed, self.members, hosts, further, self._merged)
+
+
+def neighbours_folded(workers: int, neighbours: int) -> Int64:
+    """The ranks of as many classes as neighbours: every so many-th rank is of one class."""
+    return np.arange(workers, dtype=np.int64).reshape(-1, neighbours).T

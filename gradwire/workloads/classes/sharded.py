@@ -1,0 +1,108 @@
+"""FSDP and ZeRO by classes of ranks: what `ShardedPlan` and `PartitionedPlan` make, of one rank of each class.
+
+Both cut what they move into parts of one size, so that all ranks are alike. What waits for what is theirs; messages
+are those of a folded ring, and chunks, which only the checker reads, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass
+from gradwire.datatypes.plan import Combine
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.classes.folding import (
+    Call,
+    FoldedRings,
+    folded_job,
+    neighbours_folded,
+)
+from gradwire.workloads.engines.allreduce_buckets import Bucket
+from gradwire.workloads.engines.collectives.schedule import Schedule, schedule_of
+from gradwire.workloads.engines.parallel.group_collectives import RING
+from gradwire.workloads.engines.parallel.sharded import Partition, PartitionedPlan, ShardedPlan, Sharding
+from gradwire.workloads.job import Job
+
+
+def _without_rows(folding: Folding) -> Schedule:
+    """The schedule of a collective whose messages a folded ring adds."""
+    return schedule_of(folding.neighbours, 1, [])
+
+
+def _rings(builder: PlanBuilder, job: Job, folding: Folding) -> FoldedRings:
+    """What sends around one ring of all ranks."""
+    return FoldedRings(builder, job, neighbours_folded(job.cluster.workers, folding.neighbours), folding.undelayed)
+
+
+def sharded_classes(job: Job, name: str, sharding: Sharding, folding: Folding) -> ClassPlan:
+    """FSDP's iteration. Raises NotByClass for what is not around one ring of all ranks."""
+    if sharding.algorithm != RING:
+        raise NotByClass(f"strategy.options.algorithm is '{sharding.algorithm}', not 'ring'")
+    if sharding.group not in (None, job.cluster.workers):
+        raise NotByClass(f"strategy.options.shard = {sharding.group} makes groups (hybrid sharding)")
+    return _ShardedClasses(job, name, replace(sharding, group=None), folding).compile_classes()
+
+
+class _ShardedClasses(ShardedPlan):
+    def __init__(self, job: Job, name: str, sharding: Sharding, folding: Folding) -> None:
+        super().__init__(folded_job(job, folding.neighbours), name, sharding)
+        self._whole, self._folding = job, folding
+
+    def compile_classes(self) -> ClassPlan:
+        """Builds everything."""
+        empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
+        classes = range(self._folding.neighbours)
+        gathers = [self.collectives.add(unit.layers[0], empty) for unit, _ in self.uses]
+        scatters = [self.collectives.add(unit.layers[0], empty) for unit in self.yields]
+        self._wait_for_gathers(gathers)
+        self._wait_for_backward(scatters)
+        kinds = (
+            (gathers, [unit for unit, _ in self.uses], Combine.COPY, self.sharding.parameter_bytes),
+            (scatters, self.yields, Combine.ADD, self.sharding.gradient_bytes),
+        )
+        for collectives, units, combine, value_bytes in kinds:
+            queues = rings.queues(classes)
+            for number, (each, unit) in enumerate(zip(collectives, units, strict=True)):
+                size = -(-unit.values // self._whole.cluster.workers) * value_bytes
+                rings.add(classes, queues, Call(number, each.layer, each.started, each.done, (combine,), size))
+        self._boundaries([*gathers[-1:], *scatters])
+        return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))
+
+
+def partitioned_classes(
+    job: Job, name: str, buckets: Sequence[Bucket], partition: Partition, folding: Folding
+) -> ClassPlan:
+    """The iteration of ZeRO's stages 1 and 2. Raises NotByClass where workers differ."""
+    return _PartitionedClasses(job, name, buckets, partition, folding).compile_classes()
+
+
+class _PartitionedClasses(PartitionedPlan):
+    def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], partition: Partition, folding: Folding) -> None:
+        super().__init__(folded_job(job, folding.neighbours), name, buckets, partition)
+        self._whole, self._folding = job, folding
+
+    def compile_classes(self) -> ClassPlan:
+        """Builds everything."""
+        empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
+        classes = range(self._folding.neighbours)
+        sums = [self.collectives.add(bucket.ready_layer, empty) for bucket in self.buckets]
+        gathers = [self.collectives.add(bucket.ready_layer, empty) for bucket in reversed(self.buckets)]
+        self._wait(sums, gathers)
+        queues = rings.queues(classes)
+        summing = (Combine.ADD,) if self.partition.scatter else (Combine.ADD, Combine.COPY)
+        moves = [
+            *(
+                (each, bucket, summing, self.partition.gradient_bytes)
+                for each, bucket in zip(sums, self.buckets, strict=True)
+            ),
+            *(
+                (each, bucket, (Combine.COPY,), self.partition.parameter_bytes)
+                for each, bucket in zip(gathers, reversed(self.buckets), strict=True)
+            ),
+        ]
+        for number, (each, bucket, combines, value_bytes) in enumerate(moves):
+            size = -(-bucket.values // self._whole.cluster.workers) * value_bytes
+            rings.add(classes, queues, Call(number, each.layer, each.started, each.done, combines, size))
+        self._boundaries(gathers)
+        return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))

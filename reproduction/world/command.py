@@ -1,0 +1,167 @@
+"""`gradwire reproduce world`: predicts the rows of the sources asked for, scores them, and writes page, chart and
+table."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from gradwire.analysis.report.tables import rich_table
+from gradwire.cli import terminal
+from gradwire.faults import InputFault
+from gradwire.files import replace_text
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.executor import Executor
+from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.place import writing
+from gradwire.runs.progress import LiveProgress
+from gradwire.runs.proof import trial_on
+from gradwire.runs.stored.lock import locked
+from gradwire.runs.stored.provenance import typed_command
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.machines import Clock
+from reproduction.world.cells import Cell, Planned, Row, Source, load_given, with_further
+from reproduction.world.chart import error_chart
+from reproduction.world.page import CHART, score_table, summary, world_page
+from reproduction.world.predicting import Predicted, Predictions
+from reproduction.world.scored import ScoredRow, Status, misses, read_rows, score_row, scores, write_rows
+from reproduction.world.sources import SOURCES
+
+WORLD = "world"
+PAGES = "reproduction"
+"""Folder of the papers' pages, below the one that --pages names."""
+
+
+def names_of_world() -> list[str]:
+    """What `gradwire reproduce` takes: all sources, or one of them."""
+    return [WORLD, *(f"{WORLD}-{source.name}" for source in SOURCES)]
+
+
+def is_of_world(name: str) -> bool:
+    """Whether a name means printed measurements, and not a paper."""
+    return name == WORLD or name.startswith(f"{WORLD}-")
+
+
+def chosen_sources(names: Sequence[str]) -> list[Source]:
+    """The sources that names mean, each once. Raises InputFault for an unknown name."""
+    for name in names:
+        if name not in names_of_world():
+            near = difflib.get_close_matches(name, names_of_world(), 1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise InputFault(f"{name}: no such source{hint} `gradwire reproduce --list world` lists all")
+    return [source for source in SOURCES if WORLD in names or f"{WORLD}-{source.name}" in names]
+
+
+def list_sources(names: Sequence[str]) -> None:
+    """`gradwire reproduce --list world`. Raises InputFault for an unknown name."""
+    given = load_given()
+    terminal.console.print(f"{WORLD}: printed measurements of real hardware", markup=False, highlight=False)
+    for source in chosen_sources(names):
+        count = sum(row.source == source.name for row in given)
+        terminal.console.print(
+            f"  {WORLD}-{source.name}: {source.title} ({count} printed values)",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def reproduce_world(names: Sequence[str], where: Where, out: Path | None, pages: Path | None) -> None:
+    """Predicts and scores the sources that `names` mean. With `pages`, the page keeps what it has of the others.
+
+    Raises InputFault for an unknown name; typer.Exit with status 1 if a run is invalid.
+    """
+    sources = chosen_sources(names)
+    given = load_given()
+    cells = {row: source.cell(row) for source in sources for row in with_further(source, given)}
+    folder = out or RUNS / "-".join(["reproduction", *names])
+    where.refuse_what_cannot_be(Clock())
+    with ExitStack() as held:
+        with writing(folder):
+            held.enter_context(locked(folder, typed_command(sys.argv)))
+        make_kernel_ready(terminal.errors)
+        rows = predict(cells, where)
+        with writing(folder):
+            write_world(folder, rows, facts())
+    if pages:
+        with writing(pages):
+            write_world(pages / PAGES, _merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
+    terminal.console.print(rich_table(score_table(scores(rows))))
+    for line in summary(rows):
+        terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
+    terminal.name_files({"page": folder / f"{WORLD}.md", "rows": folder / f"{WORLD}.csv"})
+    if any(row.status is Status.INVALID for row in rows):
+        raise typer.Exit(1)
+
+
+def predict(cells: Mapping[Row, Cell], where: Where) -> list[ScoredRow]:
+    """Runs what the cells need, then what may explain the errors that are left."""
+    first = [cell.planned for cell in cells.values() if isinstance(cell.planned, Planned)]
+    first += [what_if.planned for cell in cells.values() for what_if in cell.what_ifs if what_if.of_series]
+    predictions = Predictions(first)
+    with (
+        terminal.interruptible(terminal.RESUMES),
+        where.opened(Clock(), trial_on(Clock()), terminal.screen().warn, max(1, predictions.points)) as executor,
+    ):
+        found = _gathered(predictions, first, executor)
+        second = [
+            what_if.planned
+            for row, cell in cells.items()
+            if isinstance(cell.planned, Planned) and misses(found[cell.planned].value, row.printed)
+            for what_if in cell.what_ifs
+            if what_if.planned not in found
+        ]
+        if second:
+            found |= _gathered(Predictions(second), second, executor)
+    return [score_row(row, cell, found) for row, cell in cells.items()]
+
+
+def _gathered(predictions: Predictions, wanted: Sequence[Planned], executor: Executor) -> dict[Planned, Predicted]:
+    with LiveProgress(terminal.console, predictions.points) as progress:
+        predictions.gather(executor, progress)
+    return {planned: predictions.of(planned) for planned in wanted}
+
+
+def _merged(kept: Path, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """The rows of all sources in their order: those that are new, and of other sources those of an earlier page."""
+    earlier = read_rows(kept) if kept.exists() else []
+    fresh = {row.source for row in rows}
+    every = [*rows, *(row for row in earlier if row.source not in fresh)]
+    return [row for source in SOURCES for row in every if row.source == source.name]
+
+
+def facts() -> list[str]:
+    """Date and versions."""
+    kernel = cached_kernel()
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("gradwire", "numpy"))
+    return [
+        f"{datetime.now(UTC):%Y-%m-%d}, {kernel.name if kernel else 'no kernel'}, {versions}, "
+        f"Python {platform.python_version()}"
+    ]
+
+
+def write_world(folder: Path, rows: Sequence[ScoredRow], told: Sequence[str]) -> None:
+    """Writes world.md, world.csv, world.json and the error chart into `folder`."""
+    (folder / WORLD).mkdir(parents=True, exist_ok=True)
+    write_rows(folder / f"{WORLD}.csv", rows)
+    # The page and the chart say what the table says, to its digits.
+    rows = read_rows(folder / f"{WORLD}.csv")
+    replace_text(folder / f"{WORLD}.md", world_page(rows, SOURCES, told))
+    replace_text(folder / WORLD / CHART, error_chart(rows))
+    document = {
+        "facts": list(told),
+        "scores": [asdict(score) for score in scores(rows)],
+        "rows": [{**asdict(row), "error": row.error, "series_error": row.series_error} for row in rows],
+    }
+    replace_text(folder / f"{WORLD}.json", json.dumps(document, indent=1) + "\n")

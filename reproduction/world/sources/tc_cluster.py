@@ -1,0 +1,99 @@
+"""Real hosts of a cloud with tc on their egress: NCCL's calls as plans, Gloo's as programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+
+from reproduction.world.cells import Cell, Planned, Row, Source, Timed, Unexpressed, unknown
+
+NETEM_OVERHEAD = 9039 / 9015
+"""A packet of 9,001 bytes is 9,015 for netem, which counts the Ethernet header, and 9,039 for a line of gradwire's,
+which counts preamble, FCS and gap as well. So a rate of netem's is a line rate that is larger by as much."""
+CLOUD_PORT_BPS = 10e9
+"""The instance type's "up to 10 Gbit/s"."""
+CLOUD_DELAY_S = 0.1e-3
+"""Of the default network, from host to host: "about 0.1 ms"."""
+MIB = 1 << 20
+
+WHAT = re.compile(r"(?P<library>gloo|nccl) (?P<call>[a-z0-9-]+), (?P<mib>\d+) MiB, (?P<hosts>\d+) hosts")
+DELAY, RATE = re.compile(r"delay (?P<ms>[\d.]+) ms"), re.compile(r"rate (?P<gbit>[\d.]+) Gbit/s")
+ALGORITHMS = {"all-reduce": "ring", "broadcast": "ring", "reduce": "ring", "p2p": ""}
+
+GLOO = (
+    "real PyTorch with Gloo in the hosts: needs hosts with Linux's own buffers and settings (the profile of stock "
+    "hosts), which this version does not have"
+)
+WIDE_AREA = (
+    "a region's way out and an IPsec tunnel limit the rate, and neither limit is part of the set-up: a plan would only "
+    "repeat an assumed rate"
+)
+NO_WINDOWS = (
+    "the windows of 8 or 16 sockets with Linux's own buffers, netem's queue of 1,000 packets, PCIe between GPU and "
+    "host, staging copies"
+)
+
+
+def settings_of(row: Row) -> tuple[str, ...]:
+    """The scenario's settings for a row of NCCL's. Raises InputFault for one that is of another form."""
+    found = WHAT.fullmatch(row.what)
+    if found is None or found["call"] not in ALGORITHMS:
+        raise unknown(row)
+    delay, rate = DELAY.search(row.setting), RATE.search(row.setting)
+    if row.setting != "default" and not (delay or rate):
+        raise unknown(row)
+    one_way_s = CLOUD_DELAY_S + (float(delay["ms"]) / 1e3 if delay else 0.0)
+    line_bps = min(CLOUD_PORT_BPS, float(rate["gbit"]) * 1e9 * NETEM_OVERHEAD) if rate else CLOUD_PORT_BPS
+    call = found["call"]
+    return (
+        f"cluster.workers={found['hosts']}",
+        f"fabric.rate={line_bps / 1e6:.0f}mbit",
+        f"fabric.delay={one_way_s / 2 * 1e6:.0f}us",
+        f"strategy.options.collective={'message' if call == 'p2p' else call}",
+        f"strategy.options.size={found['mib']}MiB",
+    )
+
+
+def cell(row: Row) -> Cell:
+    """The cell of a row. Raises InputFault for one of another form."""
+    if "Oregon" in row.what:
+        return Cell(Unexpressed(WIDE_AREA))
+    if row.what.startswith("gloo "):
+        return Cell(Unexpressed(GLOO, program=True))
+    planned = Planned("tc-cluster-nccl", settings_of(row), lambda time_s: time_s * 1e3, Timed.CALL)
+    return Cell(planned, not_emulated=NO_WINDOWS, series=row.what.partition(",")[0])
+
+
+def further() -> Sequence[Row]:
+    """The tables' other cells: both libraries, each call and setting, and the numbers of hosts."""
+    shaped = ("default", "delay 1 ms, rate 5 Gbit/s", "delay 5 ms, rate 2 Gbit/s", "delay 10 ms, rate 1 Gbit/s")
+    delays, rates = ("delay 1 ms", "delay 5 ms", "delay 10 ms"), ("rate 5 Gbit/s", "rate 2 Gbit/s", "rate 1 Gbit/s")
+    p2p = (*delays, *rates, *shaped)
+    rows = [
+        Row("tc_cluster", f"{library} p2p, 64 MiB, 2 hosts", setting, "time", "ms")
+        for library, setting in product(("gloo", "nccl"), p2p)
+    ]
+    for library, call, hosts in product(("gloo", "nccl"), ("all-reduce", "broadcast", "reduce"), (2, 4, 8, 16, 32)):
+        for setting in shaped:
+            rows.append(Row("tc_cluster", f"{library} {call}, 128 MiB, {hosts} hosts", setting, "time", "ms"))
+    return rows
+
+
+TC_CLUSTER = Source(
+    name="tc_cluster",
+    title="Hosts of a cloud with tc on their egress",
+    set_up=(
+        'One V100 for each host, "up to 10 Gbit/s", about 0.1 ms, MTU 9001; tc netem with a delay and a rate on every '
+        "host's egress. Torch 1.9, float32, a barrier before each call, maximum over ranks. NCCL over sockets, with 8 "
+        "or 16 connections to a neighbour."
+    ),
+    not_emulated="sockets' own windows, PCIe, staging copies, and what other tenants of the cloud send",
+    constants=(
+        'line rate 10 Gbit/s and one way 0.1 ms: the set-up; some 5 Gbit/s "a flow" does not bind 8 or 16 connections',
+        f"a rate of netem's times {NETEM_OVERHEAD:.4f}: it counts a packet of MTU 9001 without preamble, FCS and gap",
+        "all-reduce by a ring, broadcast and reduction along a chain in pieces of 512 KiB: NCCL 2.7 to 2.10",
+    ),
+    cell=cell,
+    further=further,
+)

@@ -1,0 +1,100 @@
+"""Parameters of hosts' kernels, in virtual time: what is asked is there when the first byte leaves, for plans and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gradwire
+from gradwire.analysis.point_frames import read_texts
+from tests.end_to_end.programs.test_program_scenario import run
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+PLAN = """
+title = "Two of three hosts have BBR"
+[cluster]
+workers = 3
+[fabric]
+rate = "10gbit"
+[fabric.host."h[12]"]
+sysctl = { "net.ipv4.tcp_congestion_control" = "bbr" }
+[fabric.host.h3]
+sysctl.net.ipv4.tcp_autocorking = 1
+[model]
+name = "toy"
+layers = [{ name = "fc", size = ["20MB"], forward = "1ms", backward = "1ms" }]
+[strategy]
+name = "ring"
+"""
+PROGRAMS = (
+    """
+title = "What hosts have"
+[cluster]
+workers = 2
+[fabric]
+rate = "10gbit"
+[fabric.host.all]
+sysctl = { "net.ipv4.tcp_limit_output_bytes" = 262144 }
+[fabric.host.h2]
+sysctl = { "net.ipv4.tcp_congestion_control" = "bbr" }
+[program.look]
+command = """
+    + "'''"
+    + """
+cd /proc/sys/net/ipv4
+echo "{\\"control\\": \\"$(cat tcp_congestion_control)\\", \\"unsent\\": $(cat tcp_limit_output_bytes)}" >>$GRADWIRE_FIGURES
+"""
+    + "'''"
+    + """
+"""
+)
+
+
+def test_the_connections_of_a_plan_have_what_their_hosts_were_given(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    found = gradwire.run(tmp_path / "plan.toml", out=tmp_path / "run", progress=False)
+    assert found.valid
+    (folder,) = (tmp_path / "run" / "points").iterdir()
+    record = json.loads((folder / "record.json").read_text())
+    controls = {state["src_host"]: state["congestion"] for agent in record["agents"] for state in agent["sockets"]}
+    assert controls == {0: "bbr", 1: "bbr", 2: "cubic"}
+    checks = {check["name"]: check for check in json.loads((folder / "verdict.json").read_text())["checks"]}
+    assert checks["host parameters"]["value"] == (
+        "3 of 3 as asked for; instead of gradwire's own net.ipv4.tcp_autocorking = '0' at h3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("net.ipv4.no_such_thing=1", "host h1 has no such parameter"),
+        ("net.ipv4.tcp_congestion_control=nonsense", "the kernel of host h1 refuses it"),
+    ],
+)
+def test_a_parameter_that_cannot_be_set_is_one_message(tmp_path: Path, setting: str, words: str) -> None:
+    (tmp_path / "own.toml").write_text(PLAN)
+    done = run(tmp_path, "--set", f"fabric.host.all.sysctl.{setting}")
+    assert done.returncode == 1
+    said = " ".join((done.stdout + done.stderr).split())
+    assert words in said
+    assert f"fabric.host.'all'.sysctl.'{setting.partition('=')[0]}'" in said
+
+
+def test_programs_find_them_and_the_verdict_knows_who_changed_them(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(PROGRAMS)
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = read_texts(tmp_path / "runs" / "own" / "figures.csv")
+    assert [(row["host"], row["control"], row["unsent"]) for row in rows] == [
+        ("h1", "cubic", "262144"),
+        ("h2", "bbr", "262144"),
+    ]
+    (tmp_path / "own.toml").write_text(
+        PROGRAMS.replace("\ncd", "\necho 4096 >/proc/sys/net/ipv4/tcp_limit_output_bytes; cd")
+    )
+    done = run(tmp_path, "--out", "changed")
+    assert done.returncode == 1
+    assert "net.ipv4.tcp_limit_output_bytes of h1 is '4096'" in " ".join(done.stdout.split())

@@ -1,0 +1,187 @@
+"""Estimates by classes of ranks are those of all ranks: same iterations, wherever both can be had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes
+from gradwire.datatypes.class_plans import ClassPlan, NotByClass, RingSequence
+from tests.unit.analysis.by_class.points import (
+    compiled_classes,
+    resolved_point,
+    times_by_class,
+    times_of_all,
+)
+
+RULES = (Departure(), Buffered(20_000), Buffered(1 << 20))
+TRANSFORMER = {"name": "vit-l16", "device": "v100", "blocks": 4}
+LATENCY = {"costs": {"message_latency": {"value": "20us", "source": "made up"}}}
+LEAVES = {"topology": "leaf-spine", "leaves": 4, "spines": 2}
+NARROW = {**LEAVES, "spines": 1, "oversubscription": 8}
+ONE_BY_ONE = {"concurrent": False, "forward_waits": "all"}
+MACHINES: dict[str, Any] = {
+    "cluster": {"workers_per_host": 4},
+    "costs": {"local_rate": {"value": "2GB/s", "source": "made up"}},
+}
+RAILS: dict[str, Any] = {
+    "cluster": {"workers_per_host": 4, "nics_per_host": 4},
+    "costs": {
+        "local_rate": {"value": "2GB/s", "source": "made up"},
+        "local_latency": {"value": "3us", "source": "made up"},
+        "message_latency": {"value": "7us", "source": "made up"},
+    },
+}
+
+
+def assert_same(by_class: FluidTimes, of_all: FluidTimes) -> None:
+    """As far as both were computed, and in the steady state."""
+    both = min(by_class.needed, of_all.needed)
+    np.testing.assert_allclose(by_class.iterations_s[:both], of_all.iterations_s[:both], rtol=1e-9)
+    assert by_class.iteration_s == pytest.approx(of_all.iteration_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("workers", [2, 3, 5, 8, 13])
+@pytest.mark.parametrize("strategy", ["ddp", "ring", "layer-allreduce", "lazy-allreduce"])
+def test_rings_one_after_the_other(strategy: str, workers: int, rule: Any) -> None:
+    options = ONE_BY_ONE if strategy == "ring" else {"bucket_cap": "300KB"} if strategy == "ddp" else {}
+    point = resolved_point(strategy, workers, options=options)
+    assert_same(times_by_class(point, rule), times_of_all(point, rule))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"fabric": LEAVES},
+        {"fabric": NARROW},
+        {"fabric": {"flow_rate": "300mbit"}},
+        LATENCY,
+        MACHINES,
+        RAILS,
+        {"options": {"overlap": False, "wire": "fp16"}},
+        {"costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
+    ],
+    ids="-".join,
+)
+def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule: Any) -> None:
+    point = resolved_point("layer-allreduce", 16, **tables)
+    assert_same(times_by_class(point, rule), times_of_all(point, rule))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("fsdp", {}),
+        ("fsdp", {"prefetch": 0, "gradients": "bf16"}),
+        ("fsdp", {"prefetch": 3, "reshard_after_forward": False}),
+        ("zero1", {"bucket_parameters": 5_000_000}),
+        ("zero1", {"bucket_parameters": 5_000_000, "sum_by": "all-reduce", "overlap_gather": True}),
+        ("zero2", {"bucket_parameters": 5_000_000}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("tables", "neighbours"),
+    [
+        ({}, 1),
+        ({}, 2),
+        ({"fabric": LEAVES}, 1),
+        ({"fabric": NARROW}, 4),
+        (LATENCY, 1),
+        ({"costs": {"aggregation_rate": {"value": "1GB/s", "source": "made up"}}}, 1),
+        (MACHINES, 4),
+        (RAILS, 8),
+    ],
+    ids=str,
+)
+def test_divided_state(strategy: str, options: Any, tables: dict[str, Any], neighbours: int, rule: Any) -> None:
+    tables = {key: dict(value) for key, value in tables.items()}
+    point = resolved_point(strategy, 16, model=TRANSFORMER, options=options, **tables)
+    assert_same(times_by_class(point, rule, neighbours), times_of_all(point, rule))
+
+
+def test_one_rank_without_latency_has_one_message_for_each_collective() -> None:
+    few, many = (compiled_classes(resolved_point("fsdp", workers, model=TRANSFORMER), 1) for workers in (16, 1024))
+    assert isinstance(few, ClassPlan)
+    assert isinstance(many, ClassPlan)
+    assert len(few.plan.ops) == len(many.plan.ops)
+    assert (few.messages_of_op, many.messages_of_op) == (15, 1023)
+
+
+def test_leaves_that_bind_are_not_overlooked() -> None:
+    point = resolved_point("fsdp", 16, model=TRANSFORMER, fabric=NARROW)
+    with pytest.raises(NotByClass, match="share ports"):
+        times_by_class(point, Departure(), neighbours=1)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "tables", "reason"),
+    [
+        ("ring", {}, "concurrent"),
+        ("ddp", {"options": {"algorithm": "double-tree"}}, "double-tree"),
+        ("ddp", {"options": {"segments": 2}}, "segments"),
+        ("ddp", {"costs": {"aggregation_rate": {"value": "1GB/s", "source": "made up"}}}, "aggregation_rate"),
+        ("fsdp", {"model": TRANSFORMER, "options": {"shard": 4}}, "hybrid"),
+        (
+            "fsdp",
+            {"model": TRANSFORMER, "costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
+            "compute_variation",
+        ),
+        ("ddp", {"fabric": {"delay": "1ms"}}, "delays"),
+        ("ddp", {"fabric": {**LEAVES, "routing": "ecmp"}}, "ecmp"),
+        ("fsdp", {"model": TRANSFORMER, "fabric": {**LEAVES, "routing": "ecmp"}}, "ecmp"),
+    ],
+)
+def test_what_has_no_classes_says_why(strategy: str, tables: dict[str, Any], reason: str) -> None:
+    with pytest.raises(NotByClass, match=reason):
+        times_by_class(resolved_point(strategy, 8, **tables), Departure())
+
+
+def test_small_tensors_leave_parts_without_bytes() -> None:
+    compiled = compiled_classes(resolved_point("layer-allreduce", 64), 1)
+    assert isinstance(compiled, RingSequence)
+    assert any((call.part_bytes == 0).any() for call in compiled.calls)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tensor": 1, "stages": 2, "microbatches": 4},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "sequence_parallel": True},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "schedule": "gpipe", "recompute": "full"},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "chunks": 2, "sharded_optimizer": True},
+        {
+            "tensor": 4,
+            "stages": 1,
+            "overlap_gradients": True,
+            "bucket_parameters": 4_000_000,
+            "sharded_optimizer": True,
+            "priorities": True,
+        },
+        {"tensor": 4, "stages": 4, "microbatches": 8, "overlap_gradients": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "tables",
+    [{}, LATENCY, {"fabric": {**LEAVES, "oversubscription": 2}}, MACHINES, RAILS],
+    ids=lambda tables: "-".join(tables) or "plain",
+)
+def test_replicas_of_a_divided_model(tables: dict[str, Any], options: dict[str, Any], rule: Any) -> None:
+    per_host = tables.get("cluster", {}).get("workers_per_host", 1)
+    if options["tensor"] % per_host:
+        pytest.skip("a machine has workers of several tensor groups")
+    point = resolved_point(
+        "megatron", 32, model=TRANSFORMER, options=options, **{k: dict(v) for k, v in tables.items()}
+    )
+    try:
+        by_class = times_by_class(point, rule, neighbours=per_host)
+    except NotByClass:
+        assert tables.get("fabric")
+        return
+    assert_same(by_class, times_of_all(point, rule))

@@ -1,0 +1,65 @@
+"""The most loaded lines between switches, and how many flows meet there, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gradwire.analysis.loaded_lines import lines_in_words, loaded_lines
+from gradwire.datatypes.fabric import Fabric, Routing, Topology
+from gradwire.datatypes.routes import line_ends, routes_of
+from gradwire.datatypes.topologies import ring, spread
+from gradwire.datatypes.wire.flows import connections_of
+from gradwire.runs.line_notes import lines_of_plan
+from gradwire.workloads.divided_messages import divided
+from gradwire.workloads.patterns import Transfer, compile_transfers
+
+RATE_BPS = 10e9
+LINE = Fabric(6, RATE_BPS, Topology.CUSTOM, classes=1, graph=spread(6, 3, [(0, 1), (1, 2)], RATE_BPS, ""))
+SIZE_BYTES = 14_480_000
+
+
+def test_flows_that_pass_a_line_are_counted_and_their_bytes_are_its_time() -> None:
+    """Two hosts at each of three switches in a row: two flows pass both links, and one passes the second alone."""
+    transfers = [Transfer(0, 4, SIZE_BYTES), Transfer(1, 5, SIZE_BYTES), Transfer(2, 4, 3 * SIZE_BYTES)]
+    plan = compile_transfers("some", 6, transfers)
+    alone_s = SIZE_BYTES / LINE.goodput_share() * 8 / RATE_BPS
+    second, first = loaded_lines(plan, LINE)
+    assert (second.name, second.flows) == ("s2 to s3", 3)
+    assert (first.name, first.flows) == ("s1 to s2", 2)
+    assert second.busy_s == pytest.approx(5 * alone_s, rel=1e-3)
+    assert first.busy_s == pytest.approx(2 * alone_s, rel=1e-3)
+    assert lines_in_words([second, first]) == (
+        f"s2 to s3 is busy for {second.busy_s:.4g} s of each iteration with 3 flows, s1 to s2 for {first.busy_s:.4g} s with 2"
+    )
+
+
+def test_hashed_connections_are_counted_where_their_hashes_lead() -> None:
+    fabric = Fabric(8, RATE_BPS, Topology.LEAF_SPINE, leaves=2, spines=4, classes=1, routing=Routing.ECMP)
+    plan = divided(compile_transfers("one", 8, [Transfer(0, 7, SIZE_BYTES)]), 16, fabric.burst_payload_bytes())
+    routes, ends = routes_of(fabric), line_ends(fabric)
+    expected: dict[str, int] = {}
+    for connection in connections_of(plan):
+        if connection.traffic_class >= 0:
+            for line in routes.path(0, 7, connection.ports)[1:-1]:
+                expected[" to ".join(ends[line])] = expected.get(" to ".join(ends[line]), 0) + 1
+    assert {line.name: line.flows for line in loaded_lines(plan, fabric)} == expected
+    assert max(expected.values()) < 16
+
+
+def test_nothing_is_said_where_there_is_one_way() -> None:
+    single = Fabric(2, RATE_BPS)
+    plan = compile_transfers("one", 2, [Transfer(0, 1, SIZE_BYTES)])
+    assert lines_of_plan(plan, single) == []
+    assert lines_in_words([]) == ""
+    one_spine = Fabric(2, RATE_BPS, Topology.LEAF_SPINE, leaves=2, spines=1)
+    assert lines_of_plan(plan, one_spine) == []
+    two_spines = replace(one_spine, spines=2)
+    assert len(lines_of_plan(plan, two_spines)) == 2
+
+
+def test_a_ring_of_switches_has_lines_of_either_direction() -> None:
+    fabric = Fabric(4, RATE_BPS, Topology.RING, classes=1, graph=spread(4, 4, ring(4), RATE_BPS, ""))
+    plan = compile_transfers("both", 4, [Transfer(0, 1, SIZE_BYTES), Transfer(1, 0, 2 * SIZE_BYTES)])
+    assert [line.name for line in lines_of_plan(plan, fabric)] == ["s2 to s1", "s1 to s2"]

@@ -1,0 +1,98 @@
+"""The printed values: every row has a cell, scenarios can be read, and the rule of fitted rows is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.scenario.loading import load_scenario
+from reproduction.world.cells import SCENARIOS, Planned, Row, Source, load_given, printed_value, with_further
+from reproduction.world.sources import SOURCES
+from reproduction.world.sources.collectives import busbw_GBps, size_of
+from reproduction.world.sources.training import time_by_operations_s
+
+GIVEN = load_given()
+KINDS = {"compute time": "compute", "host's rate": "host", "time for a message": "host"}
+each_source = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+
+
+def test_every_given_row_is_of_a_source() -> None:
+    assert len(GIVEN) == 102
+    assert {row.source for row in GIVEN} == {source.name for source in SOURCES}
+
+
+@each_source
+def test_at_most_one_row_fixes_the_compute_time_and_one_the_hosts_rate(source: Source) -> None:
+    fitted = [source.cell(row).fitted for row in with_further(source, GIVEN)]
+    kinds = Counter(KINDS[name] for name in fitted if name)
+    assert max(kinds.values(), default=0) <= 1
+    own = {row.name for row in GIVEN if row.source == source.name}
+    assert all(row.name in own for row in with_further(source, GIVEN) if source.cell(row).fitted)
+
+
+@each_source
+def test_every_scenario_can_be_read(source: Source) -> None:
+    for row in with_further(source, GIVEN):
+        cell = source.cell(row)
+        planned = [cell.planned] if isinstance(cell.planned, Planned) else []
+        for each in [*planned, *(what_if.planned for what_if in cell.what_ifs)]:
+            assert len(load_scenario(each.path, each.settings).points) == 1, each.command()
+
+
+@each_source
+def test_an_unknown_row_is_named(source: Source) -> None:
+    if source.name in ("ultrascale", "pipedream"):
+        pytest.skip("has one reason for all its rows")
+    with pytest.raises(InputFault, match=rf"{source.name}: no rule .*frob"):
+        source.cell(Row(source.name, "frob", "frob", "time", "ms"))
+
+
+def test_every_scenario_file_is_of_some_row() -> None:
+    used = {
+        cell.planned.scenario
+        for source in SOURCES
+        for cell in map(source.cell, with_further(source, GIVEN))
+        if isinstance(cell.planned, Planned)
+    }
+    assert used == {path.stem for path in SCENARIOS.glob("*.toml")} - {"gke-mlp"}
+
+
+def test_values_that_are_fitted_on_are_given() -> None:
+    assert printed_value("dlperf", "ResNet-50 v1.5 FP32 b128, NGC PyTorch", "1 GPUs") == 367.29
+    with pytest.raises(InputFault, match="has no row dlperf, x, y"):
+        printed_value("dlperf", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "columns must be source, what"),
+        ("source,what,setting,quantity,unit,printed\na,b,c,d,e,fast\n", "line 2: printed = 'fast'"),
+        ("source,what,setting,quantity,unit,printed\na,b,c,d,e,1\na,b,c,d,e,2\n", "is there twice"),
+    ],
+)
+def test_a_wrong_table_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "given.csv"
+    path.write_text(text)
+    with pytest.raises(InputFault, match=said):
+        load_given(path)
+
+
+def test_units() -> None:
+    assert busbw_GBps(4, 1e9)(1.0) == pytest.approx(1.5)
+    assert (size_of("4 MB"), size_of("64 MiB"), size_of("8 B")) == (4_000_000, 64 << 20, 8)
+    assert time_by_operations_s("resnext50", 64, "resnext50", 32, 0.5) == pytest.approx(1.0)
+
+
+def test_a_command_runs_the_row_alone() -> None:
+    row = next(row for row in GIVEN if row.what == "nccl all-reduce, 128 MiB, 4 hosts" and row.setting == "default")
+    planned = next(source for source in SOURCES if source.name == "tc_cluster").cell(row).planned
+    assert isinstance(planned, Planned)
+    assert planned.command() == (
+        "gradwire run reproduction/world/scenarios/tc-cluster-nccl.toml --set cluster.workers=4 "
+        "--set fabric.rate=10000mbit --set fabric.delay=50us --set strategy.options.collective=all-reduce "
+        "--set strategy.options.size=128MiB"
+    )
