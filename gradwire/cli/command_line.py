@@ -148,9 +148,8 @@ def run(
     running.run(read, Where(jobs, executor, scheduler), out, clock, scale)
 
 
-comparison_command.add_to(app)
-ccl_command.add_to(app)
-user_work_commands.add_to(app)
+for _commands in (comparison_command, ccl_command, user_work_commands):
+    _commands.add_to(app)
 
 
 @app.command()
