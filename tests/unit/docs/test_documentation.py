@@ -35,6 +35,7 @@ from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios
+from reproduction.world.command import chosen_sources, is_of_world
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (
     MODELS_FOLDER,
@@ -246,7 +247,8 @@ def carry_out(words: list[str], call: Any) -> None:
         if parameters.get("scenario"):
             assert loaded(parameters).points
         if verb == "reproduce":
-            assert wanted_scenarios(parameters["names"] or [], quick=parameters["quick"])
+            names, quick = parameters["names"] or [], parameters["quick"]
+            assert chosen_sources(names) if any(map(is_of_world, names)) else wanted_scenarios(names, quick=quick)
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "compare":
