@@ -315,8 +315,7 @@ def reproduce(
         typer.Option(help="with --pages: folder of pages to say what moved since; default: the replaced ones"),
     ] = None,
 ) -> None:
-    """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses
-    nothing."""
+    """Runs the papers' evaluations and says which claims hold; nothing runs twice, and Ctrl-C loses nothing."""
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
