@@ -148,9 +148,8 @@ def run(
     running.run(read, Where(jobs, executor, scheduler), out, clock, scale)
 
 
-comparison_command.add_to(app)
-ccl_command.add_to(app)
-user_work_commands.add_to(app)
+for _commands in (comparison_command, ccl_command, user_work_commands):
+    _commands.add_to(app)
 
 
 @app.command()
@@ -316,8 +315,7 @@ def reproduce(
         typer.Option(help="with --pages: folder of pages to say what moved since; default: the replaced ones"),
     ] = None,
 ) -> None:
-    """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses
-    nothing."""
+    """Runs the papers' evaluations and says which claims hold; nothing runs twice, and Ctrl-C loses nothing."""
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 

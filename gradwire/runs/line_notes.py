@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gradwire.analysis.loaded_lines import LoadedLine, flows_in_words, has_choices, lines_in_words, loaded_lines
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
-from gradwire.runs.judged import JudgedRun
 from gradwire.runs.point_protocol import built_fabric
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.spines import Spines
+
+if TYPE_CHECKING:
+    from gradwire.runs.judged import JudgedRun
 
 SEED = "run.seed"
 

@@ -130,7 +130,7 @@ class _RingPlan(_CallPlan):
         ranks, slices = range(self.ranks), range(call.slices)
         data = call.size_bytes / (call.pieces.channels * call.pieces.loops * self.ranks * call.slices)
         lanes = [self.lane(rank, (rank + 1) % self.ranks, data) for rank in ranks]
-        start = [(begun,) for begun in self.begun]
+        start: list[tuple[int, ...]] = [(begun,) for begun in self.begun]
         for _ in range(call.pieces.loops):
             come: list[list[tuple[int, ...]]] = [[start[rank] for _ in slices] for rank in ranks]
             last: list[tuple[int, ...]] = [() for _ in ranks]
