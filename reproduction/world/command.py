@@ -31,10 +31,11 @@ from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from reproduction.world.cells import Cell, Planned, Row, Source, load_given, with_further
+from reproduction.world.cells import By, Cell, Planned, Programs, Row, Source, load_given, with_further
 from reproduction.world.chart import error_chart
 from reproduction.world.page import CHART, score_table, summary, world_page
 from reproduction.world.predicting import Predicted, Predictions
+from reproduction.world.running_programs import refuse_unfit, run_programs
 from reproduction.world.scored import ScoredRow, Status, misses, read_rows, score_row, scores, write_rows
 from reproduction.world.sources import SOURCES
 
@@ -77,12 +78,17 @@ def list_sources(names: Sequence[str]) -> None:
         )
 
 
-def reproduce_world(names: Sequence[str], where: Where, out: Path | None, pages: Path | None) -> None:
-    """Predicts and scores the sources that `names` mean. With `pages`, the page keeps what it has of the others.
+def reproduce_world(
+    names: Sequence[str], where: Where, out: Path | None, pages: Path | None, python: Path | None = None
+) -> None:
+    """Predicts and scores the sources that `names` mean. With `pages`, the page keeps what it has of the others, and of
+    programs that have not run now.
 
-    Raises InputFault for an unknown name; typer.Exit with status 1 if a run is invalid.
+    python: one that has PyTorch; without it, rows of programs are not run. Raises InputFault for an unknown name, or
+    another Python; typer.Exit with status 1 if a run is invalid.
     """
     sources = chosen_sources(names)
+    python = refuse_unfit(python) if python else None
     given = load_given()
     cells = {row: source.cell(row) for source in sources for row in with_further(source, given)}
     folder = out or RUNS / "-".join(["reproduction", *names])
@@ -91,7 +97,7 @@ def reproduce_world(names: Sequence[str], where: Where, out: Path | None, pages:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
         make_kernel_ready(terminal.errors)
-        rows = predict(cells, where)
+        rows = predict(cells, where, python)
         with writing(folder):
             write_world(folder, rows, facts())
     if pages:
@@ -105,8 +111,8 @@ def reproduce_world(names: Sequence[str], where: Where, out: Path | None, pages:
         raise typer.Exit(1)
 
 
-def predict(cells: Mapping[Row, Cell], where: Where) -> list[ScoredRow]:
-    """Runs what the cells need, then what may explain the errors that are left."""
+def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None) -> list[ScoredRow]:
+    """Runs what the cells need, then what may explain the errors that are left, then programs if there is a Python."""
     first = [cell.planned for cell in cells.values() if isinstance(cell.planned, Planned)]
     first += [what_if.planned for cell in cells.values() for what_if in cell.what_ifs if what_if.of_series]
     predictions = Predictions(first)
@@ -124,7 +130,12 @@ def predict(cells: Mapping[Row, Cell], where: Where) -> list[ScoredRow]:
         ]
         if second:
             found |= _gathered(Predictions(second), second, executor)
-    return [score_row(row, cell, found) for row, cell in cells.items()]
+    every: dict[Planned | Programs, Predicted] = dict(found.items())
+    if python:
+        programs = [cell.planned for cell in cells.values() if isinstance(cell.planned, Programs)]
+        with terminal.interruptible(terminal.RESUMES):
+            every |= run_programs(programs, python, where, typed_command(sys.argv), terminal.screen())
+    return [score_row(row, cell, every) for row, cell in cells.items()]
 
 
 def _gathered(predictions: Predictions, wanted: Sequence[Planned], executor: Executor) -> dict[Planned, Predicted]:
@@ -134,9 +145,12 @@ def _gathered(predictions: Predictions, wanted: Sequence[Planned], executor: Exe
 
 
 def _merged(kept: Path, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
-    """The rows of all sources in their order: those that are new, and of other sources those of an earlier page."""
+    """The rows of all sources in their order: those that are new, and those of an earlier page that are of other
+    sources, or of programs that have not run now."""
     earlier = read_rows(kept) if kept.exists() else []
     fresh = {row.source for row in rows}
+    ran = {(row.source, row.what, row.setting): row for row in earlier if row.by == By.PROGRAMS}
+    rows = [ran.get((row.source, row.what, row.setting), row) if row.status is Status.NOT_RUN else row for row in rows]
     every = [*rows, *(row for row in earlier if row.source not in fresh)]
     return [row for source in SOURCES for row in every if row.source == source.name]
 

@@ -15,7 +15,7 @@ from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.lab import Lab, run_inside
-from gradwire.programs.inside.processes import Processes, Running
+from gradwire.programs.inside.processes import Processes, Running, one_terminal
 from gradwire.programs.program_protocol import (
     NO_HOST,
     CommandDone,
@@ -96,7 +96,7 @@ class Commands:
         own = {} if host is None else {"GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)}
         env = {**self._task.env, **own}
         program = self._processes.start(
-            command.host, [SHELL, "-c", command.line], env, self._task.folder, terminal=True
+            command.host, [SHELL, "-c", command.line], env, self._task.folder, streams=one_terminal()
         )
         if not command.background:
             self._processes.follow(lambda: program.status is not None, on_interrupt=_interrupting(program))
