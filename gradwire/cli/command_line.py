@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.cli import ccl_command, comparison_command, user_work_commands
+from gradwire.cli import ccl_command, comparison_command, map_command, user_work_commands
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
 from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
@@ -149,6 +149,7 @@ def run(
 
 
 comparison_command.add_to(app)
+map_command.add_to(app)
 ccl_command.add_to(app)
 user_work_commands.add_to(app)
 
