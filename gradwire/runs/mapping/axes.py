@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -56,7 +57,7 @@ def _listed(key: str, values: str) -> Axis:
     if len(numbers) > MOST_STEPS:
         raise ValueError(f"{len(numbers)} values are more than {MOST_STEPS}")
     pairs = sorted(zip(numbers, (each.strip("\"'") for each in texts), strict=True))
-    if any(low == high for (low, _), (high, _) in zip(pairs, pairs[1:], strict=False)):
+    if any(low == high for (low, _), (high, _) in itertools.pairwise(pairs)):
         raise ValueError("a value is given twice")
     return Axis(
         key, tuple(each for _, each in pairs), tuple(number for number, _ in pairs), _is_wide(pairs[0][0], pairs[-1][0])
@@ -80,7 +81,7 @@ def _range(key: str, values: str, steps: int) -> Axis:
     for digits in range(DIGITS, MOST_DIGITS):
         texts = (first, *(_written(number, first, last, low, high, digits) for number in inner), last)
         numbers = _numbers(texts)
-        if all(one < other for one, other in zip(numbers, numbers[1:], strict=False)):
+        if all(one < other for one, other in itertools.pairwise(numbers)):
             return Axis(key, texts, tuple(numbers), logarithmic)
     raise ValueError("its steps are too small to be written")
 

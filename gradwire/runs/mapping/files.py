@@ -50,7 +50,6 @@ def cells_frame(found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> pd.D
 def map_json(found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
     """The whole map for programs."""
     by_place = {cell.chosen.place: cell for cell in measured}
-    x, _ = found.axes
     return {
         "title": found.title,
         "model": NOT_RUN,

@@ -114,7 +114,9 @@ def _strategies(points: Sequence[Point], chosen: Sequence[str]) -> tuple[dict[st
         swept = [pair for name in dict.fromkeys(chosen) for pair in _tables_of(name, swept, others)]
     left_out = {name: TRAINS_ELSE for name, _ in swept if name in PARTIAL}
     kept = [(name, options) for name, options in swept if name not in PARTIAL]
-    found = {_name(name, options, kept): {"name": name, "options": dict(options)} for name, options in kept}
+    found: dict[str, Mapping[str, Any]] = {
+        _name(name, options, kept): {"name": name, "options": dict(options)} for name, options in kept
+    }
     if len(found) < 2:
         without = f" besides {', '.join(left_out)}, which train something else" if left_out else ""
         raise InputFault(

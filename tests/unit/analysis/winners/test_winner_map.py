@@ -43,16 +43,21 @@ def test_a_winner_leads_by_the_time_of_the_next() -> None:
     assert outcome.lead == pytest.approx(0.2)
     assert outcome_of({}) is None
     alone = outcome_of({"x": Time(1.0)})
-    assert alone is not None and math.isinf(alone.lead) and not alone.is_tie
+    assert alone is not None
+    assert math.isinf(alone.lead)
+    assert not alone.is_tie
 
 
 def test_no_more_than_the_threshold_is_a_tie() -> None:
     times = {"x": Time(1.0), "y": Time(1.009), "z": Time(1.02)}
     outcome = outcome_of(times)
-    assert outcome is not None and outcome.level == ("x", "y")
+    assert outcome is not None
+    assert outcome.level == ("x", "y")
     wider, narrower = outcome_of(times, 0.02), outcome_of(times, 0.005)
-    assert wider is not None and wider.level == ("x", "y", "z")
-    assert narrower is not None and narrower.level == ("x",)
+    assert wider is not None
+    assert wider.level == ("x", "y", "z")
+    assert narrower is not None
+    assert narrower.level == ("x",)
 
 
 def test_an_order_that_queues_decide_is_doubtful() -> None:
@@ -90,7 +95,8 @@ def test_a_row_in_words_has_stretches_of_equal_winners() -> None:
     rows = dict(rows_table(small_map()).rows)
     assert rows["2"] == "b 1gbit; tie of a, b 10gbit; a 100gbit to 1000gbit"
     text = conclusion(small_map())
-    assert "a in 4 (by up to 4x)" in text and "csc trains something else" in text
+    assert "a in 4 (by up to 4x)" in text
+    assert "csc trains something else" in text
 
 
 def test_half_of_the_measured_cells_are_near_borders_and_the_rest_is_drawn_by_the_seed() -> None:
@@ -116,7 +122,8 @@ def test_a_measured_cell_agrees_where_the_maps_winner_is_fastest_or_level() -> N
     assert judged({"b": 0.5, "a": 1.0}) == (AGREES, 0.0)
     assert judged({"b": 1.005, "a": 1.0})[0] == AGREES
     outcome, off = judged({"b": 1.5, "a": 1.0})
-    assert outcome == DISAGREES and off == pytest.approx(0.5)
+    assert outcome == DISAGREES
+    assert off == pytest.approx(0.5)
     assert judged({})[0] == NOTHING_VALID
     assert judged({"a": 1.0})[0] == NOTHING_VALID
     assert judged({"a": 1.03, "b": 1.0}, (1, 0))[0] == AGREES, "both are level on the map"
@@ -130,5 +137,6 @@ def test_the_summary_counts_what_disagrees() -> None:
     ]
     text = summary(small_map(), cells)
     assert "Of 3 cells measured by packets, 1 agree with the map and 1 do not" in text
-    assert "50.0% longer" in text and "1 gave no valid result" in text
+    assert "50.0% longer" in text
+    assert "1 gave no valid result" in text
     assert summary(small_map(), []) == ""
