@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradwire.analysis.fluid.reach import within_reach
-from gradwire.analysis.winners.winner_map import Place, WinnerMap
+from gradwire.analysis.winners.winner_map import Outcome, Place, WinnerMap
 
 REACH = 0.03
 """Strategies that a run of a cell could make the fastest: those whose estimates are within this share of the least, on
@@ -78,17 +78,26 @@ def judge_cell(found: WinnerMap, cell: MeasuredCell) -> Judgement:
         why = "; ".join(f"{name}: {reason}" for name, reason in cell.invalid.items()) or "too few runs"
         return Judgement(NOTHING_VALID, "", math.nan, f"no result to compare with ({why})")
     fastest = min(cell.times_s, key=lambda name: cell.times_s[name])
-    off = cell.times_s[outcome.winner] / cell.times_s[fastest] - 1
-    if fastest in outcome.level or off <= found.tie:
-        others = [name for name in cell.times_s if name != fastest]
-        ahead = min(cell.times_s[name] for name in others) / cell.times_s[fastest] - 1
-        return Judgement(AGREES, fastest, off, f"as the map says: {fastest} is fastest, by {ahead:.1%}")
-    return Judgement(
-        DISAGREES,
-        fastest,
-        off,
-        f"{fastest} is fastest, and {outcome.winner}, which wins on the map, takes {off:.1%} longer",
-    )
+    best_s = cell.times_s[fastest]
+    off = cell.times_s[outcome.winner] / best_s - 1
+    if outcome.is_tie:
+        return _judge_tie(found, cell, outcome, fastest)
+    if off <= found.tie:
+        ahead = min(time_s for name, time_s in cell.times_s.items() if name != outcome.winner) / best_s - 1
+        level = f"{fastest} and {outcome.winner} are level" if fastest != outcome.winner else f"{fastest} is fastest"
+        return Judgement(AGREES, fastest, off, f"as the map says: {level}{f', by {ahead:.1%}' if ahead else ''}")
+    text = f"{fastest} is fastest, and {outcome.winner}, which wins on the map, takes {off:.1%} longer"
+    return Judgement(DISAGREES, fastest, off, text)
+
+
+def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: str) -> Judgement:
+    """A tie may be apart by twice its threshold: that much it may be when both times are off by half of it."""
+    level_s = {name: cell.times_s[name] for name in outcome.level if name in cell.times_s}
+    off = max(level_s.values()) / cell.times_s[fastest] - 1
+    if off <= 2 * found.tie:
+        return Judgement(AGREES, fastest, off, f"level, as the map says: {off:.1%} apart")
+    text = f"{fastest} is fastest, and one that is level with it on the map takes {off:.1%} longer"
+    return Judgement(DISAGREES, fastest, off, text)
 
 
 def summary(found: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
@@ -106,7 +115,7 @@ def summary(found: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
     ]
     text = f"Of {len(cells)} cells measured by packets, {agree} agree with the map"
     if wrong:
-        text += f" and {len(wrong)} do not: there, its winner takes up to {max(each.off for each in wrong):.1%} longer"
+        text += f" and {len(wrong)} do not: the order there is off by up to {max(each.off for each in wrong):.1%}"
     text += "."
     if none:
         text += f" {none} gave no valid result to compare with."

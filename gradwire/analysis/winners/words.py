@@ -76,3 +76,14 @@ def _stretch(found: WinnerMap, row: int, name: str | None, first: int, last: int
 def _tied(found: WinnerMap, row: int, first: int, last: int) -> str:
     names = dict.fromkeys(name for i in range(first, last + 1) for name in found.outcomes[i, row].level)
     return f"{TIED} of {', '.join(names)}"
+
+
+def crossings_table(found: WinnerMap) -> TextTable:
+    """Where the winner changes along each axis, interpolated between two cells."""
+    rows = []
+    for each in found.crossings:
+        axis, other = found.axes[each.along], found.axes[1 - each.along]
+        at = f"{other.key} = {other.texts[each.place[1 - each.along]]}"
+        rows.append((at, each.before, each.after, f"{axis.key} = {number_text(axis, each.number)}"))
+    foot = "Where both take equally long, interpolated between the estimates of the cells on its two sides."
+    return TextTable("Borders", ("at", "from", "to", "changes at"), tuple(rows), 4, ("",) * len(rows), foot)

@@ -116,14 +116,14 @@ def _whole(low: int, high: int, asked: int | None, steps: int, logarithmic: bool
     ratio = high // low if low else 0
     if asked is None and logarithmic and low * ratio == high and ratio & (ratio - 1) == 0:
         return [low << step for step in range(ratio.bit_length())]
-    wanted = asked or min(steps, high - low + 1)
-    counts = sorted({round(number) for number in _spaced(low, high, wanted, logarithmic)})
-    if asked and len(counts) < asked:
+    if asked and asked > high - low + 1:
         raise ValueError(
-            f"there are not {asked} whole numbers so far apart, only {len(counts)}; take fewer steps, or write "
+            f"there are only {high - low + 1} whole numbers from {low} to {high}; take fewer steps, or write "
             f"{low}.0..{high}.0 where fractions are allowed"
         )
-    return counts
+    wanted = asked or min(steps, high - low + 1)
+    # Small numbers that are rounded to the same one are one cell.
+    return sorted({round(number) for number in _spaced(low, high, wanted, logarithmic)})
 
 
 def _numbers(texts: Sequence[str]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The files of a map: every cell as CSV and JSON."""
+"""The files of a map: its page, its chart, and every cell as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 import pandas as pd
 
 from gradwire.analysis.point_frames import write_csv
+from gradwire.analysis.report.charts import save_chart
+from gradwire.analysis.winners.chart import map_chart
 from gradwire.analysis.winners.measured import MeasuredCell, judge_cell
+from gradwire.analysis.winners.page import map_page
 from gradwire.analysis.winners.winner_map import Axis, Place, WinnerMap
 from gradwire.analysis.winners.words import conclusion, number_text
 from gradwire.files import replace_text
 
-CSV, JSON = "map.csv", "map.json"
+PAGE, CHART, CSV, JSON = "map.html", "map", "map.csv", "map.json"
 NOT_RUN = "Estimates are a model on an ideal network, and not runs; measured values are of runs by packets."
 
 
@@ -100,9 +103,14 @@ def _cell(found: WinnerMap, place: Place, cell: MeasuredCell | None) -> dict[str
     return row
 
 
-def write_tables(folder: Path, found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> dict[str, Path]:
-    """Writes map.csv and map.json; their paths by what they are."""
+def write_map(
+    folder: Path, found: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = ""
+) -> dict[str, Path]:
+    """Writes map.html, map.png, map.svg, map.csv and map.json; their paths by what they are. run_folder: of the
+    measured cells."""
     folder.mkdir(parents=True, exist_ok=True)
+    replace_text(folder / PAGE, map_page(found, measured, run_folder))
+    save_chart(map_chart(found, measured), folder, CHART)
     write_csv(folder / CSV, cells_frame(found, measured))
     replace_text(folder / JSON, json.dumps(map_json(found, measured), indent=1, allow_nan=False) + "\n")
-    return {"cells": folder / CSV, "JSON": folder / JSON}
+    return {"map": folder / PAGE, "chart": folder / f"{CHART}.png", "cells": folder / CSV}

@@ -126,7 +126,8 @@ def test_a_measured_cell_agrees_where_the_maps_winner_is_fastest_or_level() -> N
     assert off == pytest.approx(0.5)
     assert judged({})[0] == NOTHING_VALID
     assert judged({"a": 1.0})[0] == NOTHING_VALID
-    assert judged({"a": 1.03, "b": 1.0}, (1, 0))[0] == AGREES, "both are level on the map"
+    assert judged({"a": 1.01, "b": 1.0}, (1, 0))[0] == AGREES, "both are level on the map"
+    assert judged({"a": 1.2, "b": 1.0}, (1, 0))[0] == DISAGREES, "the map has a tie, and one is faster"
 
 
 def test_the_summary_counts_what_disagrees() -> None:
@@ -137,6 +138,6 @@ def test_the_summary_counts_what_disagrees() -> None:
     ]
     text = summary(small_map(), cells)
     assert "Of 3 cells measured by packets, 1 agree with the map and 1 do not" in text
-    assert "50.0% longer" in text
+    assert "by up to 50.0%" in text
     assert "1 gave no valid result" in text
     assert summary(small_map(), []) == ""

@@ -28,6 +28,7 @@ def test_whole_numbers_are_doubled_where_the_range_is_made_of_doublings() -> Non
     assert parse_axis("cluster.workers=4..64", 10).texts == ("4", "8", "16", "32", "64")
     assert parse_axis("cluster.workers=3..24", 10).texts == ("3", "6", "12", "24")
     assert parse_axis("cluster.workers=4..64:10", 10).texts == ("4", "5", "7", "10", "14", "19", "25", "35", "47", "64")
+    assert parse_axis("cluster.workers=2..16:10", 10).texts == ("2", "3", "4", "5", "6", "8", "10", "13", "16")
     assert parse_axis("cluster.workers=4..8", 10).texts == ("4", "5", "6", "7", "8")
 
 
