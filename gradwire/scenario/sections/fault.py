@@ -62,6 +62,8 @@ class FaultSection(Section):
     """Where, of faults of links: the link of a host ("h1"), or the one at a port ("s1-eth2")."""
     worker: int | None = Field(None, ge=0)
     """Where, of faults of workers: the worker's number, from 0."""
+    job: str | None = None
+    """Whose worker it is, where several jobs share the network."""
     switch: str | None = None
     """Where, of a restart: "s1"."""
     source: str | None = None
@@ -87,6 +89,10 @@ class FaultSection(Section):
             if key not in needed and getattr(self, key) is not None:
                 kinds = " or ".join(f"'{kind}'" for kind, keys in NEEDS.items() if key in keys)
                 lines.append(f"{key}: has no effect with kind = '{self.kind}'; it is for kind = {kinds}")
+        if self.job is not None and "worker" not in needed:
+            lines.append(
+                f"job: has no effect with kind = '{self.kind}', which is the network's; it is for faults of workers"
+            )
         if self.kind == "dead-worker" and self.duration is not None:
             lines.append("duration: the dead do not come back: leave it out")
         if self.kind == "tenant" and self.source is not None and self.source == self.destination:
@@ -105,6 +111,12 @@ def named_faults(document: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return dict(document)
     return {**document, "fault": {str(number): fault for number, fault in enumerate(listed, start=1)}}
+
+
+def hosts_named(faults: Mapping[str, FaultSection]) -> Iterator[str]:
+    """The hosts that tenants send from and to."""
+    for fault in faults.values():
+        yield from (host for host in (fault.source, fault.destination) if host is not None)
 
 
 def may_lose(faults: Mapping[str, FaultSection]) -> bool:
