@@ -40,6 +40,8 @@ OWN_KEYS = ("link", "worker", "switch", "source", "destination", "loss", "delay"
 """The keys that only some kinds take."""
 HARMLESS = frozenset({"slow-worker", "dead-worker", "controller-restart", "tenant"})
 """Kinds that neither lose a packet nor delay one beyond what TCP expects."""
+OF_NETWORKS = tuple(kind for kind, keys in NEEDS.items() if kind != "tenant" and "worker" not in keys)
+"""Kinds that happen to a network, whatever runs on it."""
 LARGEST_FACTOR = 1e6
 NOTHING_GETS_THROUGH = Because("where nothing gets through, the link is down: kind = 'link-down'")
 SHORTEST_PERIOD_S = 1e-3
@@ -53,7 +55,8 @@ class FaultSection(Section):
     """What happens: a link is down, or goes down and up ("flapping"), loses or delays packets, or is slower ("rate"), in both directions; a
     worker computes slower or dies; a switch or the controller restarts; another tenant of the network sends from one host to another."""
     at: DurationS = Field(0.0, ge=0)
-    """Virtual time after which it begins: after the beginning of the replay, or of `iteration`."""
+    """Virtual time after which it begins: after the beginning of the replay, or of `iteration`; in a scenario of programs, after the
+    beginning of the run."""
     iteration: int | None = Field(None, ge=0)
     """Iteration after whose beginning `at` counts, warm-up included: it begins when all those before it have ended."""
     duration: DurationS | None = Field(None, gt=0)
@@ -117,6 +120,17 @@ def hosts_named(faults: Mapping[str, FaultSection]) -> Iterator[str]:
     """The hosts that tenants send from and to."""
     for fault in faults.values():
         yield from (host for host in (fault.source, fault.destination) if host is not None)
+
+
+def program_fault_defects(faults: Mapping[str, FaultSection]) -> Iterator[str]:
+    """What faults of a scenario of programs cannot be, each line with its key."""
+    for name, fault in faults.items():
+        if fault.kind == "tenant":
+            yield f"fault.{name}.kind = 'tenant': a tenant is a program here: [program.NAME] with its start"
+        elif fault.worker is not None:
+            yield f"fault.{name}.kind = '{fault.kind}': programs have no workers; kinds are {', '.join(OF_NETWORKS)}"
+        if fault.iteration is not None:
+            yield f"fault.{name}.iteration: programs have no iterations; leave it out, and say the time in `at`"
 
 
 def may_lose(faults: Mapping[str, FaultSection]) -> bool:
