@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api", "plugin", "devices"),
     ("runs",),
     ("programs",),
+    ("injection",),
     ("scenario",),
     (*STAGES, "vm"),
     ("datatypes",),
