@@ -407,7 +407,8 @@ class Network:
                     kernel.do(copying(*models[text], index, interface))
                     continue
                 run(["tc", "-batch", "-"], batch_text(batch))
-                is_whole = self.classify is Classify.SKB_PRIORITY  # the other way has filters, which are not read
+                # Others have filters, which are not read.
+                is_whole = self.classify is Classify.SKB_PRIORITY and not self.fabric.routing.is_by_burst
                 if self._owns_kernel and is_whole and can_be_copied(qdiscs := parts(kernel, index)):
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 

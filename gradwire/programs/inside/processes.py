@@ -98,9 +98,7 @@ class Processes:
     dropped. 0: no limit.
     """
 
-    def __init__(
-        self, hosts: Sequence[Place], sandbox: Births, channel: Listener, output_limit_bytes: int = 0
-    ) -> None:
+    def __init__(self, hosts: Sequence[Place], sandbox: Births, channel: Listener, output_limit_bytes: int = 0) -> None:
         self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
