@@ -69,7 +69,7 @@ class _Tables:
                 self._by_destination.setdefault((flow.table, *exact), []).append(flow)
 
     def lookup(self, table: int, packet: Packet) -> DumpedFlow | None:
-        """The flow that a packet meets in a table. Raises _Lost if that cannot be told."""
+        """The flow that a packet meets in a table. Raises _Lost if that is not known."""
         candidates = list(self._of_any.get(table, ()))
         for name in ("nw_dst", "dl_dst"):
             candidates += self._by_destination.get((table, name, packet[name]), ())

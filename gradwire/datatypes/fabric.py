@@ -113,7 +113,7 @@ class Fabric(Shape):
     routing: Routing = Routing.BALANCED
     #: The table by which switches send, where `routing` is static.
     routes: tuple[Route, ...] = ()
-    #: Digest of the controller of the user's own, where `routing` is by one.
+    #: Digest of the user's controller, where `routing` is by one.
     controller: str = ""
     #: The ways that its flows were found to say (datatypes/read_ways.py); empty before a run.
     ways: tuple[tuple[int, ...], ...] = ()
@@ -205,7 +205,7 @@ class Fabric(Shape):
             drops = bool(self.loss or self.buffer_bytes or self.ecn_bytes)
             yield from spray_defects(self.spines if is_tiered else 0, aggregates=self.aggregators, drops=drops)
         if self.aggregators and self.controller:
-            yield "fabric.controller: strategies that add up on switches need gradwire's own controller"
+            yield "fabric.controller: strategies that add up on switches need gradwire's controller"
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "

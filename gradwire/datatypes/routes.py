@@ -45,7 +45,7 @@ def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
     trees: Routes = TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
     if fabric.routing is Routing.CONTROLLER and fabric.ways:
         return ReadRoutes(fabric, trees)
-    # Before a run, nobody knows what a controller of the user's own will say: ways are as if there were none.
+    # Before a run, nobody knows what a user's controller will say: ways are as if there were none.
     return EqualCostRoutes(fabric, trees) if fabric.routing.is_by_connection else trees
 
 

@@ -18,7 +18,7 @@ class Routing(StrEnum):
     STATIC = "static"
     #: Burst by burst over all shortest ways in turn (datatypes/sprayed_ways.py).
     SPRAY = "spray"
-    #: As the flows say that a controller of the user's own installs; read back before the first byte
+    #: As the flows say that a user's controller installs; read back before the first byte
     #: (datatypes/read_ways.py).
     CONTROLLER = "controller"
 

@@ -35,7 +35,7 @@ def refuse_unlike_ways(fabric: Fabric) -> None:
     if fabric.routing is Routing.SPRAY:
         raise NotByClass("bursts take all ways in turn (fabric.routing = 'spray')")
     if fabric.routing is Routing.CONTROLLER:
-        raise NotByClass("a controller of the user's own chooses ways (fabric.controller)")
+        raise NotByClass("a user's controller chooses ways (fabric.controller)")
     if any(link.delay_s for link in fabric.shape_links):
         raise NotByClass("links have delays")
 

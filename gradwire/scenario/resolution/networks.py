@@ -63,7 +63,7 @@ def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, Rout
 
 
 def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[str, ControllerDefinition]) -> Fabric:
-    """The fabric with the controller of the user's own, if it has one. controllers: those that the scenario defines.
+    """The fabric with the user's controller, if it has one. controllers: those that the scenario defines.
 
     Raises InputFault for one that is not defined, and for what such a controller does not know of.
     """
