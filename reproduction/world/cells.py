@@ -172,6 +172,8 @@ class Source:
     cell: Callable[[Row], Cell]
     #: Cells of the source's tables that are not given, as far as the set-up tells them.
     further: Callable[[], Sequence[Row]] = tuple
+    #: What was measured of the errors that are left, also of those within RIGHT_WITHIN.
+    examined: tuple[str, ...] = ()
 
 
 def load_given(path: Path = GIVEN) -> list[Row]:

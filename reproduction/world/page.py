@@ -99,6 +99,9 @@ def _source(source: Source, rows: Sequence[ScoredRow]) -> list[str]:
         "\n".join(f"- {escaped(line)}" for line in source.constants),
         markdown_table(_given_table(given)) if given else "",
         _notes(given),
+        "What was measured of the errors:\n\n" + "\n".join(f"- {line}" for line in source.examined)
+        if source.examined
+        else "",
     ]
     if further:
         folded = markdown_table(_further_table(further)).strip("\n")

@@ -6,7 +6,6 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,10 @@ def refuse_unfit(python: Path) -> Path:
 
 
 def run_programs(
-    wanted: Iterable[Programs], python: Path, where: Where, command: str, screen: Screen
+    wanted: Iterable[Programs], python: Path, command: str, screen: Screen
 ) -> dict[Planned | Programs, Predicted]:
     """What each of them came to. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
-    continues from there.
+    continues from there. They run on this machine, whose files they are.
 
     command: what the runs' reports show as having begun them. Raises the Fault of a scenario that is wrong.
     """
@@ -58,7 +57,7 @@ def run_programs(
     for programs, document in sorted(documents.items(), key=lambda item: _memory_mb(item[1])):
         scenario = resolved_scenario(document, Origin.given(document))
         prepared = prepare(scenario, Clock(), FOLDER / f"{programs.name}-{_digest(document)}", screen)
-        (run,) = carry_out(prepared, replace(where, jobs=1), command, screen).runs
+        (run,) = carry_out(prepared, Where(jobs=1), command, screen).runs
         found[programs] = predicted_by(programs, run)
     return found
 

@@ -14,15 +14,17 @@ from gradwire.analysis.program_results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.faults import InputFault
+from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.program_scenarios import ProgramPoint, resolved_scenario
 from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
+from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
 from reproduction.world.gloo import Predicted, further_rows, predicted, table
 from reproduction.world.gloo_rows import PAUSE_S, Row, programs, rows_of, scenario
 from reproduction.world.predicting import Predicted as FromARun
 from reproduction.world.running_programs import predicted_by, refuse_unfit
-from reproduction.world.scored import Status, score_row
+from reproduction.world.scored import Status, score_row, write_rows
 from reproduction.world.sources.tc_cluster import TC_CLUSTER
 
 FAR = Row("all-reduce", 128, 4, "delay 10 ms, rate 1 Gbit/s", 2000.0)
@@ -148,3 +150,25 @@ def test_the_first_call_is_shown_alone(tmp_path: Path) -> None:
     assert found.calls_s == (3.0, 2.0, 2.2)
     assert found.ratio == pytest.approx(1.05)
     assert "3000    2100  1.050  valid" in list(table([found]))[1]
+
+
+def test_rows_of_programs_alone_can_be_asked_for() -> None:
+    cells = chosen_cells([PROGRAMS], load_given())
+    assert sum(row.printed is not None for row in cells) == 16
+    assert all(isinstance(cell.planned, Programs) for cell in cells.values())
+    with pytest.raises(InputFault, match="give --python"):
+        reproduce_world([PROGRAMS], Where(), None, None)
+
+
+def test_a_page_keeps_what_has_not_run_now(tmp_path: Path) -> None:
+    cells = chosen_cells(["world-tc_cluster"], load_given())
+    (row,) = [row for row in cells if row.what.startswith("gloo p2p") and row.setting == "default"]
+    planned = cells[row].planned
+    assert isinstance(planned, Programs)
+    ran = score_row(row, cells[row], {planned: FromARun(108.0, "seen")})
+    write_rows(tmp_path / "world.csv", [ran])
+    not_run = score_row(row, cells[row], {})
+    assert merged(tmp_path / "world.csv", [not_run]) == [ran]
+    assert merged(tmp_path / "none.csv", [not_run]) == [not_run]
+    again = score_row(row, cells[row], {planned: FromARun(109.0, "seen")})
+    assert merged(tmp_path / "world.csv", [again]) == [again]
