@@ -1,4 +1,4 @@
-"""Follows packets of all pairs of hosts through flows that a controller of the user's own installed. Pure.
+"""Follows packets of all pairs of hosts through flows that a user's controller installed. Pure.
 
 What is followed is TCP over IPv4, as agents send it, of each class by its DSCP. A flow may match the port, Ethernet
 addresses, type, IPv4 addresses, protocol, DSCP and metadata, and may set a queue, write metadata, continue in another

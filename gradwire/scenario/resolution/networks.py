@@ -80,7 +80,7 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
 
 
 def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool = False) -> None:
-    """Raises InputFault for programs, whose ports have filters of their own, and several jobs, where bursts take all
+    """Raises InputFault for programs, whose ports have separate filters, and several jobs, where bursts take all
     ways in turn."""
     if wanted.routing is Routing.SPRAY and (programs or jobs):
         raise InputFault(f"fabric.routing = 'spray': not with {'programs' if programs else 'several jobs'}")
