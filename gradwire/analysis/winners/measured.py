@@ -62,9 +62,8 @@ def choose_cells(found: WinnerMap, count: int, seed: int) -> list[ChosenCell]:
     closest = sorted(likely_wrong, key=lambda place: outcomes[place].lead)[: math.ceil(count / 2)]
     others = [place for place in able if place not in closest]
     drawn = random.Random(seed).sample(others, min(count - len(closest), len(others)))
-    chosen = [(place, IN_DOUBT if outcomes[place].doubtful else AT_BORDER) for place in closest] + [
-        (place, AT_RANDOM) for place in sorted(drawn)
-    ]
+    chosen = [(place, IN_DOUBT if outcomes[place].doubtful else AT_BORDER) for place in closest]
+    chosen += [(place, AT_RANDOM) for place in sorted(drawn)]
     return [ChosenCell(place, why, _worth_measuring(found, place)) for place, why in chosen]
 
 
