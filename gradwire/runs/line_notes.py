@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gradwire.analysis.loaded_lines import LoadedLine, flows_in_words, has_choices, lines_in_words, loaded_lines
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
-from gradwire.runs.judged import JudgedRun
 from gradwire.runs.point_protocol import built_fabric
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.spines import Spines
+
+if TYPE_CHECKING:
+    from gradwire.runs.judged import JudgedRun
 
 SEED = "run.seed"
 
 
 def lines_of_plan(plan: Plan, fabric: Fabric) -> list[LoadedLine]:
-    """The lines between switches that a plan loads, those that are busy longest first; none where packets have no choice of ways."""
-    if not has_choices(fabric):
+    """The lines between switches that a plan loads, those that are busy longest first; none where packets have no choice of ways, and none
+    before a run whose controller is the user's own."""
+    if not has_choices(fabric) or (fabric.controller and not fabric.ways):
         return []
     built = built_fabric(fabric, [plan])
     return loaded_lines(plan, built, Spines(built).spine_of)

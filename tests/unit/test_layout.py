@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api", "plugin", "devices"),
     ("runs",),
     ("programs",),
+    ("injection",),
     ("scenario",),
     (*STAGES, "vm"),
     ("datatypes",),
@@ -70,7 +71,6 @@ LONG_SIGNATURES = {
     "gradwire/workloads/engines/ordered_transfers.py": ("compile_ordered",),
     "reproduction/pages/curves.py": ("draws",),
     # Machine code of numba's, which takes arrays and numbers.
-    "gradwire/analysis/by_class/ring_times.py": ("_step_by_step",),
     # Debts: a dataclass would serve the reader.
     "gradwire/agents/loop.py": ("__init__",),
     "gradwire/workloads/trace_replay/compiler.py": ("compile_workload",),

@@ -251,8 +251,8 @@ def carry_out(words: list[str], call: Any) -> None:
         if parameters.get("scenario"):
             assert loaded(parameters).points
         if verb == "reproduce":
-            names = parameters["names"] or []
-    assert chosen_sources(names) if any(map(is_of_world, names)) else wanted_scenarios(names, quick=parameters["quick"])
+            names, quick = parameters["names"] or [], parameters["quick"]
+            assert chosen_sources(names) if any(map(is_of_world, names)) else wanted_scenarios(names, quick=quick)
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "compare":
