@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.cli import ccl_command, comparison_command, user_work_commands
+from gradwire.cli import ccl_command, comparison_command, map_command, user_work_commands
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
 from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
@@ -148,7 +148,7 @@ def run(
     running.run(read, Where(jobs, executor, scheduler), out, clock, scale)
 
 
-for _commands in (comparison_command, ccl_command, user_work_commands):
+for _commands in (comparison_command, map_command, ccl_command, user_work_commands):
     _commands.add_to(app)
 
 

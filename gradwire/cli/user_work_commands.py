@@ -162,7 +162,8 @@ def mininet(
         str, typer.Option(help="wall time that it may compute while no virtual time passes, e.g. 5min")
     ] = "20s",
     output_limit: Annotated[
-        str | None, typer.Option(help="what is kept of all that it writes, e.g. 4G; the rest is dropped. default: 1 GiB")
+        str | None,
+        typer.Option(help="what is kept of all that it writes, e.g. 4G; the rest is dropped. default: 1 GiB"),
     ] = None,
     out: Annotated[
         Path | None,

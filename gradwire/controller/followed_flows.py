@@ -230,7 +230,7 @@ def _with_groups(actions: Sequence[Action], groups: Mapping[int, DumpedGroup], h
 def _same_band(action: Action, band: int, flow: DumpedFlow, here: str) -> None:
     if action.argument != str(band):
         raise _Lost(
-            f"with DSCP {dscp_of_band(band)} are put by {here} into queue {action.argument} instead of {band}, which is that of their class, by "
+            f"with DSCP {dscp_of_band(band)} are put by {here} into queue {action.argument} instead of {band}, that of their class, by "
             f"'{flow.text}'. Set no queue, and ports go by the DSCP"
         )
 

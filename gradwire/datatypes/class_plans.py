@@ -60,7 +60,8 @@ class ClassPlan:
     def receivers(self, of_class: int, copies_further: int) -> Int64:
         """The ranks that the copies of some class send to, if their receivers are of this class and so much further."""
         by_ring = self.members[of_class].reshape(self.rings, -1)
-        return np.roll(by_ring, -copies_further, axis=1).ravel()
+        receivers: Int64 = np.roll(by_ring, -copies_further, axis=1).ravel()
+        return receivers
 
 
 @dataclass(frozen=True)

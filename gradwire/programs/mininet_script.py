@@ -46,7 +46,7 @@ from gradwire.vm.streaming import FollowEnd
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where Mininet's programs are, which an ordinary user's path may lack."""
-TEMPORARY_PATH = Path("/tmp")  # noqa: S108 (the machine's, which a script does not see)
+TEMPORARY_PATH = Path("/tmp")
 INPUT_LINE_BYTES = 1 << 20
 TAIL_BYTES = 1 << 14
 OUTSIDE = re.compile(
@@ -114,7 +114,7 @@ def script_environment(request: ScriptRequest, environment: Mapping[str, str]) -
     return {
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/tmp",  # noqa: S108 (the script's own)
+        "HOME": "/tmp",
         "SHELL": "/bin/bash",
         **kept,
         "PATH": ":".join(dict.fromkeys(path)),
@@ -278,4 +278,4 @@ def _remove_empty(folder: Path) -> None:
     """Removes folders in which nothing is, and the folder itself if nothing is left. Follows no link."""
     for place, _, _ in os.walk(folder, topdown=False):
         with suppress(OSError):
-            os.rmdir(place)
+            Path(place).rmdir()

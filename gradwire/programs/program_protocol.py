@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
+from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -97,6 +98,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     covered: tuple[str, ...] = ()
     #: Whether programs start programs on other hosts, as an mpirun does.
     enters: bool = False
+    #: What happens to the network meanwhile.
+    faults: tuple[PlannedFault, ...] = ()
 
 
 class PortTraffic(msgspec.Struct, frozen=True):
@@ -178,6 +181,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     dropped_output_bytes: int = 0
     #: Those that the scenario sets, as they were when all programs had ended.
     host_parameters: tuple[HostParameter, ...] = ()
+    #: What became of the faults. Times count from the start of the first program.
+    faults: tuple[FaultRecord, ...] = ()
 
 
 class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):

@@ -193,6 +193,14 @@ def estimate_points(
     return [row for index in range(len(points)) for row in done[index]]
 
 
+def estimate_or_fault(point: Point) -> PointEstimate | InputFault:
+    """The estimate of a point of one job as it would run, or what is wrong with it."""
+    try:
+        return _estimate_point(point, None)
+    except InputFault as fault:
+        return fault
+
+
 def _sooner(point: Point) -> tuple[int, str]:
     return -point.section.cluster.workers, sharing_key(point)
 

@@ -199,7 +199,7 @@ def _write_task(planned: PlannedRun) -> None:
         capture=tuple(section.run.capture),
         capture_snaplen=section.run.capture_snaplen,
         programs=bool(section.program),
-        faults=planned_faults(section.fault, planned.fabric),
+        faults=planned_faults(section.fault, planned.fabric, planned.point.resolved.workers_of_jobs),
         stall_limit_ns=round(section.run.stall_limit * 1e9) if section.fault else 0,
         queue_period_ns=round((section.run.queue_sample or 0.0) * 1e9),
         compiled_agent=_compiled_agent(section, planned.clock),

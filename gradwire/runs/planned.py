@@ -411,7 +411,7 @@ def _key(
     }
     if point.section.run.warmup == "steady":
         decisive |= {"longer windows": sources_digest(LONGER_MODULES)}
-    if faults := planned_faults(point.section.fault, fabric):
+    if faults := planned_faults(point.section.fault, fabric, point.resolved.workers_of_jobs):
         decisive |= {"faults": [asdict(fault) for fault in faults], "faults' code": sources_digest(FAULT_MODULES)}
     if programs := point.section.program:
         start = told(started_beside(programs, fabric), fabric)

@@ -6,11 +6,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from gradwire.injection.patient import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
+from gradwire.programs.inside.fault_times import FaultTimes, Timed
 from gradwire.programs.inside.kernel_messages import killed_for_memory
-from gradwire.programs.inside.lab import Lab, run_inside
-from gradwire.programs.inside.processes import Processes, Schedule
+from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
+from gradwire.programs.inside.processes import NOTHING, Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
 from gradwire.programs.program_protocol import Report, Task, write_hosts_files
 
@@ -28,8 +30,11 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         before, killed_before = lab.read(), killed_for_memory()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
-        in_time = _run(task, processes, begin_s)
+        faults = _faults(task, lab, begin_s)
+        in_time = _run(task, processes, begin_s, faults or NOTHING)
         duration_s = time.monotonic() - begin_s
+        if faults is not None:
+            faults.end()
         processes.end_all()
         lab.sandbox.end()
         lab.controller.check_alive()
@@ -45,11 +50,20 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         killed_for_memory=killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,
         host_parameters=lab.network.host_parameters(),
+        faults=faults.records if faults is not None else (),
     )
     channel.say(report)
 
 
-def _run(task: Task, processes: Processes, begin_s: float) -> bool:
+def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:
+    """The task's faults; None if it has none."""
+    if not task.faults:
+        return None
+    patient = Patient(lab.network, lab.controller, CONTROLLER_PORT, has_seed=lab.abilities.has_netem_seed)
+    return FaultTimes(task.faults, patient, begin_s)
+
+
+def _run(task: Task, processes: Processes, begin_s: float, timed: Timed) -> bool:
     """Starts each program at its time, and follows them until they are over; False if they took longer than they
     may."""
     schedule = Schedule(task.programs, task.folder, begin_s)
@@ -62,7 +76,7 @@ def _run(task: Task, processes: Processes, begin_s: float) -> bool:
         left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)
         return all(program.background for program in left)
 
-    return schedule.follow(processes, is_over, begin_s + task.time_limit_s)
+    return schedule.follow(processes, is_over, begin_s + task.time_limit_s, timed)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ from pathlib import Path
 from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.namespaces import BIND, NEW_HOSTNAME, NEW_MOUNTS, enter, mount, unshare
 from gradwire.programs.inside.sandbox import ProcessNamespace, cover
+from gradwire.programs.stock_mininet.copy import copy_changed
 from gradwire.programs.stock_mininet.task import MODULES, PROGRAMS, TEMPORARY, ScriptTask
 from gradwire.programs.stock_mininet.tools import programs
 
 HOSTNAME = "mininet"
-CHANGES = Path(__file__).parent.parent / "stock_mininet" / "changes.py"
-CHANGES_MODULE = "gradwire_mininet_changes"
 START = Path(__file__).parent.parent / "stock_mininet" / "start.py"
 RECURSIVE, PRIVATE = 0x4000, 0x40000
 """MS_REC and MS_PRIVATE (linux/mount.h)."""
@@ -44,14 +43,9 @@ class MininetMachine(ProcessNamespace):
 
 
 def install(task: ScriptTask) -> None:
-    """Writes the changed copy of Mininet, and the programs that it calls."""
+    """Puts the changed copy of Mininet and the programs that it calls in their places."""
     MODULES.mkdir(parents=True)
-    copy = MODULES / "mininet"
-    shutil.copytree(task.mininet, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for module in copy.glob("*.py"):
-        with module.open("a") as file:
-            file.write(f"\n\n__import__({CHANGES_MODULE!r}).change(globals())\n")
-    shutil.copy(CHANGES, MODULES / f"{CHANGES_MODULE}.py")
+    copy_changed(Path(task.mininet), MODULES)
     shutil.copy(START, MODULES.parent / START.name)
     PROGRAMS.mkdir()
     for name, text in programs(task.own_python, task.own_path).items():
@@ -74,7 +68,7 @@ def _make_view(job: Path, task: ScriptTask) -> None:
 def _make_temporary(own: Path, seen: Sequence[str]) -> None:
     """A /tmp that nobody else uses, in which the script's own folders are where they were."""
     kept = {Path(folder): os.open(folder, os.O_PATH) for folder in seen}
-    mount(str(own), "/tmp", "", BIND)  # noqa: S108 (the script's own)
+    mount(str(own), "/tmp", "", BIND)
     for folder, descriptor in kept.items():
         folder.mkdir(parents=True, exist_ok=True)
         mount(f"/proc/self/fd/{descriptor}", str(folder), "", BIND)

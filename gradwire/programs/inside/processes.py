@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.programs.inside.fault_times import Nothing, Timed
 from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.traffic_classes import join_class
 from gradwire.programs.program_protocol import NO_HOST, Ended, Interrupt, Output, OutputFull, Program
@@ -29,6 +30,7 @@ END_S = 5.0
 LONGEST_WAIT_S = 86400.0
 """epoll counts milliseconds in 32 bits, which are 25 days."""
 STDOUT, STDERR = 1, 2
+NOTHING = Nothing()
 
 
 class Running:
@@ -98,9 +100,7 @@ class Processes:
     dropped. 0: no limit.
     """
 
-    def __init__(
-        self, hosts: Sequence[Place], sandbox: Births, channel: Listener, output_limit_bytes: int = 0
-    ) -> None:
+    def __init__(self, hosts: Sequence[Place], sandbox: Births, channel: Listener, output_limit_bytes: int = 0) -> None:
         self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
@@ -313,16 +313,23 @@ class Schedule:
         self.started: list[tuple[Program, Running]] = []
         self._folder, self._begin_s = folder, begin_s
 
-    def follow(self, processes: Processes, is_over: Callable[[], bool], end_s: float = float("inf")) -> bool:
+    def follow(
+        self,
+        processes: Processes,
+        is_over: Callable[[], bool],
+        end_s: float = float("inf"),
+        timed: Timed = NOTHING,
+    ) -> bool:
         """Starts each program at its time, and follows all until they are over; False if the virtual clock reaches
-        `end_s` before.
+        `end_s` before. timed: what else happens meanwhile.
 
         Raises InputFault for a program that cannot be started.
         """
         while True:
             self._start_due(processes)
+            timed.do_due()
             next_s = self._begin_s + self.waiting[0].start_s if self.waiting else end_s
-            if processes.follow(is_over, deadline_s=min(next_s, end_s)):
+            if processes.follow(is_over, deadline_s=min(next_s, timed.next_s(), end_s)):
                 return True
             if time.monotonic() >= end_s:
                 return False

@@ -20,6 +20,7 @@ from gradwire.programs.program_protocol import (
     NO_HOST,
     CommandDone,
     Execute,
+    Given,
     Interrupt,
     Output,
     PingAll,
@@ -133,7 +134,7 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     channel.say(CommandDone(0.0))
     while True:
         command = channel.next()
-        if isinstance(command, Interrupt | Taken):  # of a program that had just ended, or not yet begun
+        if isinstance(command, Interrupt | Taken | Given):  # of a program that had just ended, or not yet begun
             continue
         try:
             commands.carry_out(command)

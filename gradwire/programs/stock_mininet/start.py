@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import socket
 import sys
 import traceback
 import types
+from pathlib import Path
 
 INTERRUPTED = 130
 
@@ -70,23 +70,22 @@ class Asking(io.TextIOBase):
 
 def main() -> int:
     """Runs the script; its status if it ends with an exception."""
-    own, (path, script) = os.path.abspath(__file__), sys.argv[1:3]
+    own, (path, script) = Path(__file__).resolve(), sys.argv[1:3]
     sys.argv = sys.argv[2:]
-    sys.path[0] = os.path.dirname(script)
+    sys.path[0] = str(Path(script).parent)
     sys.stdin = Asking(path)
     module = types.ModuleType("__main__")
     module.__file__ = script
     sys.modules["__main__"] = module
     try:
-        with open(script, "rb") as file:
-            code = compile(file.read(), script, "exec")
-        exec(code, module.__dict__)  # noqa: S102 (it is the user's script that was to be run)
+        code = compile(Path(script).read_bytes(), script, "exec")
+        exec(code, module.__dict__)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 (as Python does with what nobody catches)
         trace = error.__traceback__
-        while trace is not None and os.path.abspath(trace.tb_frame.f_code.co_filename) == own:
+        while trace is not None and Path(trace.tb_frame.f_code.co_filename).resolve() == own:
             trace = trace.tb_next
         traceback.print_exception(type(error), error, trace)
         return 1

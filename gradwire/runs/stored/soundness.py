@@ -171,7 +171,7 @@ def refuse_unsound_task(task: PointTask) -> None:
 def refuse_unsound_faults(faults: Sequence[PlannedFault]) -> None:
     """Raises ValueError for faults that no scenario asks for."""
     for fault in faults:
-        for name in ("iteration", "duration_ns", "worker", "source", "destination"):
+        for name in ("iteration", "duration_ns", "worker", "source", "destination", "worker_of_job"):
             refuse_outside(f"{shown(fault.name)}: {name}", getattr(fault, name), -1)
         refuse_outside(f"{shown(fault.name)}: at_ns", fault.at_ns, 0)
         refuse_outside(f"{shown(fault.name)}: value", fault.value, 0, HIGHEST_RATE_BPS)

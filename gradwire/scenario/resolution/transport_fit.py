@@ -34,7 +34,8 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
     Raises InputFault for a link that does not exist.
     """
-    return round_trip_bytes(fabric, planned_faults(section.fault, fabric))
+    of_links = {name: fault for name, fault in section.fault.items() if fault.link is not None}
+    return round_trip_bytes(fabric, planned_faults(of_links, fabric))
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:

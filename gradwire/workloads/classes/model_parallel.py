@@ -121,7 +121,7 @@ class _SharesOfOne(GroupCollectives):
     def __init__(self, builder: PlanBuilder, job: Job, workers: int) -> None:
         super().__init__(builder, job)
         self._of_group = workers
-        self._queues: dict[int, int] = {}
+        self._queue_of: dict[int, int] = {}
 
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
@@ -131,12 +131,12 @@ class _SharesOfOne(GroupCollectives):
         builder = self.builder
         (rank,) = series.members
         (start,) = started
-        if id(series) not in self._queues:
-            self._queues[id(series)] = builder.queue(rank)
+        if id(series) not in self._queue_of:
+            self._queue_of[id(series)] = builder.queue(rank)
         steps = (self._of_group - 1) * len(TURNS[series.half])
         step_ns = round(self.costs.message_s(share_bytes, inside=True) * 1e9)
         send, recv = builder.message(
-            self._queues[id(series)],
+            self._queue_of[id(series)],
             rank,
             steps * share_bytes,
             combine=Combine.COPY,
@@ -151,7 +151,7 @@ class _SharesOfOne(GroupCollectives):
 
     def transfer(self, series: Series) -> None:
         """Ends a series, whose messages are there already."""
-        self._queues.pop(id(series), None)
+        self._queue_of.pop(id(series), None)
 
 
 @dataclass

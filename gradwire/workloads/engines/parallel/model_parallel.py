@@ -65,7 +65,9 @@ class ModelParallelPlan:
         plain = division.recompute == "none" and not division.overlap_gradients and division.context == 1
         alone = plain and division.tensor == division.stages == division.experts == 1
         self.cut: Cut = (
-            uncut(job.profile) if alone else cut(job.profile, division.stages, division.experts, division.chunks)
+            uncut(job.profile)
+            if alone
+            else cut(job.profile, division.stages, division.experts, division.chunks, division.end_blocks)
         )
         self.builder = PlanBuilder(name)
         self.hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]

@@ -167,6 +167,7 @@ def test_small_tensors_leave_parts_without_bytes() -> None:
         {"tensor": 2, "stages": 2, "microbatches": 4, "overlap_gradients": True, "sharded_optimizer": True},
         {"tensor": 2, "stages": 4, "microbatches": 8, "sequence_parallel": True},
         {"tensor": 2, "stages": 1, "microbatches": 2, "recompute": "full"},
+        {"tensor": 4, "stages": 2, "microbatches": 4, "chunks": 2, "first_blocks": 0, "last_blocks": 2},
     ],
     ids=str,
 )
