@@ -37,7 +37,8 @@ from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios
-from reproduction.world.command import chosen_sources, is_of_world
+from reproduction.world.cells import load_given
+from reproduction.world.command import chosen_cells, is_of_world
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (
     MODELS_FOLDER,
@@ -253,7 +254,11 @@ def carry_out(words: list[str], call: Any) -> None:
             assert loaded(parameters).points
         if verb == "reproduce":
             names, quick = parameters["names"] or [], parameters["quick"]
-            assert chosen_sources(names) if any(map(is_of_world, names)) else wanted_scenarios(names, quick=quick)
+            assert (
+                chosen_cells(names, load_given())
+                if any(map(is_of_world, names))
+                else wanted_scenarios(names, quick=quick)
+            )
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "map":
