@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.by_class import by_class, with_fabric
@@ -20,10 +20,12 @@ from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.dividing.question import DivisionQuestion
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
+from gradwire.scenario.schema import PointSection
 from gradwire.workloads.divisions.choices import Choice, choices
-from gradwire.workloads.divisions.least_time import LeastTime, least_time
+from gradwire.workloads.divisions.least_time import LeastTime, busiest_s, least_time
 from gradwire.workloads.divisions.memory import Memory, memory_of
 from gradwire.workloads.engines.parallel.segments import Cut, cut
+from gradwire.workloads.job import Job
 
 BEST = 10
 """Divisions that are shown."""
@@ -40,8 +42,20 @@ class Candidate:
 
     choice: Choice
     memory: Memory
-    #: By factor of the rate.
-    least: dict[float, LeastTime]
+    job: Job
+    cut: Cut
+    rate_bytes_per_s: float
+    _least: dict[float, LeastTime] = field(default_factory=dict)
+
+    def least(self, factor: float) -> LeastTime:
+        """The bound at a multiple of the rate, as a chain through the schedule."""
+        if factor not in self._least:
+            self._least[factor] = least_time(self.job, self.choice, self.cut, self.rate_bytes_per_s * factor)
+        return self._least[factor]
+
+    def quick_s(self, factor: float) -> float:
+        """A weaker bound, which takes no time."""
+        return busiest_s(self.job, self.choice, self.cut, self.rate_bytes_per_s * factor)
 
 
 @dataclass(frozen=True)
@@ -60,12 +74,12 @@ class Estimated:
     @property
     def exposed_s(self) -> float:
         """How much shorter the iteration would be if the network, and links inside machines, cost nothing."""
-        return max(0.0, self.time_s - self.candidate.least[1.0].compute_and_bubble_s)
+        return max(0.0, self.time_s - self.candidate.least(1.0).compute_and_bubble_s)
 
     @property
     def bubble_s(self) -> float:
         """What the busiest stage waits for others in an iteration without communication."""
-        least = self.candidate.least[1.0]
+        least = self.candidate.least(1.0)
         return least.compute_and_bubble_s - least.compute_s
 
 
@@ -123,12 +137,8 @@ def search(
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         raise InputFault(f"--gpus {question.gpus}: no division of {question.model} fits: {reasons}")
     estimates = _Estimates(question, jobs, on_done, len(fitting))
-    order = sorted(fitting, key=lambda each: each.least[1.0].iteration_s)
-    estimates.until_sure(order, 1.0, BEST)
-    complete = {}
-    for factor in FACTORS[1:]:
-        order = sorted(fitting, key=lambda each: each.least[factor].iteration_s)
-        complete[factor] = estimates.until_sure(order, factor, 1, MOST_FURTHER)
+    estimates.until_sure(fitting, 1.0, BEST)
+    complete = {factor: estimates.until_sure(fitting, factor, 1, MOST_FURTHER) for factor in FACTORS[1:]}
     if not estimates.done:
         reasons = "; ".join(dict.fromkeys(estimates.refused.values()))
         raise InputFault(f"--gpus {question.gpus}: no division of {question.model} can be estimated: {reasons}")
@@ -153,10 +163,7 @@ def candidates(question: DivisionQuestion) -> tuple[list[Candidate], Counter[str
         if memory.total_bytes > limit_bytes:
             left_out[MEMORY] += 1
             continue
-        least = {
-            factor: least_time(job, choice, cuts[shape], payload_bytes_per_s * factor) for factor in FACTORS
-        }
-        fitting.append(Candidate(choice, memory, least))
+        fitting.append(Candidate(choice, memory, job, cuts[shape], payload_bytes_per_s))
     return fitting, left_out
 
 
@@ -175,17 +182,34 @@ class _Estimates:
         self.others_cpu_s = 0.0
         self._tried: set[Choice] = set()
 
-    def until_sure(self, order: Sequence[Candidate], factor: float, best: int, most: int | None = None) -> bool:
+    def until_sure(self, fitting: Sequence[Candidate], factor: float, best: int, most: int | None = None) -> bool:
         """Estimates candidates in the order of their bounds until none of the others can be among the best; returns
-        whether that came before `most` were estimated."""
-        left = [each for each in order if each.choice not in self._tried]
+        whether that came before `most` were estimated.
+
+        A candidate's weaker bound stands for its better one until that decides.
+        """
+        left = [
+            (each.quick_s(factor), number, False)
+            for number, each in enumerate(fitting)
+            if each.choice not in self._tried
+        ]
+        heapify(left)
+        batch: list[Candidate] = []
         made = 0
-        while left and left[0].least[factor].iteration_s < self._limit_s(factor, best):
+        while left and left[0][0] < self._limit_s(factor, best):
+            _, number, is_chain = heappop(left)
+            if not is_chain:
+                heappush(left, (fitting[number].least(factor).iteration_s, number, True))
+                continue
             if most is not None and made >= most:
                 return False
-            batch, left = left[: self.jobs], left[self.jobs :]
+            batch.append(fitting[number])
+            made += 1
+            if len(batch) == self.jobs:
+                self._estimate(batch)
+                batch = []
+        if batch:
             self._estimate(batch)
-            made += len(batch)
         return True
 
     def _limit_s(self, factor: float, best: int) -> float:
@@ -195,8 +219,8 @@ class _Estimates:
     def _estimate(self, batch: Sequence[Candidate]) -> None:
         self.on_done(f"estimating divisions: {len(self.done)} done, {self.candidates:,} fit into memory")
         self._tried |= {each.choice for each in batch}
-        attempt = partial(_times, self.question)
-        for candidate, result in zip(batch, side_by_side(attempt, batch, self.jobs), strict=True):
+        sections = [self.question.section_of(each.choice.options) for each in batch]
+        for candidate, result in zip(batch, side_by_side(_times, sections, self.jobs), strict=True):
             if isinstance(result, str):
                 self.refused[str(candidate.choice)] = result
             else:
@@ -205,11 +229,11 @@ class _Estimates:
                 self.others_cpu_s += cpu_s if self.jobs > 1 and len(batch) > 1 else 0.0
 
 
-def _times(question: DivisionQuestion, candidate: Candidate) -> tuple[dict[float, float], float] | str:
+def _times(section: PointSection) -> tuple[dict[float, float], float] | str:
     """Iteration times at all rates, and the CPU time that they took; or why there are none."""
     begun_s = time.process_time()
     try:
-        point = ResolvedPoint(question.section_of(candidate.choice.options))
+        point = ResolvedPoint(section)
         found = by_class(point)
     except InputFault as fault:
         return str(fault)

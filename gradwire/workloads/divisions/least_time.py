@@ -7,7 +7,7 @@ else shares a line. So it is a lower bound of what an estimate or a run takes, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradwire.workloads.divisions.choices import Choice
@@ -38,6 +38,15 @@ class LeastTime:
     compute_and_bubble_s: float
     #: Of the busiest stage.
     compute_s: float
+
+
+def busiest_s(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> float:
+    """What the busiest stage computes and exchanges in its tensor groups: a weaker bound, in no time."""
+    pieces = [_piece_times(job, choice, cut, piece, rate_bytes_per_s) for piece in cut.stages]
+    return choice.microbatches * max(
+        sum(piece.forward_s + piece.backward_s for piece in pieces[stage :: choice.pipeline])
+        for stage in range(choice.pipeline)
+    )
 
 
 def least_time(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> LeastTime:
@@ -147,17 +156,3 @@ def _ready_s(
         return ended.get((piece, True, one.microbatch))
     end_s = ended.get((before, one.forward, one.microbatch))
     return None if end_s is None else end_s + hop_s
-
-
-def within_reach(bounds_s: Sequence[float], estimates_s: Callable[[int], float], best: int) -> list[int]:
-    """The indices that have to be estimated so that the best ones are surely among them: in the order of their bounds,
-    until a bound is not less than the estimate of the last of the best."""
-    order = sorted(range(len(bounds_s)), key=lambda index: bounds_s[index])
-    done: list[int] = []
-    times: list[float] = []
-    for index in order:
-        if len(times) >= best and bounds_s[index] >= sorted(times)[best - 1]:
-            break
-        done.append(index)
-        times.append(estimates_s(index))
-    return done
