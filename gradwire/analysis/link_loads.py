@@ -65,7 +65,7 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        if fabric.graph is None and not fabric.routing.is_by_connection:
+        if fabric.graph is None and fabric.routing.is_by_summit:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         else:
             passing = passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)

@@ -48,6 +48,9 @@ class ClassPlan:
     copies_further: Int64
     #: Messages that one op stands for, at most: steps of a ring that follow one another without a gap.
     messages_of_op: int = 1
+    #: Rings that the copies of a class make, as many copies in each and one ring behind the other. A receiver is in the
+    #: ring of its sender.
+    rings: int = 1
 
     @property
     def ranks(self) -> int:
@@ -56,7 +59,9 @@ class ClassPlan:
 
     def receivers(self, of_class: int, copies_further: int) -> Int64:
         """The ranks that the copies of some class send to, if their receivers are of this class and so much further."""
-        return np.roll(self.members[of_class], -copies_further)
+        by_ring = self.members[of_class].reshape(self.rings, -1)
+        receivers: Int64 = np.roll(by_ring, -copies_further, axis=1).ravel()
+        return receivers
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,19 @@ class Routing(StrEnum):
     ECMP = "ecmp"
     #: By a table, and by such a hash where a row has several next hops (datatypes/static_routes.py).
     STATIC = "static"
+    #: As the flows say that a controller of the user's own installs; read back before the first byte
+    #: (datatypes/read_ways.py).
+    CONTROLLER = "controller"
 
     @property
     def is_by_connection(self) -> bool:
         """Whether two connections of the same hosts may take different ways."""
-        return self is not Routing.BALANCED
+        return self in (Routing.ECMP, Routing.STATIC)
+
+    @property
+    def is_by_summit(self) -> bool:
+        """Whether a spine or core tells the way, where switches are in tiers."""
+        return self is Routing.BALANCED
 
 
 @dataclass(frozen=True)

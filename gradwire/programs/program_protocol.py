@@ -185,6 +185,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     faults: tuple[FaultRecord, ...] = ()
 
 
+class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):
+    """A script wants a line of input: no virtual time passes before a Given or an Interrupt comes."""
+
+
+class ScriptReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="script"):
+    """A script has ended, by itself or at its limit, with all that it had started."""
+
+    #: Its exit status, or 128 + n after signal n; None if it was ended.
+    status: int | None
+    #: Virtual time from its start to its end.
+    duration_s: float
+    #: Programs that the kernel killed because its memory was full.
+    killed_for_memory: int
+    #: What it wrote beyond its limit, which was not kept.
+    dropped_output_bytes: int = 0
+
+
 class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
     """The job ends, or does not do what it was asked for, with a fault that was foreseen."""
 
@@ -210,12 +227,18 @@ class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
     """Everything up to a Full has been read."""
 
 
+class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
+    """The line that a script has asked for, with its end; empty at the end of the input."""
+
+    line: bytes
+
+
 class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Refused
-Command = Execute | PingAll | Interrupt | Taken
+Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Asked | ScriptReport | Refused
+Command = Execute | PingAll | Interrupt | Taken | Given
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

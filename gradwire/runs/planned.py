@@ -237,7 +237,7 @@ def plan_run(
     with origin_named(point):
         _refuse_large_logs(point, plans, clock, window)
         refuse_scaled(point.section, scale)
-        refuse_multicast(point.section, plans.values())
+        refuse_multicast(point.section, list(plans.values()))
     if point.section.program:
         _refuse_programs(point, clock)
     if point.section.fault:

@@ -159,6 +159,10 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
+        if wanted.controller is not None:
+            raise InputFault(
+                "fabric.controller: is for strategies; networks of programs alone have gradwire's controller"
+            )
         graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
         made = Fabric(
             hosts=self.section.cluster.workers if graph is None else len(graph.host_links),

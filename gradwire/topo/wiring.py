@@ -215,6 +215,8 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
     # Groups that hash connections come by OpenFlow 1.0 (controller/select_groups.py).
     protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
+    if naming.fabric.controller:
+        protocols = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"  # whichever the user's application speaks
     bridge += [f"protocols={protocols}", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true"]
     for port in naming.ports_of(switch):
         bridge += ["--", "add-port", name, naming.interface(port)]

@@ -71,7 +71,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
 def _pairs_past(fabric: Fabric, number: int) -> int:
     """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a
     graph."""
-    if fabric.graph is not None or fabric.routing is Routing.STATIC:
+    if fabric.graph is not None or fabric.routing in (Routing.STATIC, Routing.CONTROLLER):
         return fabric.hosts * (fabric.hosts - 1)
     trunks = fabric.tree.trunks
     lower = trunks[(number - 2 * fabric.hosts) % len(trunks)].lower

@@ -3,7 +3,6 @@ kernel."""
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from gradwire.injection.patient import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.fault_times import FaultTimes, Timed
+from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
 from gradwire.programs.inside.processes import NOTHING, Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
@@ -18,8 +18,6 @@ from gradwire.programs.program_protocol import Report, Task, write_hosts_files
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
-MESSAGE_BYTES = 8192
-"""Room for one message of the kernel (Documentation/ABI/testing/dev-kmsg)."""
 
 
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
@@ -29,7 +27,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
     make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
     with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):
-        before, killed_before = lab.read(), _killed_for_memory()
+        before, killed_before = lab.read(), killed_for_memory()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         faults = _faults(task, lab, begin_s)
@@ -49,7 +47,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         tcp_retransmits=counts.tcp_retransmits,
         table_misses=counts.table_misses,
         upcalls=counts.upcalls,
-        killed_for_memory=_killed_for_memory() - killed_before,
+        killed_for_memory=killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,
         host_parameters=lab.network.host_parameters(),
         faults=faults.records if faults is not None else (),
@@ -79,19 +77,6 @@ def _run(task: Task, processes: Processes, begin_s: float, timed: Timed) -> bool
         return all(program.background for program in left)
 
     return schedule.follow(processes, is_over, begin_s + task.time_limit_s, timed)
-
-
-def _killed_for_memory() -> int:
-    """How many processes the kernel has killed because its memory was full, by its messages: it keeps no counters."""
-    killed = 0
-    messages = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        while True:
-            killed += b"Out of memory: Killed process" in os.read(messages, MESSAGE_BYTES)
-    except BlockingIOError:
-        return killed
-    finally:
-        os.close(messages)
 
 
 if __name__ == "__main__":

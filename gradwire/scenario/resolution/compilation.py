@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import costs_of, drawn_times
-from gradwire.scenario.resolution.networks import graph_of, with_routes
+from gradwire.scenario.resolution.networks import graph_of, with_controller, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.resolution.plan_size import refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
@@ -425,7 +425,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         ecn_bytes=wanted.ecn_bytes,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
-        routing=wanted.routing,
+        routing=wanted.routing_in_effect,
         host_tcp=wanted.hosts,
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
@@ -434,6 +434,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
     built = with_routes(built, wanted, section.defined.routes)
+    built = with_controller(built, wanted, section.defined.controllers)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

@@ -72,6 +72,8 @@ class FoldedRings:
     members: Int64
     #: Whether links add nothing to the time that bytes take on the line.
     undelayed: bool
+    #: Rings that the copies of a class make, as many copies in each and one ring behind the other.
+    rings: int = 1
     _further: dict[int, Int64] = field(default_factory=dict)
     _merged: int = 1
 
@@ -82,10 +84,10 @@ class FoldedRings:
     def add(self, ring: Sequence[int], queues: Int64, call: Call) -> None:
         """Adds a collective around a ring of these classes. Raises NotByClass where some copies send to their own
         machine and others do not."""
-        turn = len(ring) * self.members.shape[1] - 1
+        turn = len(ring) * self.members.shape[1] // self.rings - 1
         if call.size_bytes <= 0 or not turn:
             return
-        if len(ring) == 1 and self._is_gapless:
+        if len(ring) == 1 and self.is_gapless:
             steps = turn * len(call.combines)
             self._merged = max(self._merged, steps)
             whole = replace(call, combines=call.combines[:1], size_bytes=steps * call.size_bytes)
@@ -94,7 +96,8 @@ class FoldedRings:
             self._steps(ring, queues, call, turn)
 
     @property
-    def _is_gapless(self) -> bool:
+    def is_gapless(self) -> bool:
+        """Whether a rank's step ends with the arrival that its next step waits for."""
         costs = self.job.costs
         return self.undelayed and costs.message_latency_s == 0.0 and np.isinf(costs.aggregation_bytes_per_s)
 
@@ -174,7 +177,7 @@ class FoldedRings:
         cluster = self.job.cluster
         machine = self.members[classes] // cluster.workers_per_host
         following = np.roll(machine, -1, axis=0)
-        following[-1] = np.roll(following[-1], -1)
+        following[-1] = np.roll(following[-1].reshape(self.rings, -1), -1, axis=1).ravel()
         inside: npt.NDArray[np.bool_] = machine == following
         if (inside != inside[:, :1]).any():
             raise NotByClass("some ranks of a class have the next one on their machine, and others do not")
@@ -192,7 +195,7 @@ class FoldedRings:
             rank_host=hosts[self.members[:, 0]].astype(np.int32),
             nics_per_host=self.job.cluster.nics_per_host,
         )
-        return ClassPlan(placed, self.members, hosts, further, self._merged)
+        return ClassPlan(placed, self.members, hosts, further, self._merged, self.rings)
 
 
 def neighbours_folded(workers: int, neighbours: int) -> Int64:

@@ -2,6 +2,10 @@
 
 Workers with the same stage and the same share of each product are a class, whose copies are the replicas. Tensor groups
 and pipelines stay within a replica; what replicas sum goes around a folded ring.
+
+Where whole tensor groups are on one machine, their workers do the same as well: then a class has all shares of its
+replicas, and there are as many classes of a stage as groups on a machine. Messages inside a machine wait for nothing
+but their own time, so that a tensor group's collective is one message that takes as long as all of its steps.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from gradwire.workloads.engines.parallel.gradients import Replicas
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.model_parallel import ModelParallelPlan
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Series
-from gradwire.workloads.job import Job
+from gradwire.workloads.job import Cluster, Job
 
 TURNS = {None: (Combine.ADD, Combine.COPY), Combine.ADD: (Combine.ADD,), Combine.COPY: (Combine.COPY,)}
 """Turns around a ring of an all-reduce, and of its halves."""
@@ -40,37 +44,114 @@ def model_parallel_classes(job: Job, name: str, division: Division, folding: Fol
         raise NotByClass("replicas exchange tokens (strategy.options.experts, strategy.options.context)")
     if division.algorithm != RING:
         raise NotByClass(f"strategy.options.algorithm is '{division.algorithm}', not 'ring'")
+    replicas = Grid.of(job.cluster.workers, division.tensor, division.stages).data
+    groups, rest = divmod(per_host, division.tensor)
+    if per_host > 1 and not rest and replicas % groups == 0 and np.isinf(job.costs.aggregation_bytes_per_s):
+        return _SharesFolded(job, name, division, folding, groups).compile_classes()
     if division.tensor % per_host:
         raise NotByClass(
-            f"a machine's {per_host} workers (cluster.workers_per_host) are not of one tensor group "
-            f"(strategy.options.tensor = {division.tensor})"
+            f"a machine's {per_host} workers (cluster.workers_per_host) are neither of one tensor group "
+            f"(strategy.options.tensor = {division.tensor}) nor whole groups of one stage that add without time"
         )
     return _Classes(job, name, division, folding).compile_classes()
 
 
 class _Classes(ModelParallelPlan):
+    """One rank for each stage and share."""
+
     def __init__(self, job: Job, name: str, division: Division, folding: Folding) -> None:
         whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
         super().__init__(folded_job(job, division.tensor * division.stages), name, division)
+        members = [
+            [whole.worker(stage, replica, share) for replica in range(whole.data)]
+            for stage in range(whole.stages)
+            for share in range(whole.tensor)
+        ]
+        self._sum_among(whole, FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed))
+
+    def _sum_among(self, whole: Grid, rings: FoldedRings) -> None:
+        """What the classes' ranks sum gradients by. whole: the grid of all workers."""
         self._data = whole.data
-        members = np.array(
-            [
-                [whole.worker(stage, replica, share) for replica in range(whole.data)]
-                for stage in range(whole.stages)
-                for share in range(whole.tensor)
-            ],
-            np.int64,
-        )
-        rings = FoldedRings(self.builder, job, members, folding.undelayed)
-        self._summing = _FoldedCollectives(self.builder, self.job, rings, int(division.priorities))
+        self._summing = _FoldedCollectives(self.builder, self.job, rings, int(self.division.priorities))
 
     def _replicas(self, late: list[list[int]]) -> Replicas:
-        return Replicas(self.builder, self._summing, self.division, self.programs, self.begins, late, copies=self._data)
+        copies = self._data // self.grid.data
+        return Replicas(self.builder, self._summing, self.division, self.programs, self.begins, late, copies=copies)
 
     def compile_classes(self) -> ClassPlan:
         """Builds everything."""
         plan: Plan = self.compile()
         return self._summing.rings.folded(replace(plan, samples=self.batch * self._data))
+
+
+class _SharesFolded(_Classes):
+    """One rank for each stage and each tensor group of a machine, for all shares of its products."""
+
+    def __init__(self, job: Job, name: str, division: Division, folding: Folding, groups: int) -> None:
+        self._groups = groups
+        whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        alike = folded_job(job, job.cluster.workers)
+        one_share = replace(alike, cluster=Cluster(groups * division.stages, workers_per_host=groups))
+        ModelParallelPlan.__init__(self, one_share, name, division)
+        self.collectives = _SharesOfOne(self.builder, one_share, division.tensor)
+        # Around each share's ring, from replica to replica.
+        members = [
+            [
+                whole.worker(stage, replica, share)
+                for share in range(whole.tensor)
+                for replica in range(group, whole.data, groups)
+            ]
+            for stage in range(whole.stages)
+            for group in range(groups)
+        ]
+        rings = FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed, rings=division.tensor)
+        self._sum_among(whole, rings)
+
+    def _grid(self) -> Grid:
+        return Grid(1, self._groups, self.division.stages)
+
+
+class _SharesOfOne(GroupCollectives):
+    """Collectives of tensor groups inside a machine, of which one worker stands for all.
+
+    Its messages go to itself, since all workers of the group are at the same port or at ports alike, and none of them
+    reaches the network.
+    """
+
+    def __init__(self, builder: PlanBuilder, job: Job, workers: int) -> None:
+        super().__init__(builder, job)
+        self._of_group = workers
+        self._queue_of: dict[int, int] = {}
+
+    def add(
+        self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
+    ) -> None:
+        """One more, as one message that takes as long as its steps."""
+        del tensor, needed
+        builder = self.builder
+        (rank,) = series.members
+        (start,) = started
+        if id(series) not in self._queue_of:
+            self._queue_of[id(series)] = builder.queue(rank)
+        steps = (self._of_group - 1) * len(TURNS[series.half])
+        step_ns = round(self.costs.message_s(share_bytes, inside=True) * 1e9)
+        send, recv = builder.message(
+            self._queue_of[id(series)],
+            rank,
+            steps * share_bytes,
+            combine=Combine.COPY,
+            traffic_class=0,
+            latency_s=steps * step_ns / 1e9,
+        )
+        done = builder.compute(rank, lane=GATE_LANE)
+        builder.depend(send, start)
+        builder.depend(done, start, recv)
+        series.layers.append(layer)
+        series.done.append([done])
+
+    def transfer(self, series: Series) -> None:
+        """Ends a series, whose messages are there already."""
+        self._queue_of.pop(id(series), None)
 
 
 @dataclass

@@ -35,7 +35,12 @@ class MegatronOptions(Options):
     tensor: int = Field(1, ge=1, le=10_000)
     """Workers that share every product of a layer; neighbours, so that they are on one host if it has so many."""
     stages: int = Field(1, ge=1, le=10_000)
-    """Stages of the pipeline; they divide the model's blocks evenly."""
+    """Stages of the pipeline; they divide the model's blocks evenly, but for `first_blocks` and `last_blocks`."""
+    first_blocks: int | None = Field(None, ge=0, le=10_000)
+    """Blocks of the first stage, which has the embedding as well; with `chunks`, of its first chunk. The other blocks are divided evenly
+    among the others. Unset: as many as those have."""
+    last_blocks: int | None = Field(None, ge=0, le=10_000)
+    """The same of the last stage, or of its last chunk, which has the output."""
     microbatches: int = Field(1, ge=1, le=100_000)
     """Parts of a replica's batch, which follow one another through the pipeline and divide it evenly."""
     replica_batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
@@ -99,6 +104,7 @@ def _division(options: MegatronOptions) -> Division:
         sequence=options.sequence_parallel,
         recompute=options.recompute,
         chunks=options.chunks,
+        end_blocks=(options.first_blocks, options.last_blocks),
         context=options.context,
         token_skew=options.token_skew,
         sharded_optimizer=options.sharded_optimizer,

@@ -99,6 +99,8 @@ class Division:
     context: int = 1
     #: Pieces of the model that each stage has.
     chunks: int = 1
+    #: Blocks of the first and the last piece of the model; None: as many as others have.
+    end_blocks: tuple[int | None, int | None] = (None, None)
     #: Whether what is between a tensor group's products is divided by tokens, too.
     sequence: bool = False
     #: What of the forward pass is computed again before the backward pass.
@@ -141,6 +143,11 @@ class Division:
             raise InputFault(
                 f"strategy.options.microbatches = {self.microbatches}: must be a multiple of strategy.options.stages = "
                 f"{self.stages} where strategy.options.chunks is more than 1"
+            )
+        if self.end_blocks != (None, None) and self.stages == 1:
+            raise InputFault(
+                "strategy.options.first_blocks, last_blocks: are of the first and the last piece of a pipeline; needs "
+                "stages > 1"
             )
         if self.bucket_parameters is not None and not self.overlap_gradients:
             raise InputFault(

@@ -60,12 +60,14 @@ class ModelParallelPlan:
     def __init__(self, job: Job, name: str, division: Division) -> None:
         self.job, self.division = job, division
         self.batch = division.replica_batch or job.batch * division.tensor * division.stages * division.context
-        self.grid = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        self.grid = self._grid()
         self._expect_whole_groups()
         plain = division.recompute == "none" and not division.overlap_gradients and division.context == 1
         alone = plain and division.tensor == division.stages == division.experts == 1
         self.cut: Cut = (
-            uncut(job.profile) if alone else cut(job.profile, division.stages, division.experts, division.chunks)
+            uncut(job.profile)
+            if alone
+            else cut(job.profile, division.stages, division.experts, division.chunks, division.end_blocks)
         )
         self.builder = PlanBuilder(name)
         self.hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]
@@ -82,6 +84,10 @@ class ModelParallelPlan:
         self.edges: dict[tuple[int, Pass], tuple[int, int]] = {}
         #: The last op of each worker's last backward pass of a segment.
         self.yielded: dict[tuple[int, Segment], int] = {}
+
+    def _grid(self) -> Grid:
+        """Who is where."""
+        return Grid.of(self.job.cluster.workers, self.division.tensor, self.division.stages)
 
     def _expect_whole_groups(self) -> None:
         """Raises InputFault for samples, experts or tokens that do not divide, and for a model without what is to be

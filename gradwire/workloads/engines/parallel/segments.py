@@ -60,7 +60,23 @@ def uncut(profile: Profile) -> Cut:
     return Cut(((whole,),), 0)
 
 
-def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut:
+def piece_blocks(blocks: int, pieces: int, first: int | None = None, last: int | None = None) -> list[int] | None:
+    """Blocks of each piece: those given of the first and the last one, and as many in each other; None where the others
+    do not divide evenly."""
+    given = {number: count for number, count in ((0, first), (pieces - 1, last)) if count is not None}
+    left, others = blocks - sum(given.values()), pieces - len(given)
+    if left < 0 or (left % others if others else left) or (others and left == 0):
+        return None
+    return [given[number] if number in given else left // others for number in range(pieces)]
+
+
+def cut(
+    profile: Profile,
+    stages: int,
+    experts: int = 1,
+    chunks: int = 1,
+    ends: tuple[int | None, int | None] = (None, None),
+) -> Cut:
     """Halves of blocks, with what is before the first block (the embedding) and behind the last one (the output) as
     separate segments.
 
@@ -84,11 +100,18 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
             "recompute and overlap_gradients"
         )
     pieces = stages * chunks
-    if len(blocks) % pieces:
+    sizes = piece_blocks(len(blocks), pieces, *ends)
+    if sizes is None:
         times = f" times strategy.options.chunks = {chunks}" if chunks > 1 else ""
+        if ends == (None, None):
+            raise InputFault(
+                f"strategy.options.stages = {stages}{times}: must divide the {len(blocks)} blocks of '{profile.name}'"
+            )
         raise InputFault(
-            f"strategy.options.stages = {stages}{times}: must divide the {len(blocks)} blocks of '{profile.name}'"
+            f"strategy.options.stages = {stages}{times}: the {len(blocks)} blocks of '{profile.name}' without "
+            "strategy.options.first_blocks and last_blocks must divide among the other pieces of the model"
         )
+    piece_of = [piece for piece, count in enumerate(sizes) for _ in range(count)]
     by_piece: list[list[Segment]] = [[] for _ in range(pieces)]
     numbered = groupby(enumerate(matches), key=lambda pair: pair[1][1] if pair[1] else "")
     for name, members in numbered:
@@ -97,7 +120,7 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
         match = matches[layers[0]]
         is_first = layers[0] == 0
         # A user's model may count its blocks from 1.
-        piece = blocks.index(int(match[2])) * pieces // len(blocks) if match else 0 if is_first else pieces - 1
+        piece = piece_of[blocks.index(int(match[2]))] if match else 0 if is_first else pieces - 1
         segment = Segment(
             name or profile.layers[layers[0]].name,
             layers,

@@ -17,7 +17,7 @@ from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.division import Grid
-from gradwire.workloads.engines.parallel.segments import cut
+from gradwire.workloads.engines.parallel.segments import cut, piece_blocks
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time
@@ -176,6 +176,12 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
             "cluster.workers = 6: must be a multiple of strategy.options.tensor = 4",
         ),
         (small_transformer(3, 2), {"stages": 2}, "strategy.options.stages = 2: must divide the 3 blocks of 'small'"),
+        (
+            small_transformer(4, 3),
+            {"stages": 3, "first_blocks": 1},
+            "strategy.options.stages = 3: the 4 blocks of 'small' without strategy.options.first_blocks",
+        ),
+        (small_transformer(4, 2), {"first_blocks": 1}, "strategy.options.first_blocks, last_blocks: are of"),
         (small_transformer(4, 4), {"experts": 3}, "strategy.options.experts = 3: must divide the 4 replicas"),
         (small_transformer(4, 2), {"experts": 2}, "strategy.options.experts = 2: 'small' has no experts"),
         (
@@ -360,3 +366,31 @@ def test_blocks_may_be_counted_from_one() -> None:
     assert [[segment.layers for segment in piece] for piece in from_one.stages] == [
         [segment.layers for segment in piece] for piece in from_zero.stages
     ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "stages", "blocks"),
+    [
+        ((None, None), 2, [2, 2]),
+        ((1, 1), 3, [1, 2, 1]),
+        ((0, None), 3, [0, 2, 2]),
+        ((None, 1), 2, [3, 1]),
+        ((1, 0), 4, None),
+        ((4, 0), 3, None),
+    ],
+)
+def test_the_ends_of_a_pipeline_may_have_fewer_blocks(
+    ends: tuple[int | None, int | None], stages: int, blocks: list[int] | None
+) -> None:
+    assert piece_blocks(4, stages, *ends) == blocks
+    if blocks is not None:
+        pieces = cut(small_transformer(4, stages).profile, stages, ends=ends).stages
+        assert [len({segment.block for segment in piece} - {-1}) for piece in pieces] == blocks
+
+
+def test_a_plan_with_uneven_stages_is_whole() -> None:
+    options = {"stages": 3, "microbatches": 3, "replica_batch": 3, "first_blocks": 1, "last_blocks": 1}
+    plan = divided(small_transformer(4, 3), options)
+    check(plan)
+    # A stage with one block, of two halves, computes half of what the middle one does.
+    assert plan.compute_s == pytest.approx(3 * 2 * 3e-3)
