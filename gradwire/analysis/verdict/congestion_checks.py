@@ -77,8 +77,9 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
 
 
 SPRAYED_AGAIN = 0.05
-"""Share of segments that TCP may send again where bursts take several ways at once: what comes late is not a fault of the
-network. With Linux's own parameters it was 2 % for a ring over 4 spines; with those that hosts have, nothing, and 0.2 % for halving-doubling."""
+"""Share of segments that TCP may send again where bursts take several ways at once: what comes late is not a fault of
+the network. With Linux's parameters it was 2 % for a ring over 4 spines. With those that hosts have, it was nothing,
+and 0.2 % for halving-doubling."""
 
 
 def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
