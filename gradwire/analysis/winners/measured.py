@@ -53,13 +53,18 @@ class Judgement:
 
 
 def choose_cells(found: WinnerMap, count: int, seed: int) -> list[ChosenCell]:
-    """Cells to measure: half of them near borders or with an order in doubt, where the least separates the first two,
-    and the rest drawn at random from the others by the seed. Cells in which a single strategy can run are not
+    """Cells to measure: half of them near borders or with an order in doubt, those whose lead is nearest to that
+    of a tie, and the rest drawn at random from the others by the seed. Cells in which a single strategy can run are not
     measured."""
     able = [place for place in found.places if place in found.outcomes and len(found.outcomes[place].order) > 1]
     outcomes, near = found.outcomes, found.near_border()
     likely_wrong = [place for place in able if place in near or outcomes[place].doubtful]
-    closest = sorted(likely_wrong, key=lambda place: outcomes[place].lead)[: math.ceil(count / 2)]
+
+    def from_border(place: Place) -> tuple[bool, float]:
+        """Orders in doubt first; then by how far the lead is from that of a tie, where the border runs."""
+        return not outcomes[place].doubtful, abs(outcomes[place].lead - found.tie)
+
+    closest = sorted(likely_wrong, key=from_border)[: math.ceil(count / 2)]
     others = [place for place in able if place not in closest]
     drawn = random.Random(seed).sample(others, min(count - len(closest), len(others)))
     chosen = [(place, IN_DOUBT if outcomes[place].doubtful else AT_BORDER) for place in closest]

@@ -176,14 +176,8 @@ class WinnerMap:
         return [(one, other) for _, one, other in self.neighbours() if self.shown(one) != self.shown(other)]
 
     def near_border(self) -> set[Place]:
-        """Cells of which a neighbour has another winner."""
-        return {
-            place
-            for _, one, other in self.neighbours()
-            if one in self.outcomes and other in self.outcomes
-            if self.outcomes[one].winner != self.outcomes[other].winner
-            for place in (one, other)
-        }
+        """Cells at a border that is drawn, and in which something can run."""
+        return {place for edge in self.edges() for place in edge if place in self.outcomes}
 
     @cached_property
     def crossings(self) -> list[Crossing]:

@@ -87,6 +87,10 @@ def crossings_table(found: WinnerMap) -> TextTable:
     """Where the winner changes along each axis, interpolated between two cells."""
     rows = []
     for each in found.crossings:
+        i, j = each.place
+        beyond = (i + 1, j) if each.along == 0 else (i, j + 1)
+        if all({each.before, each.after} <= set(found.outcomes[place].level) for place in (each.place, beyond)):
+            continue  # they are level on both sides
         axis, other = found.axes[each.along], found.axes[1 - each.along]
         at = f"{other.key} = {other.texts[each.place[1 - each.along]]}"
         rows.append((at, each.before, each.after, f"{axis.key} = {number_text(axis, each.number)}"))

@@ -107,7 +107,7 @@ def test_half_of_the_measured_cells_are_near_borders_and_the_rest_is_drawn_by_th
     found = small_map()
     chosen = choose_cells(found, 4, seed=1)
     assert [cell.why for cell in chosen] == [AT_BORDER, AT_BORDER, AT_RANDOM, AT_RANDOM]
-    assert {cell.place for cell in chosen[:2]} == {(1, 0), (1, 1)}, "where the least separates the first two"
+    assert {cell.place for cell in chosen[:2]} == {(1, 0), (1, 1)}, "where the lead is nearest to that of a tie"
     assert len({cell.place for cell in chosen}) == 4
     assert all(cell.place[1] < 2 for cell in chosen), "where one strategy alone can run nothing is compared"
     assert choose_cells(found, 4, seed=1) == chosen
