@@ -27,7 +27,11 @@ def row(printed: float | None = 100.0, setting: str = "default") -> Row:
 
 
 def scored(value: float | None, cell: Cell, *, printed: float | None = 100.0, other: float = 0.0) -> ScoredRow:
-    found: dict[Planned | Programs, Predicted] = {MAIN: Predicted(value, "seen"), OTHER: Predicted(other, ""), SERIES: Predicted(other, "")}
+    found: dict[Planned | Programs, Predicted] = {
+        MAIN: Predicted(value, "seen"),
+        OTHER: Predicted(other, ""),
+        SERIES: Predicted(other, ""),
+    }
     return score_row(row(printed), cell, found)
 
 
