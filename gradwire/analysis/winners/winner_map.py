@@ -70,7 +70,7 @@ class Outcome:
     level: tuple[str, ...]
     #: The next one's time over the winner's, minus 1; infinite where nothing else has a time.
     lead: float
-    #: Whether the order of the first ones depends on how much queues hold.
+    #: Whether the order of the first ones, also of a tie, depends on how much queues hold.
     doubtful: bool = False
 
     @property
@@ -111,7 +111,6 @@ def outcome_of(times: Mapping[str, Time], tie: float = TIE) -> Outcome | None:
     doubtful = any(
         times[name].iteration_s * (1 - times[name].doubt) <= latest_s and (times[name].doubt or best.doubt)
         for name in others
-        if name not in level
     )
     return Outcome(tuple(order), tuple(level), lead, bool(doubtful))
 

@@ -6,8 +6,6 @@ from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.winners.winner_map import Axis, Outcome, WinnerMap, stretches
 
 TIED, NOTHING = "tie", "nothing can run"
-SMALLEST_OUTRIGHT = 1e-3
-"""A lead below it is written as less than 0.1 %."""
 
 
 def conclusion(found: WinnerMap) -> str:
@@ -44,6 +42,13 @@ def lead_text(outcome: Outcome) -> str:
         names = outcome.level[1:] if len(outcome.level) < 4 else (*outcome.level[1:3], f"{len(outcome.level) - 3} more")
         return f"level with {', '.join(names)}"
     return f"{1 + outcome.lead:.4g}x faster than {outcome.order[1]}"
+
+
+def cell_text(outcome: Outcome) -> str:
+    """What stands in a cell: how many times as long the next strategy takes, and a question mark if that is in doubt;
+    the mark alone for a tie."""
+    lead = "" if outcome.is_tie or len(outcome.order) < 2 else f"{1 + outcome.lead:.2f}"
+    return f"{lead}{'?' if outcome.doubtful else ''}"
 
 
 def number_text(axis: Axis, number: float) -> str:

@@ -1,4 +1,4 @@
-"""Flows of a controller of the user's own, as Open vSwitch prints them: ways of all pairs of hosts, and what is wrong, by name."""
+"""Flows of a user's controller, as Open vSwitch prints them: ways of all pairs of hosts, and what is wrong, by name."""
 
 from __future__ import annotations
 

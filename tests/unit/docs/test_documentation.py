@@ -23,6 +23,7 @@ from distributed.security import Security
 from gradwire.cli import command_line
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.mapping.axes import parse_axes
 from gradwire.scenario.definitions.inlining import inlined, read_definition
 from gradwire.scenario.definitions.route_files import routes_in
 from gradwire.scenario.loading import Scenario, load_scenario, resolve
@@ -260,6 +261,8 @@ def carry_out(words: list[str], call: Any) -> None:
             )
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
+        if verb == "map":
+            assert all(len(axis.texts) > 1 for axis in parse_axes(parameters["over"]))
         if verb == "compare":
             given = Given(**{field.name: parameters[field.name] for field in fields(Given)})
             model = parameters["model"] and str(Path(parameters["model"]).expanduser())

@@ -64,7 +64,11 @@ def test_an_order_that_queues_decide_is_doubtful() -> None:
     doubtful = outcome_of({"x": Time(1.0, by_queues=0.1), "y": Time(1.05)})
     far = outcome_of({"x": Time(1.0, by_queues=0.1), "y": Time(1.5)})
     little = outcome_of({"x": Time(1.0, by_queues=0.015), "y": Time(1.012)})
-    assert [outcome is not None and outcome.doubtful for outcome in (doubtful, far, little)] == [True, False, False]
+    tie = outcome_of({"x": Time(1.0), "y": Time(1.001, by_queues=-0.05)})
+    assert [outcome is not None and outcome.doubtful for outcome in (doubtful, tie, far, little)] == [
+        *(True, True),
+        *(False, False),
+    ]
 
 
 def test_borders_are_where_neighbours_differ_and_crossings_where_times_are_equal() -> None:
