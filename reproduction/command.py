@@ -61,8 +61,10 @@ def reproduce(asked: Asked, where: Where) -> None:
             raise InputFault(
                 f"{of_world[0]}: printed measurements run alone: give no papers, --quick, --check, --accept or --moved-from"
             )
-        reproduce_world(of_world, where, asked.out, pages)
+        reproduce_world(of_world, where, asked.out, pages, asked.python)
         return
+    if asked.python:
+        raise InputFault("--python: is for printed measurements of real programs: give world, or leave it out")
     if pages and (quick or set(names) - set(PAPERS)):
         raise InputFault(
             f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"

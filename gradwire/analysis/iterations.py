@@ -5,7 +5,7 @@ From the log they are those from barrier to barrier over all workers, or of each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -128,28 +128,37 @@ def timed_workers(plan: Plan, endpoint: int, messages: Messages) -> Int64:
     return local if len(local) else seen
 
 
-def fault_lines(faults: Sequence[FaultRecord], edges_ns: Int64) -> Iterator[str]:
-    """A line for each fault that happened. edges_ns: when iterations begin, and at last when the last one ends."""
-    times_s = np.diff(edges_ns) / 1e9
+def fault_lines(faults: Sequence[FaultRecord], edges_of_jobs: Mapping[str, Int64]) -> Iterator[str]:
+    """A line for each fault that happened.
+
+    edges_of_jobs: of each job, by its name, or "" where there is one: when iterations begin, and at last when the last
+    one ends, in nanoseconds.
+    """
+    last_ns = max(edges_ns[-1] for edges_ns in edges_of_jobs.values())
     for record in faults:
         if record.begun_ns < 0:
             continue
-        ended_ns = edges_ns[-1] if record.ended_ns < 0 else record.ended_ns
-        before, after = edges_ns[1:] <= record.begun_ns, edges_ns[:-1] >= ended_ns
-        parts = [
-            f"{_span(times_s[chosen])} {when}"
-            for chosen, when in (
-                (before, "before"),
-                (~before & ~after, f"during ({_numbers(~before & ~after)})"),
-                (after, "after"),
-            )
-            if chosen.any()
+        ended_ns = last_ns if record.ended_ns < 0 else record.ended_ns
+        taken = [
+            f"iterations{f' of job {job}' if job else ''} took {_around(edges_ns, record.begun_ns, ended_ns)}"
+            for job, edges_ns in edges_of_jobs.items()
         ]
         fault = record.fault
         yield (
             f"fault.{fault.name}: {fault.what} from {record.begun_ns / 1e9:.6f} s to {ended_ns / 1e9:.6f} s; "
-            f"iterations took {', '.join(parts)}"
+            f"{'; '.join(taken)}"
         )
+
+
+def _around(edges_ns: Int64, begun_ns: int, ended_ns: int) -> str:
+    """What iterations took before, during and after a fault."""
+    times_s = np.diff(edges_ns) / 1e9
+    before, after = edges_ns[1:] <= begun_ns, edges_ns[:-1] >= ended_ns
+    during = ~before & ~after
+    spans = [(before, "before"), (after, "after")]
+    if during.any():
+        spans.insert(1, (during, f"during ({_numbers(during)})"))
+    return ", ".join(f"{_span(times_s[chosen])} {when}" for chosen, when in spans if chosen.any())
 
 
 def _span(times_s: Float64) -> str:

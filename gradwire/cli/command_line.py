@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.cli import ccl_command, comparison_command, user_work_commands
+from gradwire.cli import ccl_command, comparison_command, map_command, user_work_commands
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
 from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
@@ -148,9 +148,8 @@ def run(
     running.run(read, Where(jobs, executor, scheduler), out, clock, scale)
 
 
-comparison_command.add_to(app)
-ccl_command.add_to(app)
-user_work_commands.add_to(app)
+for _commands in (comparison_command, map_command, ccl_command, user_work_commands):
+    _commands.add_to(app)
 
 
 @app.command()
@@ -295,12 +294,11 @@ def reproduce(
         list[str] | None, typer.Argument(help="papers, scenarios, or world; e.g. geryon p3-fig7; default: all papers")
     ] = None,
     papers: Annotated[list[str] | None, typer.Option("--paper", help="the same as a name without the option")] = None,
-    list_names: Annotated[
-        bool, typer.Option("--list", help="list the names that may be given, and run nothing")
-    ] = False,
+    list_names: Annotated[bool, typer.Option("--list", help="list what may be given, and run nothing")] = False,
     jobs: Jobs = None,
     executor: ExecutorName = "local",
     scheduler: Scheduler = None,
+    python: Annotated[Path | None, typer.Option(help="for world: a Python with PyTorch, for rows of programs")] = None,
     out: Annotated[Path | None, typer.Option(help="folder of the report; default: runs/reproduction")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="one representative scenario per paper, in minutes")] = False,
     check: Annotated[
@@ -324,7 +322,7 @@ def reproduce(
     if list_names:
         reproducing.study().list_scenarios(names)
         return
-    asked = reproducing.Asked(names, out, pages, moved_from, quick, check, accept)
+    asked = reproducing.Asked(names, out, pages, moved_from, quick, check, accept, python)
     reproducing.study().reproduce(asked, Where(jobs, executor, scheduler))
 
 

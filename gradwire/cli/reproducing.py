@@ -42,6 +42,8 @@ class Asked:
     quick: bool = False
     check: bool = False
     accept: bool = False
+    #: A Python that has PyTorch, for printed measurements of real programs.
+    python: Path | None = None
 
 
 class Study(Protocol):

@@ -118,6 +118,75 @@ def shell(
     user_programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription), memory)
 
 
+class WithScript(typer.core.TyperCommand):
+    """A command whose line ends in a script with arguments of its own, which are left as they are, in `meta`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses what is before the script's arguments."""
+        left = super().parse_args(ctx, args)
+        ctx.meta[PROGRAM] = tuple(ctx.args)
+        return left
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Shows where they go."""
+        return [*super().collect_usage_pieces(ctx), "[ARGS]..."]
+
+
+class WithMn(typer.core.TyperCommand):
+    """A command all of whose line is Mininet's `mn`'s, but for --help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leaves the line as it is."""
+        is_help = args == ["--help"]
+        ctx.meta[PROGRAM] = () if is_help else tuple(args)
+        return super().parse_args(ctx, args if is_help else [])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Shows where they go."""
+        return [*super().collect_usage_pieces(ctx), "[ARGS OF MN]..."]
+
+
+def mininet(
+    context: typer.Context,
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", show_default=False, help="Mininet script (.py), or mn for Mininet's own")
+    ],
+    rate: Annotated[str, typer.Option(help="of links whose script names none")] = "10gbit",
+    python: Annotated[
+        str | None, typer.Option(help="Python to run it with, e.g. python3; default: gradwire's own, with its Mininet")
+    ] = None,
+    memory: Memory = None,
+    time_limit: Annotated[str, typer.Option(help="virtual time after which it is ended, e.g. 30s")] = "1h",
+    wall_limit: Annotated[str | None, typer.Option(help="the same in wall time, e.g. 5min; default: 30 min")] = None,
+    stall_limit: Annotated[
+        str, typer.Option(help="wall time that it may compute while no virtual time passes, e.g. 5min")
+    ] = "20s",
+    output_limit: Annotated[
+        str | None,
+        typer.Option(help="what is kept of all that it writes, e.g. 4G; the rest is dropped. default: 1 GiB"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(readable=False, help="run folder; default: a new one in runs/, named after the script"),
+    ] = None,
+) -> None:
+    """Runs an unmodified Mininet script in virtual time, at true line rates and without root."""
+    from gradwire.cli import mininet_commands
+
+    limits = mininet_commands.ScriptLimits(rate, python, memory, time_limit, wall_limit, stall_limit, output_limit)
+    mininet_commands.run_mininet(script, list(context.meta[PROGRAM]), limits, out)
+
+
+def mn(context: typer.Context) -> None:
+    """Runs a command line of Mininet's `mn` in virtual time: gradwire mn --topo linear,4 --test pingall.
+
+    `gradwire mn -h` lists what mn takes. For options of gradwire's own: gradwire mininet --rate 1gbit mn --test iperf.
+    """
+    from gradwire.cli import mininet_commands
+
+    mininet_commands.run_mininet("mn", list(context.meta[PROGRAM]), mininet_commands.ScriptLimits(), None)
+
+
 def import_traces(
     traces: Annotated[
         list[Path],
@@ -164,4 +233,6 @@ def add_to(app: typer.Typer) -> None:
     """Adds the commands to a command line."""
     app.command("exec", cls=WithProgram)(execute)
     app.command()(shell)
+    app.command(cls=WithScript, context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(mininet)
+    app.command(cls=WithMn)(mn)
     app.command("import")(import_traces)

@@ -248,13 +248,16 @@ class PlannedFault:
     duration_ns: int = -1
     #: Of a link: one of its ports, by the name of its interface. Of a restart: the switch.
     place: str = ""
-    #: Number of the worker; -1 for faults of other things.
+    #: Number of the worker, among those of all jobs; -1 for faults of other things.
     worker: int = -1
     #: What its kind needs: a share lost, a delay or a period in seconds, a rate in bit/s, a factor.
     value: float = 0.0
     #: Of a tenant: indices of the hosts that its flow comes from and goes to; -1 for other faults.
     source: int = -1
     destination: int = -1
+    #: Of a worker of one of several jobs: the job's name, and the worker's number in it.
+    job: str = ""
+    worker_of_job: int = -1
 
     @property
     def is_of_worker(self) -> bool:
@@ -264,6 +267,8 @@ class PlannedFault:
     @property
     def where(self) -> str:
         """Its place in words."""
+        if self.job:
+            return f"worker {self.worker_of_job} of job {self.job}"
         if self.is_of_worker:
             return f"worker {self.worker}"
         if self.source >= 0:
@@ -343,3 +348,5 @@ class PointRecord:
     cpu_wait: float = 0.0
     #: Those that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
+    #: What the flows of a user's controller said (datatypes/read_ways.py); empty without one.
+    ways: tuple[tuple[int, ...], ...] = ()

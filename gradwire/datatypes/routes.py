@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gradwire.datatypes.balanced_routes import BalancedRoutes
-from gradwire.datatypes.fabric import Fabric, Link
+from gradwire.datatypes.fabric import Fabric, Link, Routing
+from gradwire.datatypes.read_ways import steps_of_way
 from gradwire.datatypes.static_routes import connection_routes
 from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.faults import InternalFault
@@ -42,6 +43,9 @@ class Routes(Protocol):
 def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
     """The ways through a fabric. summit_of: chooses where switches are in tiers; a graph's routes need nothing else."""
     trees: Routes = TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
+    if fabric.routing is Routing.CONTROLLER and fabric.ways:
+        return ReadRoutes(fabric, trees)
+    # Before a run, nobody knows what a user's controller will say: ways are as if there were none.
     return EqualCostRoutes(fabric, trees) if fabric.routing.is_by_connection else trees
 
 
@@ -137,6 +141,35 @@ class EqualCostRoutes:
         ]
 
 
+class ReadRoutes:
+    """Ways that were read back from the switches; multicasts do not occur."""
+
+    def __init__(self, fabric: Fabric, trees: Routes) -> None:
+        self._fabric, self._trees = fabric, trees
+        self._trunks = len(fabric.trunk_links())
+
+    def path(self, source: int, target: int, _ports: FlowPorts | None = None) -> list[int]:
+        """From one host to another."""
+        hosts = self._fabric.hosts
+        between = [
+            2 * hosts + trunk + (0 if is_up else self._trunks)
+            for trunk, is_up in steps_of_way(self._fabric.ways[source * hosts + target])
+        ]
+        return [source, *between, hosts + target]
+
+    def all_lines(self, source: int, target: int) -> list[int]:
+        """The same."""
+        return self.path(source, target)
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """From a host to all others of a group, as without the controller."""
+        return self._trees.tree(source, members)
+
+    def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
+        """Those that lead to one of the members, as without the controller."""
+        return self._trees.branch(source, target, members)
+
+
 class TieredRoutes:
     """Ways up to a summit and down again."""
 
@@ -151,6 +184,12 @@ class TieredRoutes:
             between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
             self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
         return self._paths[source, target]
+
+    def path_by_way(self, source: int, target: int, way: int) -> list[int]:
+        """From one host to another, by the shortest way of this number, where bursts take all of them in turn."""
+        near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
+        between = [] if near == far else self._between(near, [far], self._fabric.tree.summit(near, far, way))
+        return [*self._out(source), *between, *self._into(target)]
 
     def all_lines(self, source: int, target: int) -> list[int]:
         """The same."""

@@ -18,6 +18,7 @@ import msgspec
 
 from gradwire import PACKAGE, faults
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.files import replacing
 from gradwire.programs.launch import Launch, Started, programs
@@ -67,6 +68,8 @@ class Request:
     stall_limit_s: float
     capture: Sequence[str]
     folder: Path
+    #: What happens to the network meanwhile.
+    faults: Sequence[PlannedFault] = ()
     #: What programs find empty of the folders that results go to; by default `folder`.
     covered: Path | None = None
     #: By stream: where it is shown beside being kept.
@@ -170,6 +173,7 @@ def execute(request: Request) -> Summary:
         capture=tuple(request.capture),
         covered=covered_folders(request.covered or request.folder, Path.cwd()),
         enters=any(each.launch is Launch.MPI for each in request.programs),
+        faults=tuple(request.faults),
     )
     key = secrets.token_bytes(KEY_BYTES)
     events = SignedEvents(key)

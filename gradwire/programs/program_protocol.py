@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
+from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -97,6 +98,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     covered: tuple[str, ...] = ()
     #: Whether programs start programs on other hosts, as an mpirun does.
     enters: bool = False
+    #: What happens to the network meanwhile.
+    faults: tuple[PlannedFault, ...] = ()
 
 
 class PortTraffic(msgspec.Struct, frozen=True):
@@ -178,6 +181,25 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     dropped_output_bytes: int = 0
     #: Those that the scenario sets, as they were when all programs had ended.
     host_parameters: tuple[HostParameter, ...] = ()
+    #: What became of the faults. Times count from the start of the first program.
+    faults: tuple[FaultRecord, ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):
+    """A script wants a line of input: no virtual time passes before a Given or an Interrupt comes."""
+
+
+class ScriptReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="script"):
+    """A script has ended, by itself or at its limit, with all that it had started."""
+
+    #: Its exit status, or 128 + n after signal n; None if it was ended.
+    status: int | None
+    #: Virtual time from its start to its end.
+    duration_s: float
+    #: Programs that the kernel killed because its memory was full.
+    killed_for_memory: int
+    #: What it wrote beyond its limit, which was not kept.
+    dropped_output_bytes: int = 0
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
@@ -205,12 +227,18 @@ class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
     """Everything up to a Full has been read."""
 
 
+class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
+    """The line that a script has asked for, with its end; empty at the end of the input."""
+
+    line: bytes
+
+
 class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Refused
-Command = Execute | PingAll | Interrupt | Taken
+Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Asked | ScriptReport | Refused
+Command = Execute | PingAll | Interrupt | Taken | Given
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

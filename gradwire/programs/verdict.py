@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.condition_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
+from gradwire.datatypes.records import PlannedFault
 from gradwire.programs.program_protocol import PortTraffic, Report
 
 CARRIED = "the network carried all that it was given"
@@ -34,21 +36,33 @@ def line_use(port: PortTraffic, duration_s: float) -> float:
     return line_bytes(port) * 8 / (port.rate_bps * duration_s) if duration_s > 0 else 0.0
 
 
-def checks(report: Report, fabric: Fabric) -> list[Check]:
+def checks(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) -> list[Check]:
     """Every check that can be made without a plan.
 
     With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor
     where the scenario sets what decides that. Where programs replaced queues below a port's shaper, what these drop is
-    the programs' doing: the port's drops and TCP's retransmits are not judged.
+    the programs' doing: the port's drops and TCP's retransmits are not judged. Nor are they where `faults`, which the
+    scenario asks for, may lose packets; and rules of switches are not where one restarts.
     """
     replaced = [port for port in report.ports if port.replaced_by]
     queues = [_queues(replaced)] if replaced else []
     report = msgspec.structs.replace(report, ports=tuple(port for port in report.ports if port not in replaced))
-    is_compared = not (fabric.drops or resending_keys(fabric) or replaced)
+    restarts = any(fault.kind == "switch-restart" for fault in faults)
+    is_compared = not (fabric.drops or resending_keys(fabric) or replaced or fabric.faulty)
     resent = [_retransmits(report, fabric)] if is_compared else []
-    kept = [_drops(report, fabric)] if report.ports else []
+    kept = [_drops(report, fabric)] if report.ports and not fabric.faulty else []
+    ruled = [] if restarts else [_table_misses(report)]
+    happened = [_faults(report, fabric, faults, restarts=restarts)] if faults else []
     line = [_line_rate(report, fabric)] if report.ports else []
-    return [*queues, *kept, *resent, _table_misses(report), *line, *parameter_checks(fabric, report.host_parameters)]
+    parameters = parameter_checks(fabric, report.host_parameters)
+    return [*queues, *kept, *resent, *ruled, *line, *parameters, *happened]
+
+
+def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, restarts: bool) -> Check:
+    """Each fault happened as the scenario says; its value names the checks that faults leave no ground for."""
+    left_out = [*(("drops", "TCP retransmits") if fabric.faulty else ()), *(("table misses",) if restarts else ())]
+    ended_ns = round(report.duration_s * 1e9)
+    return fault_check(faults, report.faults, ended_ns, ", ".join(left_out), "all programs had ended")
 
 
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:

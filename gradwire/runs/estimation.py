@@ -48,6 +48,11 @@ def without_effect(points: Sequence[Point]) -> list[str]:
     found = []
     if any(point.section.program for point in points):
         found.append("an ideal network has no programs: estimates are of the strategies alone")
+    if any(point.section.fabric.controller for point in points):
+        found.append(
+            "which ways a user's controller chooses is known once it has run: estimates with fabric.controller are "
+            "as with fabric.routing = 'balanced'"
+        )
     hosts = (point.section.fabric.hosts for point in points)
     if stock := dict.fromkeys(each for each in hosts if each.is_stock):
         found.append(
@@ -186,6 +191,14 @@ def estimate_points(
         done |= zip(indices, estimates, strict=True)
         on_done(len(done))
     return [row for index in range(len(points)) for row in done[index]]
+
+
+def estimate_or_fault(point: Point) -> PointEstimate | InputFault:
+    """The estimate of a point of one job as it would run, or what is wrong with it."""
+    try:
+        return _estimate_point(point, None)
+    except InputFault as fault:
+        return fault
 
 
 def _sooner(point: Point) -> tuple[int, str]:

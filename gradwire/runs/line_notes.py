@@ -20,8 +20,9 @@ SEED = "run.seed"
 
 
 def lines_of_plan(plan: Plan, fabric: Fabric) -> list[LoadedLine]:
-    """The lines between switches that a plan loads, those that are busy longest first; none where packets have no choice of ways."""
-    if not has_choices(fabric):
+    """The lines between switches that a plan loads, those that are busy longest first; none where packets have no choice of ways, and none
+    before a run whose controller is the user's own."""
+    if not has_choices(fabric) or (fabric.controller and not fabric.ways):
         return []
     built = built_fabric(fabric, [plan])
     return loaded_lines(plan, built, Spines(built).spine_of)

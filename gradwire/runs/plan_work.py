@@ -48,6 +48,7 @@ from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, Speed, StoredRun
 from gradwire.runs.work import Work
 from gradwire.scenario.contenders import PARTIAL, is_random
+from gradwire.scenario.definitions.controller_files import allowed_text
 from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, is_grown, path_bytes
@@ -198,14 +199,23 @@ def _write_task(planned: PlannedRun) -> None:
         capture=tuple(section.run.capture),
         capture_snaplen=section.run.capture_snaplen,
         programs=bool(section.program),
-        faults=planned_faults(section.fault, planned.fabric),
+        faults=planned_faults(section.fault, planned.fabric, planned.point.resolved.workers_of_jobs),
         stall_limit_ns=round(section.run.stall_limit * 1e9) if section.fault else 0,
         queue_period_ns=round((section.run.queue_sample or 0.0) * 1e9),
         compiled_agent=_compiled_agent(section, planned.clock),
+        controller_app=_controller_app(section),
     )
     write_json(planned.folder / TASK_FILE, task)
     if section.program:
         write_programs(planned.folder, section.program, planned.fabric)
+
+
+def _controller_app(section: PointSection) -> str:
+    """The code of a user's controller; "" without one. Raises InputFault as `allowed_text`."""
+    if section.fabric.controller is None:
+        return ""
+    found = section.defined.controllers[section.fabric.controller]
+    return allowed_text(found.file, found.sha256)
 
 
 def _compiled_agent(section: PointSection, clock: Clock) -> str:

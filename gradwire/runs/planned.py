@@ -237,7 +237,7 @@ def plan_run(
     with origin_named(point):
         _refuse_large_logs(point, plans, clock, window)
         refuse_scaled(point.section, scale)
-        refuse_multicast(point.section, plans.values())
+        refuse_multicast(point.section, list(plans.values()))
     if point.section.program:
         _refuse_programs(point, clock)
     if point.section.fault:
@@ -411,7 +411,7 @@ def _key(
     }
     if point.section.run.warmup == "steady":
         decisive |= {"longer windows": sources_digest(LONGER_MODULES)}
-    if faults := planned_faults(point.section.fault, fabric):
+    if faults := planned_faults(point.section.fault, fabric, point.resolved.workers_of_jobs):
         decisive |= {"faults": [asdict(fault) for fault in faults], "faults' code": sources_digest(FAULT_MODULES)}
     if programs := point.section.program:
         start = told(started_beside(programs, fabric), fabric)

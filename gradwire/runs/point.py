@@ -38,6 +38,7 @@ from gradwire.datatypes.records import (
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
 from gradwire.programs.inside.capturing import capturing
+from gradwire.runs.own_controller import await_ways
 from gradwire.runs.point_protocol import (
     QUEUES_FILE,
     TASK_FILE,
@@ -128,6 +129,8 @@ class Bench:
     controller: ControllerProcess
     agents: AgentGroup
     abilities: Abilities
+    #: What a user's controller says; empty without one.
+    ways: tuple[tuple[int, ...], ...] = ()
 
 
 @contextmanager
@@ -141,17 +144,20 @@ def bench(
     switch_prefix: str,
     compiled_agent: str = "",
     faults: Sequence[PlannedFault] = (),
+    controller_app: str = "",
 ) -> Iterator[Bench]:
     """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
 
     compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network
-        has to be made ready for.
+        has to be made ready for. controller_app: the code of a user's controller.
     """
     say(NetworkStarted())
     # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
     by_fork = clock == "virtual"
     with (
-        ControllerProcess(fabric, CONTROLLER_PORT, folder, by_fork=by_fork, switch_prefix=switch_prefix) as controller,
+        ControllerProcess(
+            fabric, CONTROLLER_PORT, folder, by_fork=by_fork, switch_prefix=switch_prefix, own_app=controller_app
+        ) as controller,
         AgentGroup(fabric, folder, per_host=per_host, by_fork=by_fork) as agents,
     ):
         abilities = probe_kernel()
@@ -166,14 +172,16 @@ def bench(
             first_window=first_window_segments(fabric, sockets, faults),
         )
         with network:
-            controller.wait_ready(CONTROLLER_TIMEOUT_S)
+            ways = await_ways(fabric, network, controller) if controller_app else ()
+            if not controller_app:
+                controller.wait_ready(CONTROLLER_TIMEOUT_S)
             hosts = [
                 HostEntry(index, fabric.host_ip(index), namespace_of(network.host_pid(index)))
                 for index in range(fabric.endpoints)
             ]
             say(AgentsStarted())
             with agents.carrying(hosts, sockets, compiled_agent):
-                yield Bench(network, controller, agents, abilities)
+                yield Bench(network, controller, agents, abilities, ways)
 
 
 def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequence[PlannedFault]) -> int:
@@ -205,6 +213,7 @@ def run_point(folder: Path) -> None:
         switch_prefix=task.switch_prefix,
         compiled_agent=task.compiled_agent,
         faults=task.faults,
+        controller_app=task.controller_app,
     ) as ready:
         _replay_and_record(task, folder, ready)
 
@@ -212,7 +221,7 @@ def run_point(folder: Path) -> None:
 def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     network, agents = ready.network, ready.agents
     say(FirstByte())
-    probe_ratio = _probe_rate(task, folder, agents)
+    probe_ratio = _probe_rate(task, folder, ready)
     chosen, notes = _choose_plan(task, folder, agents)
     plan = Plan.load(folder / chosen.file)
     with capturing(
@@ -254,6 +263,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
             *(each for agent in summaries for each in agent.faults),
         ),
         host_parameters=parameters,
+        ways=ready.ways,
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     )
     write_json(folder / "record.json", record, indent=1)
@@ -319,9 +329,9 @@ def _replay(
     return agents.replay(plan, path, iterations, iterated, harm.mishaps, waits=waits)
 
 
-def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:
+def _probe_rate(task: PointTask, folder: Path, ready: Bench) -> float:
     """Measured over ideal time of short bursts on warm connections, in the worst phase; 1.0 with one host."""
-    fabric = task.fabric
+    fabric, agents = replace(task.fabric, ways=ready.ways), ready.agents
     if fabric.hosts < 2:
         return 1.0
     size_bytes = int(np.clip(PROBE_BYTES, fabric.rate_bps * PROBE_S_MIN / 8, fabric.rate_bps * PROBE_S_MAX / 8))

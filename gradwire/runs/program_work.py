@@ -22,6 +22,7 @@ from gradwire.analysis.report.program_report import ProgramBackground, conclusio
 from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute
 from gradwire.programs.outputs import output_file
@@ -36,7 +37,7 @@ from gradwire.runs.screen import Screen
 from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
-from gradwire.runs.stored.soundness import refuse_outside
+from gradwire.runs.stored.soundness import refuse_outside, shown
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.work import Work
@@ -50,7 +51,7 @@ from gradwire.workloads.fields import LONGEST_S
 from gradwire.workloads.stand_in import capacity_warning
 
 MEANING = "A program failed and the others were ended, or one never ran."
-ENDED, READABLE = "programs", "figures"
+ENDED, READABLE, FAULTS = "programs", "figures", "faults"
 IN_WORDS = (ENDED, READABLE)
 """Checks whose values are sentences about what went wrong."""
 
@@ -64,10 +65,10 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
     with reading(folder / SUMMARY_FILE):
         summary = read_message(folder / SUMMARY_FILE, Summary)
         refuse_changed(folder / SUMMARY_FILE)
-        _refuse_unsound(summary)
+        _refuse_unsound(summary, point.faults)
     report, fabric = summary.report, point.fabric
     rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
-    verdict = _verdict(_ended(point, folder, summary), checks(report, fabric), _readable(rows, wrong))
+    verdict = _verdict(_ended(point, folder, summary), checks(report, fabric, point.faults), _readable(rows, wrong))
     if summary.failed:
         verdict = replace(verdict, summary=_failed(verdict))
     result = ProgramResult(point.parameters, report.duration_s, rows, summary.memory_bytes, summary.wall_s, verdict)
@@ -83,8 +84,13 @@ def failed_program_run(
     )
 
 
-def _refuse_unsound(summary: Summary) -> None:
-    """Raises ValueError for numbers that no run of programs has."""
+def _refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
+    """Raises ValueError for numbers that no run of programs has, and for faults that its scenario does not have."""
+    for record in summary.report.faults:
+        if record.fault not in faults:
+            raise ValueError(f"report.faults: {shown(record.fault.name)} is not one of the scenario")
+        for name in ("due_ns", "begun_ns", "ended_ns"):
+            refuse_outside(name, getattr(record, name), -1)
     refuse_outside("wall_s", summary.wall_s, 0, LONGEST_S)
     refuse_outside("duration_s", summary.report.duration_s, 0, LONGEST_S)
     refuse_outside("memory_bytes", summary.memory_bytes, 0)
@@ -239,7 +245,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
             title=scenario.title,
             about=scenario.about,
             labels=scenario.labels,
-            notes=[*scenario.notes, *stop_notes(runs)],
+            notes=[*scenario.notes, *_fault_notes(runs), *stop_notes(runs)],
             metric=scenario.metric,
             over=scenario.over,
             facts=facts(provenance(folder), stored_clock(folder)),
@@ -265,6 +271,13 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         return points_table([run.result for run in runs], scenario.labels)
 
 
+def _fault_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
+    """Which faults there were, and when."""
+    return [
+        f"{run.label}: faults {check.value}" for run in runs for check in run.verdict.checks if check.name == FAULTS
+    ]
+
+
 def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Request:
     section, folder, fabric = planned.point.section, planned.folder, planned.fabric
     return Request(
@@ -274,6 +287,7 @@ def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Reque
         time_limit_s=section.run.virtual_limit,
         wall_limit_s=section.run.time_limit,
         stall_limit_s=section.run.stall_limit,
+        faults=planned.point.faults,
         capture=[port.interface for port in fabric.ports_named(section.run.capture)],
         folder=folder,
         covered=folder.parent,  # with other points, which run at the same time

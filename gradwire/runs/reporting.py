@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 from rich.console import RenderableType
 
@@ -16,6 +17,7 @@ from gradwire.analysis.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
+from gradwire.analysis.job_times import logged_edges_s
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
@@ -24,7 +26,8 @@ from gradwire.analysis.report.report import Background, PointDetails, Presentati
 from gradwire.analysis.report.tables import Constant
 from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.records import NOT_SERVED
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.executing.point_machine import OUTPUT_FILE
@@ -104,11 +107,12 @@ def write_report(
     Returns what a terminal shows. runs: as `compared` gives them, or else without a comparison with an ideal network.
     """
     rows = [run.result for run in runs]
+    points = list({run.folder: run for run in runs}.values())  # of several jobs, each has a row
     out = out or folder
     write_points_csv(out / "points.csv", rows)
     write_points_parquet(out / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
     (out / FIGURES_FILE).unlink(missing_ok=True)
-    figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
+    figures = [(run.point.parameters, run.figures, run.result.verdict) for run in points]
     if any(run.figures for run in runs):
         write_csv(out / FIGURES_FILE, frame_of_figures(figures))
     results = Results(
@@ -124,17 +128,17 @@ def write_report(
         labels=scenario.labels,
         notes=[
             *scenario.notes,
-            *_division_notes(runs),
-            *_window_notes(runs),
-            *_program_notes(runs),
-            *_fault_notes(runs),
-            *_congestion_notes(runs),
-            *line_notes(runs),
-            *_parameter_notes(runs),
-            *_naming_notes(runs),
-            *_agent_notes(runs),
-            *stop_notes(runs),
-            *_speed_notes(runs),
+            *_division_notes(points),
+            *_window_notes(points),
+            *_program_notes(points),
+            *_fault_notes(points),
+            *_congestion_notes(points),
+            *line_notes(points),
+            *_parameter_notes(points),
+            *_naming_notes(points),
+            *_agent_notes(points),
+            *stop_notes(points),
+            *_speed_notes(points),
         ],
         ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
@@ -273,9 +277,12 @@ def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
         return []
     rows = sum(len(run.figures) for run in runs)
     told = f", and reported {rows} rows of figures ({FIGURES_FILE})" if rows else ""
+    of_jobs = any(run.point.section.job for run in runs)
+    without = "the jobs" if of_jobs else "the strategy alone"
+    alone = ", and x alone has neither programs nor other jobs" if of_jobs else ""
     return [
         f"programs ran during {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of "
-        "the strategy alone"
+        f"{without}{alone}"
     ]
 
 
@@ -287,9 +294,17 @@ def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
             continue
         record = run.stored.record()
         with fitting(run.folder):
-            edges_ns = iteration_ends_ns(run.stored.plan(), run.stored.log(), record.iterations)
+            edges_ns = _edges_of_jobs(run.stored.plan(), run.stored.log(), record.iterations)
             lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
     return lines
+
+
+def _edges_of_jobs(plan: Plan, log: OpLog, iterations: int) -> dict[str, Int64]:
+    """When iterations began and ended, in nanoseconds, by job; "" stands for the only one."""
+    if not plan.jobs:
+        return {"": iteration_ends_ns(plan, log, iterations)}
+    edges_s = logged_edges_s(plan, log, iterations)
+    return {job.name: np.rint(edges * 1e9).astype(np.int64) for job, edges in zip(plan.jobs, edges_s, strict=True)}
 
 
 def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -15,6 +15,7 @@ TABLES = {
     "model.trace": "traces",
     "fabric.file": "networks",
     "fabric.routes": "routes",
+    "fabric.controller": "controllers",
 }
 """Keys whose values may be files, and the tables of `defined` that hold what the files say; a trace is always a file, and in no table."""
 MODEL_ENDINGS = (".toml", ".json")
@@ -36,7 +37,7 @@ def is_file(key: str, value: str) -> bool:
         return value.endswith(ROUTES_ENDINGS)
     return (
         bool(_PYTHON_FILE.fullmatch(value))
-        if TABLES[key] == "strategies"
+        if TABLES[key] in ("strategies", "controllers")
         else value.endswith(MODEL_ENDINGS if key == "model.name" else ".toml")
     )
 

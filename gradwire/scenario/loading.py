@@ -364,6 +364,7 @@ def _with_what_it_uses(section: PointSection) -> PointSection:
         strategies=strategies,
         networks={name: each for name, each in defined.networks.items() if name == section.fabric.file},
         routes={name: each for name, each in defined.routes.items() if name == section.fabric.routes},
+        controllers={name: each for name, each in defined.controllers.items() if name == section.fabric.controller},
     )
     return section.model_copy(update={"defined": kept})
 

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
@@ -28,7 +29,8 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.resolution.networks import graph_of, with_routes
+from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_routes
+from gradwire.scenario.resolution.planned_faults import fault_defects, planned_faults
 from gradwire.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
@@ -37,6 +39,7 @@ from gradwire.scenario.schema import (
     Workers,
 )
 from gradwire.scenario.sections.fabric import FabricSection
+from gradwire.scenario.sections.fault import FaultSection, may_lose, named_faults, program_fault_defects
 from gradwire.scenario.sections.network import NetworkDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
 from gradwire.scenario.sections.routes import RoutesDefinition
@@ -98,6 +101,8 @@ class ProgramPointSection(PointTables):
     """The network."""
     program: dict[str, ProgramSection] = Field(min_length=1)
     """The programs, each with a name that no other has."""
+    fault: dict[str, FaultSection] = Field(default_factory=dict)
+    """Faults of the network while programs run: of links, switches and the controller, and without `iteration`."""
     defined: NetworksSection = NetworksSection()
     """What the files at `fabric.file` and `fabric.routes` say. The copy of a scenario in a run folder has it here."""
     run: ProgramRunSection = ProgramRunSection()
@@ -114,6 +119,7 @@ class ProgramPointSection(PointTables):
             lines.append(
                 "program: all programs have background = true, so the run would never end; one has to end by itself"
             )
+        lines += program_fault_defects(self.fault)
         if lines:
             raise ValueError("\n".join(lines))
         return self
@@ -153,6 +159,11 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
             )
+        if wanted.controller is not None:
+            raise InputFault(
+                "fabric.controller: is for strategies; networks of programs alone have gradwire's controller"
+            )
+        refuse_sprayed(wanted, programs=True)
         graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
         made = Fabric(
             hosts=self.section.cluster.workers if graph is None else len(graph.host_links),
@@ -179,8 +190,14 @@ class ProgramPoint(ScenarioPoint):
             link_settings=wanted.link_settings,
             host_settings=wanted.host_settings,
             flow_rate_bps=wanted.flow_rate or 0.0,
+            faulty=may_lose(self.section.fault),
         )
         return with_routes(made, wanted, self.section.defined.routes)
+
+    @property
+    def faults(self) -> tuple[PlannedFault, ...]:
+        """What happens to the network, as the machine carries it out."""
+        return planned_faults(self.section.fault, self.fabric)
 
     def _needed_classes(self) -> int:
         return max(
@@ -236,7 +253,7 @@ def programs_of_document(document: dict[str, Any], origin: Origin, settings: Seq
 
     Raises InputFault for everything that is wrong.
     """
-    document = first_names_of(document, origin.words)
+    document = named_faults(first_names_of(document, origin.words))
     read: FilesRead = {}
     overridden: list[str] = []
     if settings:
@@ -290,7 +307,9 @@ def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
     lines: list[str] = []
     for point in points:
         try:
-            point.fabric.ports_named(point.section.run.capture)
+            fabric = point.fabric
+            fabric.ports_named(point.section.run.capture)
+            lines += fault_defects(point.section.fault, fabric, 0)
         except InputFault as fault:
             lines += str(fault).splitlines()
     return lines

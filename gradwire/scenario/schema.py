@@ -425,17 +425,16 @@ class PointSection(PointTables):
                 lines.append(
                     f"job.{name}.cluster.nics_per_host: hosts that jobs share a network of have one NIC; leave it out"
                 )
-        if self.job and (others := [key for key in ("fault", "program") if getattr(self, key)]):
-            lines.append(f"{others[0]}: is for one job; leave out it, or [job]")
         if lines:
             raise ValueError("\n".join(lines))
         return self
 
     def of_job(self, name: str) -> PointSection:
-        """The point as it is for one of its jobs, which has the network for itself."""
+        """The point as it is for one of its jobs, which has the network for itself: without programs and faults."""
         job = self.job[name]
         own = {table: getattr(job, table) for table in OF_JOBS}
-        return self.model_copy(update={**own, "costs": job.costs or self.costs, "job": {}})
+        shared: dict[str, Any] = {"job": {}, "program": {}, "fault": {}}
+        return self.model_copy(update={**own, "costs": job.costs or self.costs, **shared})
 
     @property
     def congestion(self) -> str:

@@ -34,10 +34,10 @@ from gradwire.topo.reading.counters import (
     TcpCounters,
     parse_lookups,
     parse_qdiscs,
-    parse_table_misses,
     parse_tcp,
     read_port_queues,
 )
+from gradwire.topo.reading.flow_tables import table_misses
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     Naming,
@@ -227,10 +227,8 @@ class Network:
         """
         run(asked_of_switches("ovs-appctl", "revalidator/wait"))
         hits, upcalls, lost = parse_lookups(run(asked_of_switches("ovs-appctl", "dpctl/show")))
-        misses = 0
-        for name in self.fabric.switch_names():
-            bridge = self._naming.device(name)
-            misses += parse_table_misses(run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge)))
+        bridges = map(self._naming.device, self.fabric.switch_names())
+        misses = sum(table_misses(bridge, has_own_rules=bool(self.fabric.controller)) for bridge in bridges)
         return DatapathCounters(hits, upcalls, lost, misses)
 
     def tcp_counters(self) -> list[TcpCounters]:
@@ -378,7 +376,8 @@ class Network:
                     has_prio=self._abilities.has_prio,
                     has_fq=self._abilities.has_fq,
                     exact_timers=self._owns_kernel,
-                    classify=self.classify,
+                    # A user's controller need not know of queues: then the DSCP tells the band.
+                    classify=Classify.DSCP if is_switch and self.fabric.controller else self.classify,
                     loss=self.loss_of(port),
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
                     impaired=port in self._impaired,
@@ -408,7 +407,8 @@ class Network:
                     kernel.do(copying(*models[text], index, interface))
                     continue
                 run(["tc", "-batch", "-"], batch_text(batch))
-                is_whole = self.classify is Classify.SKB_PRIORITY  # the other way has filters, which are not read
+                # Others have filters, which are not read.
+                is_whole = self.classify is Classify.SKB_PRIORITY and not self.fabric.routing.is_by_burst
                 if self._owns_kernel and is_whole and can_be_copied(qdiscs := parts(kernel, index)):
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 

@@ -54,6 +54,8 @@ class By(StrEnum):
     """A run on the emulated network."""
     ESTIMATE = "estimate"
     """The same plan on an ideal network (`gradwire estimate`): for networks that the virtual clock does not carry."""
+    PROGRAMS = "programs"
+    """Real programs on emulated hosts."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,31 @@ class Planned:
         return f"gradwire {verb} reproduction/world/scenarios/{self.scenario}.toml {told}".strip()
 
 
+@dataclass(frozen=True)
+class Programs:
+    """Real programs on emulated hosts, and how what they report becomes the printed quantity."""
+
+    #: Of the folder of its runs.
+    name: str
+    #: The scenario's content; the argument is the path of a Python that has PyTorch.
+    document: Callable[[str], dict[str, object]]
+    #: The values that the programs reported under this name, in the order of `ordered_by`, become the row's.
+    figure: str
+    ordered_by: str
+    value: Callable[[Sequence[float]], float]
+    #: What runs this row alone.
+    alone: str
+
+    @property
+    def by(self) -> By:
+        """What predicts."""
+        return By.PROGRAMS
+
+    def command(self) -> str:
+        """The command that runs it alone."""
+        return self.alone
+
+
 def _quoted(setting: str) -> str:
     return f"'{setting}'" if any(mark in setting for mark in ' "[]{}') else setting
 
@@ -100,6 +127,8 @@ class Unexpressed:
     why: str
     #: Whether a scenario of real programs could: then it is "not run".
     program: bool = False
+    #: What would run it.
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +147,7 @@ class WhatIf:
 class Cell:
     """By what a row is predicted."""
 
-    planned: Planned | Unexpressed
+    planned: Planned | Programs | Unexpressed
     #: What was chosen to meet this row ("compute time", "host's rate"), so that it is not a prediction; "" for none.
     fitted: str = ""
     what_ifs: tuple[WhatIf, ...] = ()
@@ -143,6 +172,8 @@ class Source:
     cell: Callable[[Row], Cell]
     #: Cells of the source's tables that are not given, as far as the set-up tells them.
     further: Callable[[], Sequence[Row]] = tuple
+    #: What was measured of the errors that are left, also of those within RIGHT_WITHIN.
+    examined: tuple[str, ...] = ()
 
 
 def load_given(path: Path = GIVEN) -> list[Row]:

@@ -12,12 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
-from reproduction.world.cells import RIGHT_WITHIN
+from reproduction.world.cells import RIGHT_WITHIN, By
 from reproduction.world.scored import ScoredRow, Status
 
 COLUMNS = 4
 PANEL_INCHES = 2.35
 UNIT_COLOURS = dict(zip(("time", "rate"), PALETTE, strict=False))
+PROGRAM_MARK = "D"
 DECADES = 30
 """Over a wider range, only powers of ten have ticks."""
 MOST_TICKS = 6
@@ -37,7 +38,7 @@ def error_chart(rows: Sequence[ScoredRow]) -> str:
         figure.supylabel("predicted", fontsize=9)
         handles = _handles()
         figure.legend(
-            handles=handles, loc="outside lower center", ncols=4, frameon=False, title="printed", title_fontsize=9
+            handles=handles, loc="outside lower center", ncols=5, frameon=False, title="printed", title_fontsize=9
         )
         text = svg_text(figure)
     return text[text.index("<svg") :]
@@ -71,8 +72,8 @@ def _panel(axes: Axes, source: str, rows: Sequence[ScoredRow]) -> None:
         axes.plot(
             [row.printed or 0],
             [row.predicted or 0],
-            marker="o",
-            markersize=4.2,
+            marker=PROGRAM_MARK if row.by == By.PROGRAMS else "o",
+            markersize=3.6 if row.by == By.PROGRAMS else 4.2,
             linestyle="none",
             markerfacecolor="white" if fitted else colour,
             markeredgecolor=colour,
@@ -96,6 +97,7 @@ def _handles() -> list[Line2D]:
         Line2D([], [], color=colour, label=f"a {name}", **style)  # type: ignore[arg-type]
         for name, colour in UNIT_COLOURS.items()
     ]
+    programs = Line2D([], [], color="#555555", label="real programs", **{**style, "marker": PROGRAM_MARK})  # type: ignore[arg-type]
     fitted = Line2D([], [], color="#555555", fillstyle="none", label="fitted, not counted", **style)  # type: ignore[arg-type]
     band = Line2D([], [], color="#D0D0D0", linewidth=6, label=f"within {RIGHT_WITHIN:.0%}")
-    return [*shown, fitted, band]
+    return [*shown, programs, fitted, band]

@@ -31,21 +31,24 @@ from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from reproduction.world.cells import Cell, Planned, Row, Source, load_given, with_further
+from reproduction.world.cells import By, Cell, Planned, Programs, Row, Source, load_given, with_further
 from reproduction.world.chart import error_chart
 from reproduction.world.page import CHART, score_table, summary, world_page
 from reproduction.world.predicting import Predicted, Predictions
+from reproduction.world.running_programs import refuse_unfit, run_programs
 from reproduction.world.scored import ScoredRow, Status, misses, read_rows, score_row, scores, write_rows
 from reproduction.world.sources import SOURCES
 
 WORLD = "world"
+PROGRAMS = f"{WORLD}-programs"
+"""All rows that are of real programs, and no others."""
 PAGES = "reproduction"
 """Folder of the papers' pages, below the one that --pages names."""
 
 
 def names_of_world() -> list[str]:
-    """What `gradwire reproduce` takes: all sources, or one of them."""
-    return [WORLD, *(f"{WORLD}-{source.name}" for source in SOURCES)]
+    """What `gradwire reproduce` takes: all sources, one of them, or all rows of programs."""
+    return [WORLD, *(f"{WORLD}-{source.name}" for source in SOURCES), PROGRAMS]
 
 
 def is_of_world(name: str) -> bool:
@@ -60,7 +63,18 @@ def chosen_sources(names: Sequence[str]) -> list[Source]:
             near = difflib.get_close_matches(name, names_of_world(), 1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise InputFault(f"{name}: no such source{hint} `gradwire reproduce --list world` lists all")
-    return [source for source in SOURCES if WORLD in names or f"{WORLD}-{source.name}" in names]
+    return [source for source in SOURCES if {WORLD, f"{WORLD}-{source.name}"} & set(names)]
+
+
+def chosen_cells(names: Sequence[str], given: Sequence[Row]) -> dict[Row, Cell]:
+    """The rows that names mean, with their cells. Raises InputFault for an unknown name."""
+    whole = chosen_sources(names)
+    every = [(source, row, source.cell(row)) for source in SOURCES for row in with_further(source, given)]
+    return {
+        row: cell
+        for source, row, cell in every
+        if source in whole or (PROGRAMS in names and isinstance(cell.planned, Programs))
+    }
 
 
 def list_sources(names: Sequence[str]) -> None:
@@ -75,28 +89,42 @@ def list_sources(names: Sequence[str]) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if {WORLD, PROGRAMS} & set(names):
+        count = sum(
+            isinstance(cell.planned, Programs) for row, cell in chosen_cells([PROGRAMS], given).items() if row.printed
+        )
+        terminal.console.print(
+            f"  {PROGRAMS}: rows of real programs, with --python ({count} printed values)",
+            markup=False,
+            highlight=False,
+        )
 
 
-def reproduce_world(names: Sequence[str], where: Where, out: Path | None, pages: Path | None) -> None:
-    """Predicts and scores the sources that `names` mean. With `pages`, the page keeps what it has of the others.
+def reproduce_world(
+    names: Sequence[str], where: Where, out: Path | None, pages: Path | None, python: Path | None = None
+) -> None:
+    """Predicts and scores the sources that `names` mean. With `pages`, the page keeps what it has of the others, and of
+    programs that have not run now.
 
-    Raises InputFault for an unknown name; typer.Exit with status 1 if a run is invalid.
+    python: one that has PyTorch; without it, rows of programs are not run. Raises InputFault for an unknown name, or
+    another Python; typer.Exit with status 1 if a run is invalid.
     """
-    sources = chosen_sources(names)
-    given = load_given()
-    cells = {row: source.cell(row) for source in sources for row in with_further(source, given)}
+    cells = chosen_cells(names, load_given())
+    python = refuse_unfit(python) if python else None
+    if PROGRAMS in names and python is None:
+        raise InputFault(f"{PROGRAMS}: runs real programs: give --python, a Python that has PyTorch")
     folder = out or RUNS / "-".join(["reproduction", *names])
     where.refuse_what_cannot_be(Clock())
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
         make_kernel_ready(terminal.errors)
-        rows = predict(cells, where)
+        rows = predict(cells, where, python)
         with writing(folder):
             write_world(folder, rows, facts())
     if pages:
         with writing(pages):
-            write_world(pages / PAGES, _merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
+            write_world(pages / PAGES, merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
     terminal.console.print(rich_table(score_table(scores(rows))))
     for line in summary(rows):
         terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -105,10 +133,22 @@ def reproduce_world(names: Sequence[str], where: Where, out: Path | None, pages:
         raise typer.Exit(1)
 
 
-def predict(cells: Mapping[Row, Cell], where: Where) -> list[ScoredRow]:
-    """Runs what the cells need, then what may explain the errors that are left."""
+def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None) -> list[ScoredRow]:
+    """Runs what the cells need, then what may explain the errors that are left, then programs if there is a Python."""
     first = [cell.planned for cell in cells.values() if isinstance(cell.planned, Planned)]
     first += [what_if.planned for cell in cells.values() for what_if in cell.what_ifs if what_if.of_series]
+    every: dict[Planned | Programs, Predicted] = dict(_of_plans(first, cells, where).items()) if first else {}
+    if python:
+        programs = [(row, cell.planned) for row, cell in cells.items() if isinstance(cell.planned, Programs)]
+        given = [planned for row, planned in programs if row.printed is not None]
+        further = [planned for row, planned in programs if row.printed is None]
+        with terminal.interruptible(terminal.RESUMES):
+            for wanted in (given, further):
+                every |= run_programs(wanted, python, typed_command(sys.argv), terminal.screen())
+    return [score_row(row, cell, every) for row, cell in cells.items()]
+
+
+def _of_plans(first: Sequence[Planned], cells: Mapping[Row, Cell], where: Where) -> dict[Planned, Predicted]:
     predictions = Predictions(first)
     with (
         terminal.interruptible(terminal.RESUMES),
@@ -124,7 +164,7 @@ def predict(cells: Mapping[Row, Cell], where: Where) -> list[ScoredRow]:
         ]
         if second:
             found |= _gathered(Predictions(second), second, executor)
-    return [score_row(row, cell, found) for row, cell in cells.items()]
+    return found
 
 
 def _gathered(predictions: Predictions, wanted: Sequence[Planned], executor: Executor) -> dict[Planned, Predicted]:
@@ -133,12 +173,17 @@ def _gathered(predictions: Predictions, wanted: Sequence[Planned], executor: Exe
     return {planned: predictions.of(planned) for planned in wanted}
 
 
-def _merged(kept: Path, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
-    """The rows of all sources in their order: those that are new, and of other sources those of an earlier page."""
-    earlier = read_rows(kept) if kept.exists() else []
-    fresh = {row.source for row in rows}
-    every = [*rows, *(row for row in earlier if row.source not in fresh)]
-    return [row for source in SOURCES for row in every if row.source == source.name]
+def merged(kept: Path, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """The rows of all sources in their order: those that are new, and those of an earlier page that were not asked for,
+    or are of programs that have not run now."""
+    found = {(row.source, row.what, row.setting): row for row in (read_rows(kept) if kept.exists() else [])}
+    for row in rows:
+        name = (row.source, row.what, row.setting)
+        if row.status is not Status.NOT_RUN or name not in found or found[name].by != By.PROGRAMS:
+            found[name] = row
+    given = load_given()
+    names = [row.name for source in SOURCES for row in with_further(source, given)]
+    return [found[name] for name in names if name in found]
 
 
 def facts() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
-from reproduction.world.cells import RIGHT_WITHIN, Source
+from reproduction.world.cells import RIGHT_WITHIN, By, Source
 from reproduction.world.scored import Score, ScoredRow, Status, scores
 
 CHART = "error.svg"
@@ -15,9 +15,9 @@ INTRODUCTION = f"""\
 Written by `gradwire reproduce world --pages docs`. Others have printed what they measured on real hardware. Here is what
 gradwire predicts for the same set-ups, and how far it is off.
 
-- **Rule.** In each source, at most one row fixes the compute time, and at most one the host's rate or its time for a
-  message. These rows are marked as fitted and not counted. All else follows from the set-up and from constants that are
-  listed with their sources.
+- **Rule.** In each source, at most one row fixes the compute time, and at most one what a host does: its rate, its time
+  for a message, or its pause between calls. These rows are marked as fitted and not counted. All else follows from the
+  set-up and from constants that are listed with their sources.
 - **By series.** Where a source has several programs or machines, a second prediction takes the compute time or the rate
   from one row of the same series (the same program, another number of GPUs). It has a separate column, breaks the rule
   above, and is not counted: it tells how well the network alone is predicted.
@@ -50,6 +50,12 @@ def summary(rows: Sequence[ScoredRow]) -> list[str]:
         lines.append(
             f"predictions: median error {every.median:.1%}, worst {every.worst:.0%}; {every.right} of {every.predicted} "
             f"within {RIGHT_WITHIN:.0%}; {every.unexplained} unexplained"
+        )
+    of_programs = scores([row for row in rows if row.by == By.PROGRAMS])[-1]
+    if of_programs.median is not None and of_programs.worst is not None:
+        lines.append(
+            f"real programs alone: {of_programs.predicted} predicted, median error {of_programs.median:.1%}, worst "
+            f"{of_programs.worst:.1%}"
         )
     if every.series_median is not None:
         lines.append(
@@ -99,6 +105,9 @@ def _source(source: Source, rows: Sequence[ScoredRow]) -> list[str]:
         "\n".join(f"- {escaped(line)}" for line in source.constants),
         markdown_table(_given_table(given)) if given else "",
         _notes(given),
+        "What was measured of the errors:\n\n" + "\n".join(f"- {line}" for line in source.examined)
+        if source.examined
+        else "",
     ]
     if further:
         folded = markdown_table(_further_table(further)).strip("\n")
@@ -132,7 +141,9 @@ def _remark(row: ScoredRow) -> str:
         return f"fitted: {row.fitted}"
     if row.status is not Status.PREDICTED:
         return str(row.status)
-    return ", ".join(part for part in (row.cause.split(";")[0], "estimate" if row.by == "estimate" else "") if part)
+    return ", ".join(
+        part for part in (row.cause.split(";")[0], row.by if row.by in ("estimate", "programs") else "") if part
+    )
 
 
 def _number(value: float | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from reproduction.world.cells import RIGHT_WITHIN, Cell, Planned, Row
+from reproduction.world.cells import RIGHT_WITHIN, Cell, Planned, Programs, Row, Unexpressed
 from reproduction.world.predicting import Predicted
 
 
@@ -51,7 +51,7 @@ class ScoredRow:
     #: Where the time of the run goes; or why there is no prediction.
     seen: str
     not_emulated: str
-    #: "packets" or "estimate".
+    #: "packets", "estimate" or "programs".
     by: str
     command: str
 
@@ -79,17 +79,23 @@ def misses(predicted: float | None, printed: float | None) -> bool:
     return error is not None and abs(error) > RIGHT_WITHIN
 
 
-def score_row(row: Row, cell: Cell, found: Mapping[Planned, Predicted]) -> ScoredRow:
-    """A row with what was found; of what-ifs, those that have been carried out."""
+Found = Mapping[Planned | Programs, Predicted]
+WITHOUT_PYTHON = "needs a Python with PyTorch: `gradwire reproduce world --python PYTHON`"
+
+
+def score_row(row: Row, cell: Cell, found: Found) -> ScoredRow:
+    """A row with what was found; of what-ifs, those that have been carried out. Programs may not have run."""
     same = {"source": row.source, "what": row.what, "setting": row.setting, "quantity": row.quantity, "unit": row.unit}
     series = [found[what_if.planned].value for what_if in cell.what_ifs if what_if.of_series]
     by_series = series[0] if series else None
     planned = cell.planned
-    if not isinstance(planned, Planned):
+    if isinstance(planned, Programs) and planned not in found:
+        planned = Unexpressed(WITHOUT_PYTHON, program=True, command=planned.command())
+    if isinstance(planned, Unexpressed):
         status = Status.NOT_RUN if planned.program else Status.NOT_EXPRESSIBLE
         return ScoredRow(
             **same, printed=row.printed, predicted=None, status=status, fitted="", by_series=by_series, cause="",
-            seen=planned.why, not_emulated=cell.not_emulated, by="", command="",
+            seen=planned.why, not_emulated=cell.not_emulated, by="", command=planned.command,
         )  # fmt: skip
     main = found[planned]
     status = Status.FITTED if cell.fitted else Status.PREDICTED
@@ -108,9 +114,9 @@ def score_row(row: Row, cell: Cell, found: Mapping[Planned, Predicted]) -> Score
     )
 
 
-def _cause(row: Row, cell: Cell, found: Mapping[Planned, Predicted]) -> str:
+def _cause(row: Row, cell: Cell, found: Found) -> str:
     """Of a row that misses: the first changed thing with which a run meets the printed value, or that none does."""
-    assert isinstance(cell.planned, Planned)
+    assert not isinstance(cell.planned, Unexpressed)
     if not misses(found[cell.planned].value, row.printed):
         return ""
     tried = []

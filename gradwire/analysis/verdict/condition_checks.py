@@ -58,13 +58,19 @@ STEADY_MEANING = (
 )
 
 
-def fault_check(faults: Sequence[PlannedFault], records: Sequence[FaultRecord], replay_ns: int, left_out: str) -> Check:
+def fault_check(
+    faults: Sequence[PlannedFault],
+    records: Sequence[FaultRecord],
+    replay_ns: int,
+    left_out: str,
+    ended: str = "the last iteration ended",
+) -> Check:
     """Every fault began and ended when it should have. replay_ns: when the replay ended, with which faults end that
     last longer.
 
-    left_out: checks that were not made because of the faults, for the check's value.
+    left_out: checks that were not made because of the faults, for the check's value. ended: the end in words.
     """
-    wrong = [line for fault in faults for line in _defects(fault, records, replay_ns)]
+    wrong = [line for fault in faults for line in _defects(fault, records, replay_ns, ended)]
     times = "; ".join(_times(record) for record in records)
     value = "; ".join(wrong) if wrong else f"{times} (not checked: {left_out})" if left_out else times
     return Check("faults", value, "each as the scenario says", not wrong, FAULTS_MEANING)
@@ -76,10 +82,10 @@ def _times(record: FaultRecord) -> str:
     )
 
 
-def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int) -> Iterator[str]:
+def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int, ended: str) -> Iterator[str]:
     record = next((record for record in records if record.fault == fault), None)
     if record is None or record.begun_ns < 0:
-        yield f"{fault.name}: the last iteration ended before it began"
+        yield f"{fault.name}: {ended} before it began"
         return
     tolerance_ns = RESTART_TOLERANCE_NS if fault.kind.endswith("restart") else TOLERANCE_NS
     if not 0 <= record.begun_ns - record.due_ns <= tolerance_ns:

@@ -269,7 +269,7 @@ def _lines(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> Ite
         for host, mine in _by_value(at[chosen]):
             if host < fabric.hosts:
                 yield _Line(f"{way} h{host + 1}", *limits[host], moved.rows(chosen[mine]))
-    if fabric.graph is not None or fabric.routing.is_by_connection:
+    if fabric.graph is not None or not fabric.routing.is_by_summit:
         yield from _trunks(plan, fabric, moved, exact_timers)
     for tier in fabric.tree.tiers:
         yield from _uplinks(fabric, tier, moved, exact_timers)

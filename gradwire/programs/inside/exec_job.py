@@ -3,21 +3,21 @@ kernel."""
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
+from gradwire.injection.patient import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
-from gradwire.programs.inside.lab import Lab, run_inside
-from gradwire.programs.inside.processes import Processes, Schedule
+from gradwire.programs.inside.fault_times import FaultTimes, Timed
+from gradwire.programs.inside.kernel_messages import killed_for_memory
+from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
+from gradwire.programs.inside.processes import NOTHING, Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
 from gradwire.programs.program_protocol import Report, Task, write_hosts_files
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
-MESSAGE_BYTES = 8192
-"""Room for one message of the kernel (Documentation/ABI/testing/dev-kmsg)."""
 
 
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
@@ -27,11 +27,14 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
     make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
     with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):
-        before, killed_before = lab.read(), _killed_for_memory()
+        before, killed_before = lab.read(), killed_for_memory()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
-        in_time = _run(task, processes, begin_s)
+        faults = _faults(task, lab, begin_s)
+        in_time = _run(task, processes, begin_s, faults or NOTHING)
         duration_s = time.monotonic() - begin_s
+        if faults is not None:
+            faults.end()
         processes.end_all()
         lab.sandbox.end()
         lab.controller.check_alive()
@@ -44,14 +47,23 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         tcp_retransmits=counts.tcp_retransmits,
         table_misses=counts.table_misses,
         upcalls=counts.upcalls,
-        killed_for_memory=_killed_for_memory() - killed_before,
+        killed_for_memory=killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,
         host_parameters=lab.network.host_parameters(),
+        faults=faults.records if faults is not None else (),
     )
     channel.say(report)
 
 
-def _run(task: Task, processes: Processes, begin_s: float) -> bool:
+def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:
+    """The task's faults; None if it has none."""
+    if not task.faults:
+        return None
+    patient = Patient(lab.network, lab.controller, CONTROLLER_PORT, has_seed=lab.abilities.has_netem_seed)
+    return FaultTimes(task.faults, patient, begin_s)
+
+
+def _run(task: Task, processes: Processes, begin_s: float, timed: Timed) -> bool:
     """Starts each program at its time, and follows them until they are over; False if they took longer than they
     may."""
     schedule = Schedule(task.programs, task.folder, begin_s)
@@ -64,20 +76,7 @@ def _run(task: Task, processes: Processes, begin_s: float) -> bool:
         left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)
         return all(program.background for program in left)
 
-    return schedule.follow(processes, is_over, begin_s + task.time_limit_s)
-
-
-def _killed_for_memory() -> int:
-    """How many processes the kernel has killed because its memory was full, by its messages: it keeps no counters."""
-    killed = 0
-    messages = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        while True:
-            killed += b"Out of memory: Killed process" in os.read(messages, MESSAGE_BYTES)
-    except BlockingIOError:
-        return killed
-    finally:
-        os.close(messages)
+    return schedule.follow(processes, is_over, begin_s + task.time_limit_s, timed)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ from gradwire.programs.inside.host import Host
 from gradwire.programs.inside.namespaces import name_hosts
 from gradwire.programs.inside.sandbox import Sandbox
 from gradwire.programs.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
-from gradwire.topo.abilities import probe_kernel
+from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.command import write_sysctl
+from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
 from gradwire.topo.reading.counters import PortQueues
@@ -67,6 +68,7 @@ class Lab:
     controller: ControllerProcess
     hosts: Sequence[Host]
     sandbox: Sandbox
+    abilities: Abilities
 
     def read(self) -> Reading:
         """All counters since the network was built."""
@@ -102,7 +104,16 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     name_hosts(fabric)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
-        network = held.enter_context(Network(fabric, probe_kernel(), controller_port=CONTROLLER_PORT, owns_kernel=True))
+        abilities = probe_kernel()
+        network = held.enter_context(
+            Network(
+                fabric,
+                abilities,
+                controller_port=CONTROLLER_PORT,
+                owns_kernel=True,
+                impaired=impaired_ports(fabric, task.faults),
+            )
+        )
         sandbox = Sandbox(folder, task.covered)
         held.callback(sandbox.end)
         hosts = []
@@ -115,7 +126,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         if task.enters:
             held.enter_context(door(hosts, sandbox))
         controller.wait_ready(CONTROLLER_TIMEOUT_S)
-        yield Lab(network, controller, hosts, sandbox)
+        yield Lab(network, controller, hosts, sandbox, abilities)
 
 
 def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float) -> PortTraffic:

@@ -14,12 +14,13 @@ import time
 import tty
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.programs.inside.host import Host, become_a_program
-from gradwire.programs.inside.sandbox import Sandbox
+from gradwire.programs.inside.fault_times import Nothing, Timed
+from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.traffic_classes import join_class
 from gradwire.programs.program_protocol import NO_HOST, Ended, Interrupt, Output, OutputFull, Program
 
@@ -29,6 +30,7 @@ END_S = 5.0
 LONGEST_WAIT_S = 86400.0
 """epoll counts milliseconds in 32 bits, which are 25 days."""
 STDOUT, STDERR = 1, 2
+NOTHING = Nothing()
 
 
 class Running:
@@ -66,6 +68,31 @@ class Listener(Protocol):
         """What has come, if anything."""
 
 
+class Place(Protocol):
+    """Where programs run: a host, or the machine as a script sees it."""
+
+    name: str
+
+    def enter(self, folder: str) -> None:
+        """Moves the calling process there, into a folder."""
+
+
+class Births(Protocol):
+    """What programs are born in."""
+
+    def births(self) -> AbstractContextManager[None]:
+        """Processes that the calling thread starts in the block are born there."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """A program's ends of its input and outputs, and the ends to read from, with the stream that each carries."""
+
+    read_ends: Mapping[int, int]
+    write_ends: tuple[int, int]
+    stdin: int = subprocess.DEVNULL
+
+
 class Processes:
     """The programs that run, by order of their start. What they write goes to the channel.
 
@@ -73,7 +100,7 @@ class Processes:
     dropped. 0: no limit.
     """
 
-    def __init__(self, hosts: Sequence[Host], sandbox: Sandbox, channel: Listener, output_limit_bytes: int = 0) -> None:
+    def __init__(self, hosts: Sequence[Place], sandbox: Births, channel: Listener, output_limit_bytes: int = 0) -> None:
         self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
@@ -91,21 +118,22 @@ class Processes:
         *,
         name: str = "",
         traffic_class: int | None = None,
-        terminal: bool = False,
+        streams: Streams | None = None,
     ) -> Running:
         """Starts a program on a host in a separate session.
 
-        name: goes with what is said of it. traffic_class: of all that it sends (`make_classes`). terminal: its outputs
-        are one terminal, so that it writes line by line.
+        name: goes with what is said of it. traffic_class: of all that it sends (`make_classes`). streams: by default
+        no input, and a pipe for each output.
 
         Raises InputFault if the program is not there or cannot be executed.
         """
-        read_ends, write_ends = _terminal() if terminal else _pipes()
+        streams = streams or _pipes()
+        read_ends, write_ends = streams.read_ends, streams.write_ends
         try:
             with nullcontext() if host == NO_HOST else self._sandbox.births():
                 process = subprocess.Popen(
                     argv,
-                    stdin=subprocess.DEVNULL,
+                    stdin=streams.stdin,
                     stdout=write_ends[0],
                     stderr=write_ends[1],
                     env=dict(env),
@@ -126,6 +154,14 @@ class Processes:
         self.running.append(started)
         return started
 
+    def watch(self, fd: int, act: Callable[[], None]) -> None:
+        """Has `follow` call `act` when a descriptor is readable."""
+        self._selector.register(fd, selectors.EVENT_READ, act)
+
+    def unwatch(self, fd: int) -> None:
+        """Ends a `watch`."""
+        self._selector.unregister(fd)
+
     def follow(
         self,
         until: Callable[[], bool],
@@ -145,7 +181,9 @@ class Processes:
             for key, _ in self._selector.select(None if left_s is None else min(left_s, LONGEST_WAIT_S)):
                 if key.data is None:
                     continue  # a command, heard above
-                if key.fd == key.data.pidfd:
+                if not isinstance(key.data, Running):
+                    key.data()
+                elif key.fd == key.data.pidfd:
                     self._ended(key.data)
                 elif key.fd in key.data.outputs:
                     self._pass_on(key.data, key.fd)
@@ -153,7 +191,7 @@ class Processes:
 
     def pass_on_what_is_there(self) -> None:
         """Passes on what programs have written, and notes those that have ended, without waiting for more."""
-        while any(key.data is not None for key, _ in self._selector.select(0)):
+        while any(isinstance(key.data, Running) for key, _ in self._selector.select(0)):
             self.follow(_once())
 
     def end_all(self) -> None:
@@ -235,22 +273,22 @@ def _once() -> Callable[[], bool]:
     return lambda: next(answers, True)
 
 
-def _pipes() -> tuple[dict[int, int], tuple[int, int]]:
-    """Two pipes: the ends to read from, with the stream that each carries, and the ends to write to."""
+def _pipes() -> Streams:
+    """Two pipes."""
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
     for fd in (out_read, err_read):
         os.set_blocking(fd, False)
-    return {out_read: STDOUT, err_read: STDERR}, (out_write, err_write)
+    return Streams({out_read: STDOUT, err_read: STDERR}, (out_write, err_write))
 
 
-def _terminal() -> tuple[dict[int, int], tuple[int, int]]:
-    """A terminal for both streams, which changes no line end: the one of the user does that."""
-
+def one_terminal() -> Streams:
+    """A terminal for both outputs, so that a program writes line by line. It changes no line end: the one of the user
+    does that."""
     master, slave = pty.openpty()
     tty.setraw(slave)
     os.set_blocking(master, False)
-    return {master: STDOUT}, (slave, slave)
+    return Streams({master: STDOUT}, (slave, slave))
 
 
 def _why_not_executed(error: OSError) -> str:
@@ -275,16 +313,23 @@ class Schedule:
         self.started: list[tuple[Program, Running]] = []
         self._folder, self._begin_s = folder, begin_s
 
-    def follow(self, processes: Processes, is_over: Callable[[], bool], end_s: float = float("inf")) -> bool:
+    def follow(
+        self,
+        processes: Processes,
+        is_over: Callable[[], bool],
+        end_s: float = float("inf"),
+        timed: Timed = NOTHING,
+    ) -> bool:
         """Starts each program at its time, and follows all until they are over; False if the virtual clock reaches
-        `end_s` before.
+        `end_s` before. timed: what else happens meanwhile.
 
         Raises InputFault for a program that cannot be started.
         """
         while True:
             self._start_due(processes)
+            timed.do_due()
             next_s = self._begin_s + self.waiting[0].start_s if self.waiting else end_s
-            if processes.follow(is_over, deadline_s=min(next_s, end_s)):
+            if processes.follow(is_over, deadline_s=min(next_s, timed.next_s(), end_s)):
                 return True
             if time.monotonic() >= end_s:
                 return False

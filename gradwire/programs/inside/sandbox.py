@@ -33,7 +33,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -84,26 +84,26 @@ TUNNEL = (10, 200)
 LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 
 
-class Sandbox:
-    """Where programs live: a process namespace, and the view of the file system that all hosts begin with.
+class ProcessNamespace:
+    """A namespace of processes, whose first process has made a view of the file system for all of them.
 
-    folder: the job's. covered: folders that programs find empty. Raises MachineFault if the kernel refuses any of it.
+    make_view: what that process does first. Raises MachineFault if the kernel refuses any of it.
     """
 
-    def __init__(self, folder: Path, covered: Sequence[str]) -> None:
+    def __init__(self, make_view: Callable[[], None]) -> None:
         self._outside = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         unshare(NEW_PIDS, "make a namespace of processes")
         try:
-            self._first = held(lambda: _make_view(folder, covered))
+            self._first = held(make_view)
         finally:
             enter(self._outside, NEW_PIDS)
         self._inside = os.open(f"/proc/{self._first}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        #: The path of the namespace of its mounts, to those outside.
-        self.mounts = f"/proc/{self._first}/ns/mnt"
+        #: The path of the namespaces of its first process, to those outside.
+        self.namespaces = f"/proc/{self._first}/ns"
 
     @contextmanager
     def births(self) -> Iterator[None]:
-        """Processes that the calling thread starts in the block are born in the sandbox."""
+        """Processes that the calling thread starts in the block are born in the namespace."""
         enter(self._inside, NEW_PIDS)
         try:
             yield
@@ -111,10 +111,22 @@ class Sandbox:
             enter(self._outside, NEW_PIDS)
 
     def end(self) -> None:
-        """Ends every process in the sandbox, once. The caller must have waited for those that it started itself."""
+        """Ends every process in it, once. The caller must have waited for those that it started itself."""
         if self._first:
             end_held(self._first)
             self._first = 0
+
+
+class Sandbox(ProcessNamespace):
+    """Where programs live: a process namespace, and the view of the file system that all hosts begin with.
+
+    folder: the job's. covered: folders that programs find empty. Raises MachineFault if the kernel refuses any of it.
+    """
+
+    def __init__(self, folder: Path, covered: Sequence[str]) -> None:
+        super().__init__(lambda: _make_view(folder, covered))
+        #: The path of the namespace of its mounts, to those outside.
+        self.mounts = f"{self.namespaces}/mnt"
 
 
 def give_up_capabilities() -> None:
@@ -140,7 +152,12 @@ def _make_view(job: Path, covered: Sequence[str]) -> None:
     _make_settings_read_only()
     _make_devices()
     _make_run(job / FIGURES_FOLDER)
-    for folder in covered:
+    cover(covered)
+
+
+def cover(folders: Sequence[str]) -> None:
+    """Makes folders empty to the namespace of the calling process."""
+    for folder in folders:
         if Path(folder).is_dir():  # what lies in the machine's /dev, /proc, /run and /sys is not seen anyway
             mount("tmpfs", folder, "tmpfs", READ_ONLY, "mode=555")
 

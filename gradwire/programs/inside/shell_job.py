@@ -15,11 +15,12 @@ from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.lab import Lab, run_inside
-from gradwire.programs.inside.processes import Processes, Running
+from gradwire.programs.inside.processes import Processes, Running, one_terminal
 from gradwire.programs.program_protocol import (
     NO_HOST,
     CommandDone,
     Execute,
+    Given,
     Interrupt,
     Output,
     PingAll,
@@ -96,7 +97,7 @@ class Commands:
         own = {} if host is None else {"GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)}
         env = {**self._task.env, **own}
         program = self._processes.start(
-            command.host, [SHELL, "-c", command.line], env, self._task.folder, terminal=True
+            command.host, [SHELL, "-c", command.line], env, self._task.folder, streams=one_terminal()
         )
         if not command.background:
             self._processes.follow(lambda: program.status is not None, on_interrupt=_interrupting(program))
@@ -133,7 +134,7 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     channel.say(CommandDone(0.0))
     while True:
         command = channel.next()
-        if isinstance(command, Interrupt | Taken):  # of a program that had just ended, or not yet begun
+        if isinstance(command, Interrupt | Taken | Given):  # of a program that had just ended, or not yet begun
             continue
         try:
             commands.carry_out(command)

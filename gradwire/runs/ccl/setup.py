@@ -47,6 +47,8 @@ def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
     ):
         if value not in known:
             raise InputFault(f"{option} {value}: must be one of {', '.join(known)}")
+    if given.machines * given.gpus == 1:
+        raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
     version, gpu, transport = version_of(given.version), GPUS[given.gpu], TRANSPORTS[given.transport]
     nic_bps = _parsed("--nic", given.nic, RATE)
     machine = Machine(

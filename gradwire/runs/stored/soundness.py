@@ -19,6 +19,7 @@ import numpy.typing as npt
 from gradwire.array_files import most_bytes
 from gradwire.datatypes.fabric import MAX_BANDS, MAX_GROUPS, Fabric
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, OpKind, Plan, Role
+from gradwire.datatypes.read_ways import way_defect
 from gradwire.datatypes.records import (
     AgentSummary,
     FaultRecord,
@@ -170,7 +171,7 @@ def refuse_unsound_task(task: PointTask) -> None:
 def refuse_unsound_faults(faults: Sequence[PlannedFault]) -> None:
     """Raises ValueError for faults that no scenario asks for."""
     for fault in faults:
-        for name in ("iteration", "duration_ns", "worker", "source", "destination"):
+        for name in ("iteration", "duration_ns", "worker", "source", "destination", "worker_of_job"):
             refuse_outside(f"{shown(fault.name)}: {name}", getattr(fault, name), -1)
         refuse_outside(f"{shown(fault.name)}: at_ns", fault.at_ns, 0)
         refuse_outside(f"{shown(fault.name)}: value", fault.value, 0, HIGHEST_RATE_BPS)
@@ -306,6 +307,8 @@ def refuse_unsound_record(record: PointRecord, task: PointTask, fabric: Fabric) 
     _refuse_captures(record, fabric)
     for fault in (*record.faults, *(fault for agent in record.agents for fault in agent.faults)):
         _refuse_fault(fault, task)
+    if (fabric.controller or record.ways) and (defect := way_defect(fabric, record.ways)):
+        raise ValueError(f"ways: {defect}")
 
 
 def _refuse_agent(agent: AgentSummary, fabric: Fabric) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -193,9 +193,13 @@ class StoredRun(Generic[P_co]):
         return self._once("fabric", self._read_fabric)
 
     def _read_fabric(self) -> Fabric:
+        """With the ways that a user's controller was found to say, if the run came so far."""
         task = self.task()
         with reading(self.folder / TASK_FILE):
-            return sound_fabric(task.fabric_json)
+            fabric = sound_fabric(task.fabric_json)
+        if not fabric.controller or self.completion() is None:
+            return fabric
+        return replace(fabric, ways=self._record_of(fabric).ways)
 
     def built_fabric(self) -> Fabric:
         """The fabric as the machine built it: with the multicast groups of all plans."""
@@ -247,7 +251,10 @@ class StoredRun(Generic[P_co]):
         return self._once(RECORD_FILE, self._read_record)
 
     def _read_record(self) -> PointRecord:
-        task, fabric = self.task(), self.fabric()
+        return self._record_of(self.fabric())
+
+    def _record_of(self, fabric: Fabric) -> PointRecord:
+        task = self.task()
         path = self.folder / RECORD_FILE
         with reading(path):
             record = read_message(path, PointRecord, RECORD_BYTES)

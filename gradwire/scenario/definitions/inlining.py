@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradwire.faults import InputFault
+from gradwire.scenario.definitions.controller_files import allow_controllers, controller_in
 from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.definitions.network_files import network_in
@@ -38,6 +39,7 @@ NOUNS = {
     "strategies": "strategy",
     "networks": "network",
     "routes": "table of routes",
+    "controllers": "controller",
 }
 FilesRead = dict[tuple[str, Path], dict[str, Any]]
 """The content of model and device files that were read already, by the table that they are for and their paths."""
@@ -46,7 +48,8 @@ FilesRead = dict[tuple[str, Path], dict[str, Any]]
 def inlined(document: Mapping[str, Any], base: Path, read: FilesRead | None = None) -> tuple[dict[str, Any], list[str]]:
     """A scenario's content with names in place of files, and what is wrong with the files.
 
-    The strategies' files that it names may be run from then on, so the content is never that of a run folder, which may be another's.
+    The files of strategies and controllers that it names may be run from then on, so the content is never that of a run folder, which may
+    be another's.
 
     base: the folder that paths are relative to. read: files that are not read again, to which this adds. What is wrong has one line each,
     which begins with the key; the value stays there as it is.
@@ -59,6 +62,7 @@ def inlined(document: Mapping[str, Any], base: Path, read: FilesRead | None = No
     strategies = reader.defined.get("strategies", {})
     for path in strategies.values() if isinstance(strategies, dict) else ():
         allow(str(path))
+    allow_controllers(reader.defined.get("controllers", {}))
     return found, list(dict.fromkeys(lines))
 
 
@@ -103,6 +107,8 @@ class _Reader:
         if table == "networks":
             return self._read_network(value)
         path = self._path(value)
+        if table == "controllers":
+            return self._keep(table, _name_after(path.stem, "controller"), path, controller_in(path))
         if table == "routes":
             return self._keep(table, _name_after(path.stem), path, routes_in(path))
         known = table, path
@@ -152,6 +158,7 @@ class _Reader:
             "strategies": strategy_names(),
             "networks": (),
             "routes": (),
+            "controllers": (),
         }
         return [
             f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours another name"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,17 +15,20 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.networks import graph_of, with_routes
+from gradwire.scenario.resolution.costs import costs_of, drawn_times
+from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_controller, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.resolution.plan_size import refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
-from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
+from gradwire.scenario.schema import ClusterSection, ModelSection, PointSection
+from gradwire.scenario.sections.fault import hosts_named as hosts_of_tenants
 from gradwire.scenario.sections.fault import may_lose
 from gradwire.scenario.sections.program import class_beside, program_defects
+from gradwire.scenario.sections.program import hosts_named as hosts_of_programs
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
-from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
 from gradwire.workloads.models.profile import Profile
@@ -85,6 +86,11 @@ class ResolvedPoint:
         return placed(self.section.job, self._hosts_needed, self.fabric, self.section.run.seed)
 
     @property
+    def workers_of_jobs(self) -> dict[str, int]:
+        """How many workers each of several jobs has; empty for a point of one."""
+        return {name: job.job.cluster.workers for name, job in self.jobs.items()}
+
+    @property
     def _hosts_needed(self) -> dict[str, int]:
         return {name: job.job.cluster.ports for name, job in self.jobs.items()}
 
@@ -133,38 +139,47 @@ class ResolvedPoint:
         """The fabric that the point needs."""
         if self.jobs:
             return self._shared_fabric()
-        beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
         recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
-        classes = max(classes_of_strategy(self.strategy, self.options), recorded, beside)
+        classes = max(classes_of_strategy(self.strategy, self.options), recorded, self._classes_beside)
         built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
         return replace(
             built, aggregators=has_aggregators(self.strategy, self.options), faulty=may_lose(self.section.fault)
         )
 
+    @property
+    def _classes_beside(self) -> int:
+        """Traffic classes that programs next to a strategy need."""
+        return 1 + max(map(class_beside, self.section.program.values()), default=0)
+
     def _shared_fabric(self) -> Fabric:
         """The fabric of several jobs: with hosts for all, and with the classes that each needs behind its priority."""
-        classes = 1
+        classes = self._classes_beside
         for name, job in self.jobs.items():
             if has_aggregators(job.strategy, job.options):
                 raise InputFault(
                     f"job.{name}.strategy.name = '{job.strategy.name}': adds up on switches, which jobs that share a network do not have"
                 )
             classes = max(classes, job.fabric.classes + self.section.job[name].priority)
-        hosts = hosts_needed(self.section.job, self._hosts_needed)
+        others = (*hosts_of_programs(self.section.program), *hosts_of_tenants(self.section.fault))
+        hosts = hosts_needed(self.section.job, self._hosts_needed, others)
         built = _fabric(self.section, hosts, self.section.fabric.rate, classes)
         return replace(built, faulty=may_lose(self.section.fault))
 
     def _misfits_of_jobs(self) -> tuple[str, ...]:
-        lines = [
+        lines = congestion_defects(self.section)
+        lines += [
             f"job.{name}.{line}" if line.startswith(OF_ONE_JOB) else line
             for name, job in self.jobs.items()
-            for line in job.misfits
+            for line in job.own_misfits
         ]
         if not lines:
             try:
                 _ = self.hosts_of_jobs, self.unsent_bytes
             except InputFault as fault:
-                lines = str(fault).splitlines()
+                lines += str(fault).splitlines()
+            else:
+                lines += program_defects(self.section.program, self.fabric.host_names(), self.fabric.classes)
+                lines += fault_defects(self.section.fault, self.fabric, 0, self.workers_of_jobs)
         return tuple(dict.fromkeys(lines))
 
     @property
@@ -177,7 +192,12 @@ class ResolvedPoint:
         """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
-        lines: list[str] = congestion_defects(self.section)
+        return tuple(dict.fromkeys((*congestion_defects(self.section), *self.own_misfits)))
+
+    @property
+    def own_misfits(self) -> tuple[str, ...]:
+        """The same without what is the network's for all of several jobs."""
+        lines: list[str] = []
 
         def attempt(part: Callable[[], Part]) -> Part | None:
             try:
@@ -320,20 +340,10 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
         cluster=_cluster(section.cluster, needs_servers=needs_servers),
         batch=wanted.batch or profile.batch,
         seed=section.run.seed,
-        costs=_costs(section.costs),
+        costs=costs_of(section.costs),
         rate_bps=section.fabric.rate,
-        relative_times=_drawn_times(section),
+        relative_times=drawn_times(section),
     )
-
-
-def _drawn_times(section: PointSection) -> tuple[float, ...]:
-    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and network."""
-    variation = section.costs.compute_variation
-    if variation is None or not variation.value:
-        return ()
-    spread = math.sqrt(math.log1p(variation.value**2))
-    draws = (random.Random(f"{section.run.seed}/compute/{worker}") for worker in range(section.cluster.workers))
-    return tuple(draw.lognormvariate(-(spread**2) / 2, spread) for draw in draws)
 
 
 def _stands_for(section: ClusterSection) -> Cluster | None:
@@ -360,18 +370,6 @@ def _standing_in(job: Job, meant: Cluster, chosen: Strategy, options: Options) -
     scaling = StandIn(chosen.load(job.cluster, options), chosen.load(meant, options))
     rate_bps = None if job.rate_bps is None else scaling.rate_bps(job.rate_bps)
     return replace(job, costs=scaling.costs(job.costs), rate_bps=rate_bps, stands_for=meant)
-
-
-def _costs(section: CostsSection) -> Costs:
-    free = float("inf")
-    return Costs(
-        aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,
-        message_latency_s=section.message_latency.value if section.message_latency else 0.0,
-        local_bytes_per_s=section.local_rate.value if section.local_rate else free,
-        local_latency_s=section.local_latency.value if section.local_latency else None,
-        copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
-        merge_s=section.slice_merge.value if section.slice_merge else 0.0,
-    )
 
 
 def _compute(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
@@ -405,6 +403,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
+    refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
     graph = graph_of(wanted, hosts, section.defined.networks)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
     built = Fabric(
@@ -427,7 +426,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         ecn_bytes=wanted.ecn_bytes,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
-        routing=wanted.routing,
+        routing=wanted.routing_in_effect,
         host_tcp=wanted.hosts,
         seed=section.run.seed,
         delay_s=wanted.delay_of_all_s,
@@ -436,6 +435,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         flow_rate_bps=wanted.flow_rate or 0.0,
     )
     built = with_routes(built, wanted, section.defined.routes)
+    built = with_controller(built, wanted, section.defined.controllers)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

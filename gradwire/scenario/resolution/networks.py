@@ -8,11 +8,14 @@ from dataclasses import replace
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.network_graph import Graph, GraphLink
+from gradwire.datatypes.read_ways import MOST_HOSTS
+from gradwire.datatypes.routing import Routing
 from gradwire.datatypes.shape import Topology
 from gradwire.datatypes.static_routes import route_defects
 from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.faults import InputFault
 from gradwire.scenario.limits import listed
+from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import MOST_LINKS, MOST_SWITCHES, NetworkDefinition, NetworkLink
 from gradwire.scenario.sections.routes import RoutesDefinition
@@ -57,6 +60,30 @@ def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, Rout
     if lines := route_defects(found):
         raise InputFault(listed(lines))
     return found
+
+
+def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[str, ControllerDefinition]) -> Fabric:
+    """The fabric with the user's controller, if it has one. controllers: those that the scenario defines.
+
+    Raises InputFault for one that is not defined, and for what such a controller does not know of.
+    """
+    if wanted.controller is None:
+        return fabric
+    if wanted.controller not in controllers:
+        raise InputFault(f"fabric.controller = '{wanted.controller}': no such controller; give a .py file")
+    if fabric.hosts > MOST_HOSTS:
+        raise InputFault(
+            f"fabric.controller: the network has {fabric.hosts} hosts; ways through flows of a controller of your own are followed for at "
+            f"most {MOST_HOSTS}"
+        )
+    return replace(fabric, controller=controllers[wanted.controller].sha256)
+
+
+def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool = False) -> None:
+    """Raises InputFault for programs, whose ports have separate filters, and several jobs, where bursts take all
+    ways in turn."""
+    if wanted.routing is Routing.SPRAY and (programs or jobs):
+        raise InputFault(f"fabric.routing = 'spray': not with {'programs' if programs else 'several jobs'}")
 
 
 def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:

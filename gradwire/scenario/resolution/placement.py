@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.job import JobPlace
 
 
-def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int]) -> int:
-    """How many hosts a network has that is made for the jobs: as many as they need, or up to the last one that a list names."""
-    named = [
-        int(host[1:]) for place in places.values() for host in place.hosts if host[:1] == "h" and host[1:].isdecimal()
-    ]
+def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], others: Iterable[str] = ()) -> int:
+    """How many hosts a network has that is made for the jobs: as many as they need, or up to the last one that a list names.
+
+    others: names of hosts that programs and tenants have.
+    """
+    names = [*(host for place in places.values() for host in place.hosts), *others]
+    named = [int(host[1:]) for host in names if host[:1] == "h" and host[1:].isdecimal()]
     return max([sum(needs.values()), *(number for number in named if number <= sum(needs.values()) * 2)])
 
 

@@ -9,23 +9,49 @@ from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.fault import FaultSection, name_defects
 
+Workers = Mapping[str, int]
+"""How many workers each of several jobs has, in the order of the jobs; empty where there is one job."""
+ONE_JOB: Workers = {}
 
-def planned_faults(faults: Mapping[str, FaultSection], fabric: Fabric) -> tuple[PlannedFault, ...]:
-    """The faults as data for the machine. Raises InputFault for a link that does not exist."""
-    return tuple(_planned(name, fault, fabric) for name, fault in faults.items())
+
+def planned_faults(
+    faults: Mapping[str, FaultSection], fabric: Fabric, of_jobs: Workers = ONE_JOB
+) -> tuple[PlannedFault, ...]:
+    """The faults as data for the machine. of_jobs: the workers of each of several jobs, which are numbered one job after the other.
+
+    Raises InputFault for a link that does not exist.
+    """
+    return tuple(_planned(name, fault, fabric, of_jobs) for name, fault in faults.items())
 
 
-def fault_defects(faults: Mapping[str, FaultSection], fabric: Fabric, workers: int) -> list[str]:
-    """What is wrong with faults on a fabric with this number of workers, each line with its key."""
+def fault_defects(
+    faults: Mapping[str, FaultSection], fabric: Fabric, workers: int, of_jobs: Workers = ONE_JOB
+) -> list[str]:
+    """What is wrong with faults on a fabric with this number of workers, each line with its key. of_jobs: the workers of several jobs."""
     lines = list(name_defects(faults))
     for name, fault in faults.items():
-        lines += [f"fault.{name}.{line}" for line in _defects(fault, fabric, workers)]
+        lines += [f"fault.{name}.{line}" for line in _worker_defects(fault, workers, of_jobs)]
+        lines += [f"fault.{name}.{line}" for line in _defects(fault, fabric)]
     return lines
 
 
-def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]:
-    if fault.worker is not None and fault.worker >= workers:
-        yield f"worker = {fault.worker}: workers are 0 to {workers - 1}"
+def _worker_defects(fault: FaultSection, workers: int, of_jobs: Workers) -> Iterator[str]:
+    if fault.worker is None:
+        return
+    jobs = ", ".join(of_jobs)
+    if of_jobs and fault.job is None:
+        yield f"job: missing; say whose worker it is: {jobs}"
+        return
+    if fault.job is not None and fault.job not in of_jobs:
+        yield f"job = '{fault.job}': " + (f"jobs are {jobs}" if of_jobs else "the scenario has one job; leave it out")
+        return
+    most = workers if fault.job is None else of_jobs[fault.job]
+    if fault.worker >= most:
+        whose = "" if fault.job is None else f" of job {fault.job}"
+        yield f"worker = {fault.worker}: workers{whose} are 0 to {most - 1}"
+
+
+def _defects(fault: FaultSection, fabric: Fabric) -> Iterator[str]:
     if fault.switch is not None and fault.switch not in fabric.switch_names():
         yield f"switch = '{fault.switch}': switches are {', '.join(fabric.switch_names())}"
     for key, host in (("source", fault.source), ("destination", fault.destination)):
@@ -33,8 +59,10 @@ def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]
             yield f"{key} = '{host}': hosts are h1 to h{fabric.hosts}"
     if fault.kind == "tenant" and fault.rate is not None and fault.rate > (line_bps := _source_bps(fault, fabric)):
         yield f"rate: must be at most the {line_bps / 1e9:g}gbit of a host's link"
-    if fault.kind == "tenant" and fabric.routing.is_by_connection:
+    if fault.kind == "tenant" and (fabric.routing.is_by_connection or fabric.controller):
         yield f"kind = 'tenant': not with fabric.routing = '{fabric.routing}', for which way its connection takes is not known beforehand"
+    if fault.kind in ("controller-restart", "switch-restart") and fabric.controller:
+        yield f"kind = '{fault.kind}': not with fabric.controller, whose flows could be other ones afterwards"
     if fault.link is None:
         return
     try:
@@ -64,7 +92,15 @@ def port_of(fabric: Fabric, link: str) -> str:
     )
 
 
-def _planned(name: str, fault: FaultSection, fabric: Fabric) -> PlannedFault:
+def _first_worker(job: str | None, of_jobs: Workers) -> int:
+    """The number of a job's first worker among those of all jobs."""
+    if job is None:
+        return 0
+    names = list(of_jobs)
+    return sum(of_jobs[name] for name in names[: names.index(job)])
+
+
+def _planned(name: str, fault: FaultSection, fabric: Fabric, of_jobs: Workers) -> PlannedFault:
     values = (fault.loss, fault.delay, fault.rate, fault.factor, fault.every)
     place = port_of(fabric, fault.link) if fault.link is not None else fault.switch or ""
     hosts = fabric.host_names()
@@ -75,8 +111,10 @@ def _planned(name: str, fault: FaultSection, fabric: Fabric) -> PlannedFault:
         iteration=-1 if fault.iteration is None else fault.iteration,
         duration_ns=-1 if fault.duration is None else round(fault.duration * 1e9),
         place=place,
-        worker=-1 if fault.worker is None else fault.worker,
+        worker=-1 if fault.worker is None else _first_worker(fault.job, of_jobs) + fault.worker,
         value=next((value for value in values if value is not None), 0.0),
         source=-1 if fault.source is None else hosts.index(fault.source),
         destination=-1 if fault.destination is None else hosts.index(fault.destination),
+        job=fault.job or "",
+        worker_of_job=-1 if fault.job is None or fault.worker is None else fault.worker,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import CONGESTION_KEY, is_of_tcp
@@ -34,7 +34,8 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
     Raises InputFault for a link that does not exist.
     """
-    return round_trip_bytes(fabric, planned_faults(section.fault, fabric))
+    of_links = {name: fault for name, fault in section.fault.items() if fault.link is not None}
+    return round_trip_bytes(fabric, planned_faults(of_links, fabric))
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
@@ -153,8 +154,14 @@ def refuse_scaled(section: PointSection, scale: int) -> None:
         )
 
 
-def refuse_multicast(section: PointSection, plans: Iterable[Plan]) -> None:
-    """Raises InputFault for multicast past finite buffers: its senders have no congestion control that would slow them down."""
+def refuse_multicast(section: PointSection, plans: Collection[Plan]) -> None:
+    """Raises InputFault for multicast past a user's controller, which does not know its groups, and past finite buffers: its
+    senders have no congestion control that would slow them down."""
+    if section.fabric.controller is not None and any(plan.multicasts() for plan in plans):
+        raise InputFault(
+            f"fabric.controller: strategy '{section.strategy.name}' sends multicast, whose groups gradwire's own controller installs: "
+            "leave out one of them"
+        )
     if section.fabric.buffer_bytes and any(plan.multicasts() for plan in plans):
         raise InputFault(
             f"fabric.buffer = {section.fabric.buffer_bytes}B: strategy '{section.strategy.name}' sends multicast, which is UDP without "

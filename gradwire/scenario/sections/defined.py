@@ -197,6 +197,15 @@ class DeviceFile(DeviceDefinition, _Named):
     """A device file."""
 
 
+class ControllerDefinition(Section):
+    """A controller of your own: its code stays where it is."""
+
+    file: str
+    """Path of its file."""
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Hash of the file."""
+
+
 class DefinedSection(Section):
     """Models, devices and strategies of your own, by the names that the rest of the scenario uses.
 
@@ -214,6 +223,9 @@ class DefinedSection(Section):
     routes: dict[str, RoutesDefinition] = Field(default_factory=dict)
     """What tables of routes say, by the tables' names."""
 
+    controllers: dict[str, ControllerDefinition] = Field(default_factory=dict)
+    """Where controllers of your own are, by the controllers' names."""
+
     def in_words(self) -> dict[str, str]:
         """What each definition is, in a few words, by its dotted key."""
         return {
@@ -224,12 +236,13 @@ class DefinedSection(Section):
                 f"networks.{name}": f"{len(each.switches)} switches, {len(each.hosts)} hosts, {len(each.links)} links"
                 for name, each in self.networks.items()
             },
+            **{f"controllers.{name}": each.file for name, each in self.controllers.items()},
             **{f"routes.{name}": f"{len(each.route)} rows" for name, each in self.routes.items()},
         }
 
     @model_validator(mode="after")
     def _names_are_names(self) -> Self:
-        for table in ("models", "devices", "strategies", "networks", "routes"):
+        for table in ("models", "devices", "strategies", "networks", "routes", "controllers"):
             for name in getattr(self, table):
                 if defect := name_defect(name):
                     raise ValueError(f"{table}: the name '{name}' {defect}")

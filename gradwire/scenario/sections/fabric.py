@@ -132,11 +132,15 @@ class FabricSection(Section):
     a host are at the same leaf."""
     routing: Routing = Routing.BALANCED
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
-    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "static", the table
-    in `routes` says all ways."""
+    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "spray", the bursts
+    of every connection take all spines in turn; with "static", the table in `routes` says all ways; "controller" is what it is where
+    `controller` says all ways."""
     routes: str | None = None
     """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
     host."""
+    controller: str | None = None
+    """An application of os-ken or Ryu of your own (a .py file), which says all ways in place of `routing`. Its flows are read back before
+    the first byte."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
@@ -236,7 +240,16 @@ class FabricSection(Section):
             raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
         if self.routing is not Routing.STATIC and self.routes is not None:
             raise ValueError("routes: needs fabric.routing = 'static'")
+        if self.routing is Routing.CONTROLLER and self.controller is None:
+            raise ValueError("controller: missing; fabric.routing = 'controller' needs a file such as my_app.py")
+        if self.controller is not None and self.routing not in (Routing.BALANCED, Routing.CONTROLLER):
+            raise ValueError(f"routing = '{self.routing}': leave it out, for fabric.controller says all ways")
         return self
+
+    @property
+    def routing_in_effect(self) -> Routing:
+        """`routing`, or that of a controller."""
+        return self.routing if self.controller is None else Routing.CONTROLLER
 
     @model_validator(mode="before")
     @classmethod

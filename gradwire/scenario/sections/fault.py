@@ -40,6 +40,8 @@ OWN_KEYS = ("link", "worker", "switch", "source", "destination", "loss", "delay"
 """The keys that only some kinds take."""
 HARMLESS = frozenset({"slow-worker", "dead-worker", "controller-restart", "tenant"})
 """Kinds that neither lose a packet nor delay one beyond what TCP expects."""
+OF_NETWORKS = tuple(kind for kind, keys in NEEDS.items() if kind != "tenant" and "worker" not in keys)
+"""Kinds that happen to a network, whatever runs on it."""
 LARGEST_FACTOR = 1e6
 NOTHING_GETS_THROUGH = Because("where nothing gets through, the link is down: kind = 'link-down'")
 SHORTEST_PERIOD_S = 1e-3
@@ -53,7 +55,8 @@ class FaultSection(Section):
     """What happens: a link is down, or goes down and up ("flapping"), loses or delays packets, or is slower ("rate"), in both directions; a
     worker computes slower or dies; a switch or the controller restarts; another tenant of the network sends from one host to another."""
     at: DurationS = Field(0.0, ge=0)
-    """Virtual time after which it begins: after the beginning of the replay, or of `iteration`."""
+    """Virtual time after which it begins: after the beginning of the replay, or of `iteration`; in a scenario of programs, after the
+    beginning of the run."""
     iteration: int | None = Field(None, ge=0)
     """Iteration after whose beginning `at` counts, warm-up included: it begins when all those before it have ended."""
     duration: DurationS | None = Field(None, gt=0)
@@ -62,6 +65,8 @@ class FaultSection(Section):
     """Where, of faults of links: the link of a host ("h1"), or the one at a port ("s1-eth2")."""
     worker: int | None = Field(None, ge=0)
     """Where, of faults of workers: the worker's number, from 0."""
+    job: str | None = None
+    """Whose worker it is, where several jobs share the network."""
     switch: str | None = None
     """Where, of a restart: "s1"."""
     source: str | None = None
@@ -87,6 +92,10 @@ class FaultSection(Section):
             if key not in needed and getattr(self, key) is not None:
                 kinds = " or ".join(f"'{kind}'" for kind, keys in NEEDS.items() if key in keys)
                 lines.append(f"{key}: has no effect with kind = '{self.kind}'; it is for kind = {kinds}")
+        if self.job is not None and "worker" not in needed:
+            lines.append(
+                f"job: has no effect with kind = '{self.kind}', which is the network's; it is for faults of workers"
+            )
         if self.kind == "dead-worker" and self.duration is not None:
             lines.append("duration: the dead do not come back: leave it out")
         if self.kind == "tenant" and self.source is not None and self.source == self.destination:
@@ -105,6 +114,23 @@ def named_faults(document: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(listed, list):
         return dict(document)
     return {**document, "fault": {str(number): fault for number, fault in enumerate(listed, start=1)}}
+
+
+def hosts_named(faults: Mapping[str, FaultSection]) -> Iterator[str]:
+    """The hosts that tenants send from and to."""
+    for fault in faults.values():
+        yield from (host for host in (fault.source, fault.destination) if host is not None)
+
+
+def program_fault_defects(faults: Mapping[str, FaultSection]) -> Iterator[str]:
+    """What faults of a scenario of programs cannot be, each line with its key."""
+    for name, fault in faults.items():
+        if fault.kind == "tenant":
+            yield f"fault.{name}.kind = 'tenant': a tenant is a program here: [program.NAME] with its start"
+        elif fault.worker is not None:
+            yield f"fault.{name}.kind = '{fault.kind}': programs have no workers; kinds are {', '.join(OF_NETWORKS)}"
+        if fault.iteration is not None:
+            yield f"fault.{name}.iteration: programs have no iterations; leave it out, and say the time in `at`"
 
 
 def may_lose(faults: Mapping[str, FaultSection]) -> bool:

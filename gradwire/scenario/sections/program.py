@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -70,6 +70,12 @@ def class_beside(program: ProgramSection) -> int:
 def hosts_of(program: ProgramSection, names: Sequence[str]) -> list[int]:
     """Indices of the hosts that a program runs on, of those with these names."""
     return list(range(len(names))) if program.hosts == EVERY_HOST else [names.index(name) for name in program.hosts]
+
+
+def hosts_named(programs: Mapping[str, ProgramSection]) -> Iterator[str]:
+    """The hosts that programs name."""
+    for program in programs.values():
+        yield from (host for host in program.hosts if host not in EVERY_HOST)
 
 
 def program_defects(programs: Mapping[str, ProgramSection], hosts: Sequence[str], classes: int | None) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gradwire
+from gradwire.runs.stored.stored_run import StoredRun
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -41,13 +43,14 @@ def job(hosts: list[str], size_bytes: float, compute_s: float, **more: Any) -> d
     }
 
 
-def times_s(folder: Path, first: dict[str, Any], second: dict[str, Any]) -> list[float]:
+def times_s(folder: Path, first: dict[str, Any], second: dict[str, Any], **more: Any) -> list[float]:
     """What an iteration of each job takes."""
     content = {
         "title": "Two jobs",
         "fabric": FABRIC,
         "job": {"first": first, "second": second},
         "run": {"iterations": 4},
+        **more,
     }
     run = gradwire.run(content, out=folder / "run", progress=False)
     assert run.valid, run.conclusion
@@ -78,3 +81,37 @@ def test_phases_that_interleave_take_the_time_alone(tmp_path: Path, start: str, 
     first = job(["h1", "h3"], 40e6, compute_s)
     second = job(["h2", "h4"], 40e6, compute_s, start=start)
     assert times_s(tmp_path, first, second) == pytest.approx([2 * compute_s * factor] * 2, rel=NEAR)
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
+def test_a_backup_beside_two_jobs_takes_a_third_of_their_link(tmp_path: Path) -> None:
+    compute_s = 1e-4
+    first = job(["h1", "h4"], 40e6, compute_s)
+    second = job(["h2", "h5"], 20e6, compute_s)
+    backup = {
+        "command": "case $GRADWIRE_HOST in h6) exec iperf3 -s;; h3) exec iperf3 -t 1000 -c h6;; esac",
+        "hosts": ["h6", "h3"],
+        "background": True,
+    }
+    by_hand = [3 * send_s(40e6) + compute_s, 3 * send_s(20e6) + compute_s]
+    more = {"fabric": {**FABRIC, "oversubscription": 3}, "program": {"backup": backup}}
+    assert times_s(tmp_path, first, second, **more) == pytest.approx(by_hand, rel=NEAR)
+
+
+def test_a_link_that_is_down_for_a_while_is_the_fault_of_one_job(tmp_path: Path) -> None:
+    """The other one has the link between the racks for itself meanwhile, and the record says which worker was slow."""
+    compute_s = 1e-4
+    first = job(["h1", "h3"], 40e6, compute_s)
+    second = job(["h2", "h4"], 20e6, compute_s)
+    faults = {
+        "cut": {"kind": "link-down", "link": "h1", "at": "100ms", "duration": "50ms"},
+        "slow": {"kind": "slow-worker", "job": "second", "worker": 1, "factor": 2, "duration": "100ms"},
+    }
+    times_s(tmp_path, first, second, fault=faults, run={"warmup": 1, "iterations": 12})
+    (folder,) = (tmp_path / "run" / "points").iterdir()
+    happened = {each.fault.name: each for each in StoredRun(folder).record().faults}
+    assert (happened["cut"].begun_ns, happened["cut"].ended_ns) == pytest.approx((100e6, 150e6), abs=1e6)
+    assert happened["slow"].fault.what == "worker 1 of job second computes 2 times slower"
+    notes = (tmp_path / "run" / "report.html").read_text()
+    assert "iterations of job first took 0.0680 s before" in notes
+    assert "iterations of job second took" in notes

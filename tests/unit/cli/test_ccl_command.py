@@ -55,6 +55,7 @@ def test_programs_read_it(call: Any, tmp_path: Path) -> None:
         (("--machine-rate", "0GB/s"), "at least 1MB/s"),
         (("--sizes", "lots"), "size lots"),
         (("--machines", "0"), "0 machines"),
+        (("--machines", "1", "--gpus", "1"), "two GPUs or more"),
     ],
 )
 def test_wrong_options_are_input_faults(call: Any, options: tuple[str, ...], message: str) -> None:

@@ -23,6 +23,7 @@ from distributed.security import Security
 from gradwire.cli import command_line
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.mapping.axes import parse_axes
 from gradwire.scenario.definitions.inlining import inlined, read_definition
 from gradwire.scenario.definitions.route_files import routes_in
 from gradwire.scenario.loading import Scenario, load_scenario, resolve
@@ -36,7 +37,8 @@ from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios
-from reproduction.world.command import chosen_sources, is_of_world
+from reproduction.world.cells import load_given
+from reproduction.world.command import chosen_cells, is_of_world
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (
     MODELS_FOLDER,
@@ -252,9 +254,15 @@ def carry_out(words: list[str], call: Any) -> None:
             assert loaded(parameters).points
         if verb == "reproduce":
             names, quick = parameters["names"] or [], parameters["quick"]
-            assert chosen_sources(names) if any(map(is_of_world, names)) else wanted_scenarios(names, quick=quick)
+            assert (
+                chosen_cells(names, load_given())
+                if any(map(is_of_world, names))
+                else wanted_scenarios(names, quick=quick)
+            )
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
+        if verb == "map":
+            assert all(len(axis.texts) > 1 for axis in parse_axes(parameters["over"]))
         if verb == "compare":
             given = Given(**{field.name: parameters[field.name] for field in fields(Given)})
             model = parameters["model"] and str(Path(parameters["model"]).expanduser())

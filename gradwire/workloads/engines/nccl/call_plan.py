@@ -23,6 +23,9 @@ MOST_OPS = 400_000
 """Larger plans take minutes to build and to replay."""
 FIRST_STREAM = 4
 """The first of a rank's streams on which the latencies of hops pass."""
+STREAMS = 61
+"""Streams that messages which follow one another take in turn, so that their latencies pass at the same time. A prime,
+which shares no factor with the number of GPUs: the messages of one rank take all of them."""
 
 
 def steps_of(call: Call) -> int:
@@ -80,6 +83,7 @@ class _CallPlan:
         self.builder = PlanBuilder(f"{call.kind.value} by {call.algorithm.value}")
         for rank in range(self.ranks):
             self.builder.rank(Role.WORKER, rank // gpus)
+        self._messages = 0
         self.begun = [self.builder.compute(rank) for rank in range(self.ranks)]
         self.ended = [self.builder.compute(rank) for rank in range(self.ranks)]
         for rank in range(self.ranks):
@@ -107,7 +111,9 @@ class _CallPlan:
         """The op at which a message has taken effect: inside of a machine, a hop's latency after its last byte."""
         if rank // self.gpus != sender // self.gpus:
             return received
-        come = self.builder.compute(rank, self.call.hop_s, lane=stream)
+        self._messages += 1
+        lane = FIRST_STREAM + stream * STREAMS + self._messages % STREAMS
+        come = self.builder.compute(rank, self.call.hop_s, lane=lane)
         self.builder.depend(come, received)
         return come
 
@@ -130,7 +136,7 @@ class _RingPlan(_CallPlan):
         ranks, slices = range(self.ranks), range(call.slices)
         data = call.size_bytes / (call.pieces.channels * call.pieces.loops * self.ranks * call.slices)
         lanes = [self.lane(rank, (rank + 1) % self.ranks, data) for rank in ranks]
-        start = [(begun,) for begun in self.begun]
+        start: list[tuple[int, ...]] = [(begun,) for begun in self.begun]
         for _ in range(call.pieces.loops):
             come: list[list[tuple[int, ...]]] = [[start[rank] for _ in slices] for rank in ranks]
             last: list[tuple[int, ...]] = [() for _ in ranks]
@@ -141,7 +147,7 @@ class _RingPlan(_CallPlan):
                         sent, received = self.send(lanes[rank], data)
                         depend(sent, *come[rank][piece])
                         following = (rank + 1) % self.ranks
-                        coming[following][piece] = (self.come(received, following, rank, FIRST_STREAM + channel),)
+                        coming[following][piece] = (self.come(received, following, rank, channel),)
                         last[rank] = (sent,)
                 come = coming
             start = [(*last[rank], *(op for piece in slices for op in come[rank][piece])) for rank in ranks]
@@ -164,7 +170,7 @@ class _ChainPlan(_CallPlan):
                 sent, received = self.send(lane, data)
                 depend(sent, come)
                 depend(self.ended[rank], sent)
-                come = self.come(received, rank + 1, rank, FIRST_STREAM + channel)
+                come = self.come(received, rank + 1, rank, channel)
                 depend(self.ended[rank + 1], come)
 
 
@@ -210,7 +216,7 @@ class _TreePlan(_CallPlan):
         above, depend = self._above(channel), self.builder.depend
         data = self.call.data_of_a_piece
         up, down = self._lanes(above, data)
-        stream = FIRST_STREAM + 2 * channel
+        stream = 2 * channel
         order = list(_from_the_root(above))
         for _ in range(self.call.pieces.loops):
             sums: dict[int, list[int]] = {rank: [self.begun[rank]] for rank in order}

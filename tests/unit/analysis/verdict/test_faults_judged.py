@@ -76,9 +76,19 @@ def test_restarts_may_take_longer() -> None:
 
 def test_iterations_are_told_apart_by_the_fault() -> None:
     edges = np.array([0, 1, 2, 4, 5, 6]) * 500_000_000
-    (line,) = fault_lines([record()], edges)
+    (line,) = fault_lines([record()], {"": edges})
     assert line == (
         "fault.cut: link h1-eth0 is down from 1.000000 s to 1.500000 s; iterations took 0.5000 s before, 1.0000 s during (iteration 2), "
         "0.5000 s after"
     )
-    assert list(fault_lines([FaultRecord(CUT, -1, -1, -1)], edges)) == []
+    assert list(fault_lines([FaultRecord(CUT, -1, -1, -1)], {"": edges})) == []
+
+
+def test_of_several_jobs_each_has_its_own_iterations() -> None:
+    quick = np.array([0, 1, 2, 3], np.int64) * 10**9
+    slow = np.array([0, 3], np.int64) * 10**9
+    (line,) = fault_lines([FaultRecord(CUT, 0, int(1.2e9), int(1.3e9))], {"quick": quick, "slow": slow})
+    assert line.endswith(
+        "iterations of job quick took 1.0000 s before, 1.0000 s during (iteration 1), 1.0000 s after; "
+        "iterations of job slow took 3.0000 s during (iteration 0)"
+    )

@@ -15,7 +15,7 @@ from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import time_by_operations_s
 
 GIVEN = load_given()
-KINDS = {"compute time": "compute", "host's rate": "host", "time for a message": "host"}
+KINDS = {"compute time": "compute", "host's rate": "host", "time for a message": "host", "pause between calls": "host"}
 each_source = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 
 

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from gradwire.analysis.program_results import FigureRow, ProgramResult
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.faults import InputFault
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.program_scenarios import ProgramPoint, resolved_scenario
-from reproduction.world.gloo import GIVEN, PAUSE_S, Predicted, Row, predicted, rows_of, scenario, table
+from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
+from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
+from reproduction.world.gloo import Predicted, further_rows, predicted, table
+from reproduction.world.gloo_rows import PAUSE_S, Row, programs, rows_of, scenario
+from reproduction.world.predicting import Predicted as FromARun
+from reproduction.world.running_programs import predicted_by, refuse_unfit
+from reproduction.world.scored import Status, score_row, write_rows
+from reproduction.world.sources.tc_cluster import TC_CLUSTER
 
 FAR = Row("all-reduce", 128, 4, "delay 10 ms, rate 1 Gbit/s", 2000.0)
 
@@ -46,6 +61,72 @@ def test_a_row_is_stock_hosts_with_the_clouds_limits() -> None:
     assert fabric.flow_rate_bps == pytest.approx(5.05e9)
 
 
+def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone() -> None:
+    for row in with_further(TC_CLUSTER, load_given()):
+        cell = TC_CLUSTER.cell(row)
+        if not row.what.startswith("gloo"):
+            assert not isinstance(cell.planned, Programs)
+        elif " 16 hosts" in row.what or " 32 hosts" in row.what:
+            assert isinstance(cell.planned, Unexpressed)
+            assert cell.planned.program
+        else:
+            assert isinstance(cell.planned, Programs)
+            document = cell.planned.document("python3")
+            assert len(resolved_scenario(document, Origin("test.toml", "test", None)).points) == 1
+            assert cell.planned.command().endswith(" --further") == (row.printed is None)
+            assert bool(cell.fitted) == ((row.what.partition(",")[0], row.setting) == ("gloo p2p", "delay 10 ms"))
+
+
+def test_cells_that_are_not_given_can_be_asked_for() -> None:
+    rows = given()
+    further = further_rows(rows)
+    assert not {row.name for row in further} & {row.name for row in rows}
+    assert [row.hosts for row in further] == sorted(row.hosts for row in further)
+    assert sum(row.hosts == 8 for row in further) == 12
+
+
+def test_a_run_becomes_a_prediction_without_its_first_call() -> None:
+    wanted = programs(FAR)
+    rows = [{"call": number, "time_s": time_s} for number, time_s in ((2, 2.2), (0, 3.0), (1, 2.0))]
+    found = predicted_by(wanted, judged(True, rows))
+    assert found.value == pytest.approx(2100)
+    assert found.seen == "in the run, time_s of each call: 3, 2, 2.2"
+    assert predicted_by(wanted, judged(False, rows)) == FromARun(None, "invalid: drops")
+    assert predicted_by(wanted, judged(True, [])).value is None
+    with pytest.raises(ValueError, match="there must be two"):
+        wanted.value([1.0])
+
+
+def test_without_a_python_a_row_of_programs_is_not_run_and_says_what_runs_it() -> None:
+    (row,) = [row for row in load_given() if row.what.startswith("gloo all-reduce") and row.setting == "default"]
+    cell = TC_CLUSTER.cell(row)
+    scored = score_row(row, cell, {})
+    assert (scored.status, scored.predicted) == (Status.NOT_RUN, None)
+    assert "gradwire reproduce world --python" in scored.seen
+    assert scored.command == "python -m reproduction.world.gloo --python PYTHON --only '^all-reduce-4-128-default$'"
+    assert isinstance(cell.planned, Programs)
+    scored = score_row(row, cell, {cell.planned: FromARun(320.0, "seen")})
+    assert (scored.status, scored.predicted, scored.by) == (Status.PREDICTED, 320.0, "programs")
+
+
+def test_a_python_without_pytorch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="there is no such file"):
+        refuse_unfit(tmp_path / "python")
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho no torch >&2; exit 1\n")
+    other.chmod(0o755)
+    with pytest.raises(InputFault, match=r"has no PyTorch with Gloo \(no torch\): .* -m pip install torch"):
+        refuse_unfit(other)
+
+
+def judged(valid: bool, rows: Sequence[Mapping[str, float]]) -> JudgedRun[Any, Any]:
+    """A run as far as it is looked at."""
+    figures = [FigureRow("gloo", "h1", row) for row in rows]  # type: ignore[arg-type]
+    verdict = Verdict(valid, (), "valid" if valid else "invalid: drops")
+    result = ProgramResult({}, 1.0, tuple(figures), 0, 2.0, verdict)
+    return cast(JudgedRun[Any, Any], SimpleNamespace(result=result))
+
+
 def test_one_row_is_fitted_and_marked() -> None:
     rows = given()
     (fitted,) = [row for row in rows if row.is_fitted]
@@ -69,3 +150,25 @@ def test_the_first_call_is_shown_alone(tmp_path: Path) -> None:
     assert found.calls_s == (3.0, 2.0, 2.2)
     assert found.ratio == pytest.approx(1.05)
     assert "3000    2100  1.050  valid" in list(table([found]))[1]
+
+
+def test_rows_of_programs_alone_can_be_asked_for() -> None:
+    cells = chosen_cells([PROGRAMS], load_given())
+    assert sum(row.printed is not None for row in cells) == 16
+    assert all(isinstance(cell.planned, Programs) for cell in cells.values())
+    with pytest.raises(InputFault, match="give --python"):
+        reproduce_world([PROGRAMS], Where(), None, None)
+
+
+def test_a_page_keeps_what_has_not_run_now(tmp_path: Path) -> None:
+    cells = chosen_cells(["world-tc_cluster"], load_given())
+    (row,) = [row for row in cells if row.what.startswith("gloo p2p") and row.setting == "default"]
+    planned = cells[row].planned
+    assert isinstance(planned, Programs)
+    ran = score_row(row, cells[row], {planned: FromARun(108.0, "seen")})
+    write_rows(tmp_path / "world.csv", [ran])
+    not_run = score_row(row, cells[row], {})
+    assert merged(tmp_path / "world.csv", [not_run]) == [ran]
+    assert merged(tmp_path / "none.csv", [not_run]) == [not_run]
+    again = score_row(row, cells[row], {planned: FromARun(109.0, "seen")})
+    assert merged(tmp_path / "world.csv", [again]) == [again]

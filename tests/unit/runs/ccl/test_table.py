@@ -66,7 +66,7 @@ def test_rings_take_what_the_second_engine_says(
 ) -> None:
     call = call_of(comm, wires, kind, size_bytes)
     assert call.algorithm == "Ring"
-    assert duration_s(call) == pytest.approx(replayed_s(call, wires), rel=0.02)
+    assert duration_s(call) == pytest.approx(replayed_s(call, wires), rel=0.01)
 
 
 TREES = [
@@ -89,13 +89,15 @@ def test_trees_of_one_chunk_and_of_many_take_what_the_second_engine_says(
     assert duration_s(call) == pytest.approx(replayed_s(call, wires), rel=within)
 
 
-def test_trees_of_few_chunks_are_replayed() -> None:
+def test_trees_are_replayed_where_their_plans_are_not_too_large() -> None:
     comm = communicator("2.27", B200, 4)
     wires = replace(SLOW, nic_bps=400e9)
     row = row_of(comm, wires, ALL_REDUCE, 2**26, 4)
     assert (row.algorithm, row.by) == ("NVLSTree", "second engine")
     assert row.time_s == replayed_s(call_of(comm, wires, ALL_REDUCE, 2**26), wires)
     assert row_of(comm, wires, ALL_REDUCE, 2**34, 4).by == "closed form"
+    large = communicator("2.22", H100_TCP, 2)
+    assert [row_of(large, SLOW, ALL_REDUCE, size, 4).by for size in (8, 4 * GIB)] == ["second engine", "closed form"]
 
 
 def test_two_trees_by_hand() -> None:
@@ -151,7 +153,8 @@ def test_what_is_written_is_read() -> None:
     assert sizes_of("8..64,1MiB") == [8, 16, 32, 64, 2**20]
     assert size_of("4 MB") == 4_000_000
     one = expectations_of(["1GiB=350GB/s:5%"])[0]
-    assert (one.size_bytes, one.bound_bytes_per_s) == (GIB, pytest.approx(332.5e9))
+    assert one.size_bytes == GIB
+    assert one.bound_bytes_per_s == pytest.approx(332.5e9)
 
 
 @pytest.mark.parametrize("text", ["1GiB", "1GiB=350", "1GiB=0GB/s", "1GiB=350GB/s:100%", "x=350GB/s", "1GiB=350GB/s:5"])

@@ -9,9 +9,10 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.job_plans import near_ratio, plans_of_jobs, relative_times_of
-from gradwire.runs.estimation import estimate_points
+from gradwire.runs.estimation import estimate_points, without_effect
 from gradwire.runs.planned import refuse_misfits
 from gradwire.scenario.loading import Scenario, scenario_of
+from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.workloads.checker import check
 
 LAYER = {"name": "only", "size": ["40MB"], "forward": "10ms", "backward": "24ms"}
@@ -77,9 +78,49 @@ def test_iterations_are_in_the_smallest_ratio_that_is_near() -> None:
         ({"strategy": {"name": "rings"}}, {}, "job.b.strategy.name: .*rings"),
         ({"colour": 1}, {}, "job.b.colour"),
         ({}, {"model": {"name": "other", "layers": [LAYER]}}, "leave out \\[model\\]"),
-        ({}, {"fault": {"x": {"kind": "link-down", "link": "h1"}}}, "fault"),
+        ({}, {"fault": {"x": {"kind": "link-down", "link": "h9"}}}, "fault.x.link = 'h9': no host or port"),
+        (
+            {},
+            {"fault": {"x": {"kind": "dead-worker", "worker": 0}}},
+            "fault.x.job: missing; say whose worker it is: a, b",
+        ),
+        (
+            {},
+            {"fault": {"x": {"kind": "dead-worker", "worker": 2, "job": "b"}}},
+            "worker = 2: workers of job b are 0 to 1",
+        ),
+        ({}, {"fault": {"x": {"kind": "dead-worker", "worker": 0, "job": "c"}}}, "job = 'c': jobs are a, b"),
+        ({}, {"fault": {"x": {"kind": "link-down", "link": "h1", "job": "a"}}}, "fault.x.job: has no effect"),
+        ({}, {"program": {"x": {"command": "true", "hosts": ["h99"]}}}, "program.x.hosts: no host is called 'h99'"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(second: dict[str, Any], more: dict[str, Any], said: str) -> None:
     with pytest.raises(InputFault, match=said):
         compile_all(second, more)
+
+
+def test_a_worker_of_a_job_is_numbered_after_those_of_the_jobs_before() -> None:
+    slow = {"kind": "slow-worker", "job": "b", "worker": 1, "factor": 2}
+    point = two_jobs(fault={"slow": slow}).points[0]
+    (planned,) = planned_faults(point.section.fault, point.resolved.fabric, point.resolved.workers_of_jobs)
+    assert (planned.worker, planned.what) == (3, "worker 1 of job b computes 2 times slower")
+
+
+def test_programs_and_tenants_have_hosts_and_classes_beside_the_jobs() -> None:
+    probe = {"command": "true", "hosts": ["h6"], "traffic_class": 2}
+    tenant = {"kind": "tenant", "source": "h1", "destination": "h8", "rate": "1gbit"}
+    racks = {**RACKS, "oversubscription": 4}
+    fabric = two_jobs(program={"probe": probe}, fault={"other": tenant}, fabric=racks).points[0].resolved.fabric
+    assert (fabric.hosts, fabric.classes, fabric.faulty) == (8, 3, False)
+
+
+def test_faults_and_programs_leave_plan_and_estimate_as_they_are() -> None:
+    program = {"x": {"command": "true", "hosts": ["h1"]}}
+    both = two_jobs(program=program, fault={"cut": {"kind": "link-down", "link": "h1"}})
+    (plan,), (same,) = (plans_of_jobs(each.points[0].resolved).values() for each in (two_jobs(), both))
+    assert plan.digest() == same.digest()
+    assert times(both) == times(two_jobs())
+    assert [line.partition(":")[0] for line in without_effect(both.points)] == [
+        "an ideal network has no programs",
+        "an ideal network has no faults",
+    ]

@@ -83,6 +83,7 @@ def test_what_makes_no_sense_is_refused_with_its_key(values: dict[str, Any], com
         (fault("rate", rate="10gbit"), "fault.x.rate: must be below the 10gbit of link h2"),
         (fault("switch-restart", switch="s2"), "fault.x.switch = 's2': switches are s1"),
         (fault("dead-worker", worker=4), "fault.x.worker = 4: workers are 0 to 3"),
+        (fault("dead-worker", job="first"), "fault.x.job = 'first': the scenario has one job; leave it out"),
         (fault("tenant", destination="h5"), "fault.x.destination = 'h5': hosts are h1 to h4"),
         (fault("tenant", rate="25gbit"), "fault.x.rate: must be at most the 10gbit of a host's link"),
     ],

@@ -1,0 +1,127 @@
+"""Cells of a map that are measured by packets: which ones, which strategies there, and whether they agree with it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gradwire.analysis.fluid.reach import within_reach
+from gradwire.analysis.winners.winner_map import Outcome, Place, WinnerMap
+
+REACH = 0.03
+"""Strategies that a run of a cell could make the fastest: those whose estimates are within this share of the least, on
+either side; as for the choice of candidates (analysis/fluid/reach.py). The first two are measured anyway."""
+AT_BORDER, IN_DOUBT, AT_RANDOM = "near a border", "order in doubt", "drawn at random"
+AGREES, DISAGREES, NOTHING_VALID = "agrees", "disagrees", "not measured"
+
+
+@dataclass(frozen=True)
+class ChosenCell:
+    """A cell to measure."""
+
+    place: Place
+    #: AT_BORDER, IN_DOUBT or AT_RANDOM.
+    why: str
+    #: The strategies to run there, the fastest by its estimate first.
+    strategies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredCell:
+    """What runs of a cell gave."""
+
+    chosen: ChosenCell
+    #: Iteration times of valid runs.
+    times_s: Mapping[str, float]
+    #: What is wrong with the others, by strategy.
+    invalid: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a measured cell is as the map says."""
+
+    #: AGREES, DISAGREES or NOTHING_VALID.
+    outcome: str
+    #: The fastest as measured; "" if the map's winner or all others have no valid run.
+    fastest: str
+    #: How much longer the map's winner took than the fastest, as a share; nan without valid runs.
+    off: float
+    text: str
+
+
+def choose_cells(found: WinnerMap, count: int, seed: int) -> list[ChosenCell]:
+    """Cells to measure: half of them near borders or with an order in doubt, where the least separates the first two,
+    and the rest drawn at random from the others by the seed. Cells in which a single strategy can run are not
+    measured."""
+    able = [place for place in found.places if place in found.outcomes and len(found.outcomes[place].order) > 1]
+    outcomes, near = found.outcomes, found.near_border()
+    likely_wrong = [place for place in able if place in near or outcomes[place].doubtful]
+    closest = sorted(likely_wrong, key=lambda place: outcomes[place].lead)[: math.ceil(count / 2)]
+    others = [place for place in able if place not in closest]
+    drawn = random.Random(seed).sample(others, min(count - len(closest), len(others)))
+    chosen = [(place, IN_DOUBT if outcomes[place].doubtful else AT_BORDER) for place in closest]
+    chosen += [(place, AT_RANDOM) for place in sorted(drawn)]
+    return [ChosenCell(place, why, _worth_measuring(found, place)) for place, why in chosen]
+
+
+def _worth_measuring(found: WinnerMap, place: Place) -> tuple[str, ...]:
+    outcome, times = found.outcomes[place], found.times[place]
+    near = within_reach({name: times[name].iteration_s for name in outcome.order}, REACH)
+    return tuple(near) if len(near) > 1 else outcome.order[:2]
+
+
+def judge_cell(found: WinnerMap, cell: MeasuredCell) -> Judgement:
+    """Whether the map's winner, or one that is level with it, is the fastest as measured, or level with the fastest."""
+    outcome = found.outcomes[cell.chosen.place]
+    if outcome.winner not in cell.times_s or len(cell.times_s) < 2:
+        why = "; ".join(f"{name}: {reason}" for name, reason in cell.invalid.items()) or "too few runs"
+        return Judgement(NOTHING_VALID, "", math.nan, f"no result to compare with ({why})")
+    fastest = min(cell.times_s, key=lambda name: cell.times_s[name])
+    best_s = cell.times_s[fastest]
+    off = cell.times_s[outcome.winner] / best_s - 1
+    if outcome.is_tie:
+        return _judge_tie(found, cell, outcome, fastest)
+    if off <= found.tie:
+        ahead = min(time_s for name, time_s in cell.times_s.items() if name != outcome.winner) / best_s - 1
+        level = f"{fastest} and {outcome.winner} are level" if fastest != outcome.winner else f"{fastest} is fastest"
+        return Judgement(AGREES, fastest, off, f"as the map says: {level}{f', by {ahead:.1%}' if ahead else ''}")
+    text = f"{fastest} is fastest, and {outcome.winner}, which wins on the map, takes {off:.1%} longer"
+    return Judgement(DISAGREES, fastest, off, text)
+
+
+def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: str) -> Judgement:
+    """A tie may be apart by twice its threshold: that much it may be when both times are off by half of it."""
+    level_s = {name: cell.times_s[name] for name in outcome.level if name in cell.times_s}
+    off = max(level_s.values()) / cell.times_s[fastest] - 1
+    if off <= 2 * found.tie:
+        return Judgement(AGREES, fastest, off, f"level, as the map says: {off:.1%} apart")
+    text = f"{fastest} is fastest, and one that is level with it on the map takes {off:.1%} longer"
+    return Judgement(DISAGREES, fastest, off, text)
+
+
+def summary(found: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
+    """How many measured cells agree, and the greatest error, in a sentence or two; "" if none was measured."""
+    if not cells:
+        return ""
+    judged = [judge_cell(found, cell) for cell in cells]
+    agree = sum(each.outcome == AGREES for each in judged)
+    wrong = [each for each in judged if each.outcome == DISAGREES]
+    none = sum(each.outcome == NOTHING_VALID for each in judged)
+    errors = [
+        abs(time_s / found.times[cell.chosen.place][name].iteration_s - 1)
+        for cell in cells
+        for name, time_s in cell.times_s.items()
+    ]
+    text = f"Of {len(cells)} cells measured by packets, {agree} agree with the map"
+    if wrong:
+        text += f" and {len(wrong)} do not: the order there is off by up to {max(each.off for each in wrong):.1%}"
+    text += "."
+    if none:
+        text += f" {none} gave no valid result to compare with."
+    if errors:
+        ordered = sorted(errors)
+        text += f" Measured times are off their estimates by {ordered[len(ordered) // 2]:.2%} (median), {ordered[-1]:.1%} at most."
+    return text

@@ -1,0 +1,176 @@
+"""A map of winners as one HTML page that loads nothing, to point at and to click."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from gradwire.analysis.report.pages import html_table, page
+from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.winners.colours import TIE_COLOUR, colour_of, colours_of, letters_on
+from gradwire.analysis.winners.measured import DISAGREES, MeasuredCell, judge_cell, summary
+from gradwire.analysis.winners.winner_map import Place, WinnerMap
+from gradwire.analysis.winners.words import cell_text, conclusion, crossings_table, lead_text, rows_table
+
+TEMPLATES = Path(__file__).with_name("templates")
+CELL, CELL_HEIGHT = 38, 34
+LEFT, TOP, RIGHT, BELOW = 90, 6, 12, 84
+"""Room around the cells, in units of the drawing, for the values of the axes."""
+
+
+@dataclass(frozen=True)
+class DrawnCell:
+    """A cell as the template takes it."""
+
+    place: str
+    x: float
+    y: float
+    fill: str
+    letters: str
+    text: str
+    label: str
+    #: Outcome of its measurement; "" if there is none.
+    mark: str
+
+    @property
+    def middle(self) -> float:
+        """Of its width."""
+        return self.x + CELL / 2
+
+    @property
+    def text_y(self) -> float:
+        """Where its number stands: above the mark, if it has one."""
+        return self.y + CELL_HEIGHT / 2 + (-2 if self.mark else 4)
+
+    @property
+    def mark_y(self) -> float:
+        """Where its mark stands."""
+        return self.y + CELL_HEIGHT - 9
+
+
+def map_page(found: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = "") -> str:
+    """The page. run_folder: of the measured cells, as it is named there; "" if none was measured."""
+    by_place = {cell.chosen.place: cell for cell in measured}
+    marks = {place: judge_cell(found, cell).outcome for place, cell in by_place.items()}
+    x, y = found.axes
+    colours = colours_of(found)
+    legend = [{"fill": colours[name], "text": f"{name} ({count} cells)"} for name, count in found.won.items()]
+    if found.ties:
+        legend.append({"fill": "url(#tie)", "text": f"level within {found.tie * 100:.3g} % ({found.ties})"})
+    if len(found.outcomes) < len(found.places):
+        legend.append({"fill": "url(#nothing)", "text": "nothing can run"})
+    tables = [rows_table(found), *([crossings_table(found)] if found.crossings else [])]
+    if measured:
+        tables.insert(0, measured_table(found, measured))
+    return page(
+        "map.html",
+        templates=TEMPLATES,
+        title=found.title,
+        conclusion=conclusion(found),
+        measured=summary(found, measured),
+        doubtful=DISAGREES in marks.values(),
+        warnings=found.warnings,
+        x=x,
+        y=y,
+        tie_colour=TIE_COLOUR,
+        drawing=_drawing(found, colours, marks),
+        legend=legend,
+        marks=set(marks.values()),
+        tables=[html_table(table) for table in tables],
+        run_folder=run_folder,
+        data=_data(found, by_place),
+    )
+
+
+def measured_table(found: WinnerMap, measured: Sequence[MeasuredCell]) -> TextTable:
+    """One row per measured cell: where, why it was chosen, its map's winner and what the runs say."""
+    x, y = found.axes
+    tones = {"agrees": "good", DISAGREES: "bad"}
+    rows, tone = [], []
+    for cell in measured:
+        (i, j), judged = cell.chosen.place, judge_cell(found, cell)
+        outcome = found.outcomes[i, j]
+        rows.append((x.texts[i], y.texts[j], cell.chosen.why, outcome.winner, judged.fastest, judged.text))
+        tone.append(tones.get(judged.outcome, "doubtful"))
+    headers = (x.key, y.key, "chosen", "fastest by estimate", "measured", "against the map")
+    return TextTable("Measured cells", headers, tuple(rows), len(headers), tuple(tone))
+
+
+def _drawing(found: WinnerMap, colours: Mapping[str, str], marks: Mapping[Place, str]) -> dict[str, Any]:
+    x, y = found.axes
+    columns, rows = len(x.texts), len(y.texts)
+    bottom, right = TOP + rows * CELL_HEIGHT, LEFT + columns * CELL
+    return {
+        "width": right + RIGHT,
+        "height": bottom + BELOW,
+        "cell": CELL,
+        "cell_height": CELL_HEIGHT,
+        "cells": [_drawn(found, place, colours, marks.get(place, "")) for place in found.places],
+        "borders": [_border(rows, *edge) for edge in found.edges()],
+        "x_ticks": [{"x": LEFT + (i + 0.6) * CELL, "y": bottom + 14, "text": text} for i, text in enumerate(x.texts)],
+        "y_ticks": [
+            {"x": LEFT - 6, "y": _top(rows, j) + CELL_HEIGHT / 2 + 4, "text": text} for j, text in enumerate(y.texts)
+        ],
+        "x_label": {"x": (LEFT + right) / 2, "y": bottom + BELOW - 6},
+        "y_label": {"x": 14, "y": (TOP + bottom) / 2},
+    }
+
+
+def _top(rows: int, row: int) -> float:
+    return TOP + (rows - 1 - row) * CELL_HEIGHT
+
+
+def _border(rows: int, one: Place, other: Place) -> str:
+    (i, j), (k, _) = one, other
+    left, top = LEFT + i * CELL, _top(rows, j)
+    return f"M{left} {top}h{CELL}" if k == i else f"M{left + CELL} {top}v{CELL_HEIGHT}"
+
+
+def _drawn(found: WinnerMap, place: Place, colours: Mapping[str, str], mark: str) -> DrawnCell:
+    i, j = place
+    x, y = found.axes
+    outcome = found.outcomes.get(place)
+    colour = colour_of(outcome, colours)
+    text = cell_text(outcome) if outcome else ""
+    fill = "url(#nothing)" if outcome is None else "url(#tie)" if outcome.is_tie else colour
+    label = f"{x.key} = {x.texts[i]}, {y.key} = {y.texts[j]}: {_words(found, place)}"
+    return DrawnCell(f"{i},{j}", LEFT + i * CELL, _top(len(y.texts), j), fill, letters_on(colour), text, label, mark)
+
+
+def _words(found: WinnerMap, place: Place) -> str:
+    outcome = found.outcomes.get(place)
+    return "nothing can run" if outcome is None else f"{outcome.winner}, {lead_text(outcome)}"
+
+
+def _data(found: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
+    """What the script shows, as JSON that cannot end the element that it stands in."""
+    cells: dict[str, Any] = {}
+    for place in found.places:
+        outcome, cell = found.outcomes.get(place), by_place.get(place)
+        row: dict[str, Any] = {
+            "words": f"{_words(found, place)}.",
+            "doubtful": bool(outcome and outcome.doubtful),
+            "times": [[name, found.times[place][name].iteration_s] for name in outcome.order] if outcome else [],
+            "refused": list(found.refused.get(place, {}).items()),
+        }
+        if cell is not None:
+            judged = judge_cell(found, cell)
+            row["measured"] = {
+                "why": cell.chosen.why,
+                "times": dict(cell.times_s),
+                "invalid": dict(cell.invalid),
+                "outcome": judged.outcome,
+                "text": judged.text,
+            }
+        cells[f"{place[0]},{place[1]}"] = row
+    document = {
+        "strategies": list(found.strategies),
+        "axes": [{"key": axis.key, "values": list(axis.texts)} for axis in found.axes],
+        "cells": cells,
+    }
+    return Markup(json.dumps(document, allow_nan=False).replace("<", "\\u003c"))

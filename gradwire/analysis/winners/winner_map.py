@@ -1,0 +1,222 @@
+"""A map of winners: times of strategies over a grid of two keys, which of them wins each cell, by how much, and where
+the winner changes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+TIE = 0.01
+"""A winner that is not faster than the next by more than this share is level with it. Estimates agree with runs within
+1 % for 90 of 100 random points (docs/estimate.md)."""
+DOUBTFUL_FROM = 0.02
+"""Where more of an estimate than this depends on how much queues hold, it does not rank its strategy
+(docs/estimate.md)."""
+
+Place = tuple[int, int]
+"""A cell, by the numbers of its values on the first axis and on the second."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A key of a scenario, and its values along one side of a map."""
+
+    #: Dotted, as in a scenario.
+    key: str
+    #: As a scenario would write them.
+    texts: tuple[str, ...]
+    #: The same as numbers, ascending, in a unit that they share.
+    numbers: tuple[float, ...]
+    #: Whether equal ratios are equally far apart; else equal differences are.
+    logarithmic: bool = True
+
+    @property
+    def name(self) -> str:
+        """The key's last part: "rate" for fabric.rate."""
+        return self.key.rpartition(".")[2]
+
+    def between(self, first: int, share: float) -> float:
+        """The number that lies this share of the way from a value to the next one."""
+        low, high = self.numbers[first], self.numbers[first + 1]
+        if self.logarithmic:
+            return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+        return low + share * (high - low)
+
+
+@dataclass(frozen=True)
+class Time:
+    """A strategy's estimate in one cell."""
+
+    iteration_s: float
+    #: By how much it differs where ports and switches hold half as much, as a share of it.
+    by_queues: float = 0.0
+
+    @property
+    def doubt(self) -> float:
+        """The share of the time that may be wrong; 0 where little depends on queues."""
+        return abs(self.by_queues) if abs(self.by_queues) > DOUBTFUL_FROM else 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Who wins a cell."""
+
+    #: Strategies with an estimate, the fastest first.
+    order: tuple[str, ...]
+    #: The fastest, and all that are level with it.
+    level: tuple[str, ...]
+    #: The next one's time over the winner's, minus 1; infinite where nothing else has a time.
+    lead: float
+    #: Whether the order of the first ones, also of a tie, depends on how much queues hold.
+    doubtful: bool = False
+
+    @property
+    def winner(self) -> str:
+        """The fastest."""
+        return self.order[0]
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether another is level with the fastest."""
+        return len(self.level) > 1
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the winner changes along an axis, between two neighbouring cells."""
+
+    #: The number of the axis: 0 or 1.
+    along: int
+    #: The cell before it.
+    place: Place
+    before: str
+    after: str
+    #: On the axis, interpolated between the cells' estimates.
+    number: float
+
+
+def outcome_of(times: Mapping[str, Time], tie: float = TIE) -> Outcome | None:
+    """Who wins a cell with these times; None if there are none."""
+    if not times:
+        return None
+    order = sorted(times, key=lambda name: (times[name].iteration_s, name))
+    first, *others = order
+    best = times[first]
+    level = [name for name in order if times[name].iteration_s <= best.iteration_s * (1 + tie)]
+    lead = times[others[0]].iteration_s / best.iteration_s - 1 if others else math.inf
+    latest_s = best.iteration_s * (1 + best.doubt)
+    doubtful = any(
+        times[name].iteration_s * (1 - times[name].doubt) <= latest_s and (times[name].doubt or best.doubt)
+        for name in others
+    )
+    return Outcome(tuple(order), tuple(level), lead, bool(doubtful))
+
+
+@dataclass(frozen=True)
+class WinnerMap:
+    """Estimates of strategies over a grid."""
+
+    title: str
+    #: The first axis is drawn from left to right, the second from the bottom to the top.
+    axes: tuple[Axis, Axis]
+    strategies: tuple[str, ...]
+    times: Mapping[Place, Mapping[str, Time]]
+    #: Why a strategy has no time in a cell.
+    refused: Mapping[Place, Mapping[str, str]] = field(default_factory=dict)
+    #: Strategies that take no part, and why.
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    tie: float = TIE
+    #: What estimates do not have, a sentence each.
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> list[Place]:
+        """All cells: the second axis varies slowest, and the first one's least value comes first."""
+        x, y = self.axes
+        return [(i, j) for j in range(len(y.texts)) for i in range(len(x.texts))]
+
+    @cached_property
+    def outcomes(self) -> Mapping[Place, Outcome]:
+        """Who wins each cell that has a time."""
+        found = ((place, outcome_of(self.times.get(place, {}), self.tie)) for place in self.places)
+        return {place: outcome for place, outcome in found if outcome is not None}
+
+    @cached_property
+    def won(self) -> Mapping[str, int]:
+        """How many cells each strategy wins and is level with nobody, those with the most first; winners alone."""
+        counts = Counter(outcome.winner for outcome in self.outcomes.values() if not outcome.is_tie)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], self.strategies.index(item[0]))))
+
+    @property
+    def ties(self) -> int:
+        """How many cells have several winners."""
+        return sum(outcome.is_tie for outcome in self.outcomes.values())
+
+    def neighbours(self) -> Iterator[tuple[int, Place, Place]]:
+        """Pairs of cells that share a side, with the number of the axis that leads from the one to the other."""
+        x, y = self.axes
+        for i, j in self.places:
+            if i + 1 < len(x.texts):
+                yield 0, (i, j), (i + 1, j)
+            if j + 1 < len(y.texts):
+                yield 1, (i, j), (i, j + 1)
+
+    def shown(self, place: Place) -> str | None:
+        """What a cell is drawn as: its winner, "" for a tie, None where nothing has a time."""
+        outcome = self.outcomes.get(place)
+        if outcome is None:
+            return None
+        return "" if outcome.is_tie else outcome.winner
+
+    def edges(self) -> list[tuple[Place, Place]]:
+        """Pairs of neighbouring cells that are drawn as different: the borders between areas."""
+        return [(one, other) for _, one, other in self.neighbours() if self.shown(one) != self.shown(other)]
+
+    def near_border(self) -> set[Place]:
+        """Cells of which a neighbour has another winner."""
+        return {
+            place
+            for _, one, other in self.neighbours()
+            if one in self.outcomes and other in self.outcomes
+            if self.outcomes[one].winner != self.outcomes[other].winner
+            for place in (one, other)
+        }
+
+    @cached_property
+    def crossings(self) -> list[Crossing]:
+        """Where the winner changes from one cell to the next."""
+        found = (self._crossing(along, one, other) for along, one, other in self.neighbours())
+        return [crossing for crossing in found if crossing is not None]
+
+    def _crossing(self, along: int, one: Place, other: Place) -> Crossing | None:
+        if one not in self.outcomes or other not in self.outcomes:
+            return None
+        before, after = self.outcomes[one].winner, self.outcomes[other].winner
+        if before == after:
+            return None
+        share = crossing_share(self.times[one], self.times[other], before, after)
+        return Crossing(along, one, before, after, self.axes[along].between(one[along], share))
+
+
+def crossing_share(here: Mapping[str, Time], there: Mapping[str, Time], before: str, after: str) -> float:
+    """How far from one cell to the next two strategies take equally long, as a share of the way: logarithms of times
+    are interpolated. Half of it where one of them has a time in one cell alone."""
+    if after not in here or before not in there:
+        return 0.5
+    ahead = math.log(here[after].iteration_s / here[before].iteration_s)
+    behind = math.log(there[before].iteration_s / there[after].iteration_s)
+    return ahead / (ahead + behind) if ahead + behind > 0 else 0.5
+
+
+def stretches(winners: Sequence[str | None]) -> list[tuple[str | None, int, int]]:
+    """Runs of equal winners along a row: who, and the first and the last of the cells."""
+    found: list[tuple[str | None, int, int]] = []
+    for index, name in enumerate(winners):
+        if found and found[-1][0] == name:
+            found[-1] = (name, found[-1][1], index)
+        else:
+            found.append((name, index, index))
+    return found

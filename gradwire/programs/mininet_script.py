@@ -1,0 +1,281 @@
+"""`gradwire mininet` and `gradwire mn`: boots a kernel in virtual time, and runs a Mininet script in it from beginning to
+end."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+import msgspec
+
+from gradwire import PACKAGE
+from gradwire.faults import InputFault, MachineFault
+from gradwire.files import replacing
+from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
+from gradwire.programs.launch import NOT_OF_THE_KERNEL
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.program_file import covered_folders, file_defect
+from gradwire.programs.program_protocol import (
+    Asked,
+    Full,
+    Given,
+    Interrupt,
+    Output,
+    OutputFull,
+    Refused,
+    ScriptReport,
+    Taken,
+    line_of,
+)
+from gradwire.programs.signatures import KEY_BYTES, SignedEvents
+from gradwire.programs.stock_mininet.changes import LINK_RATE_VARIABLE, MOST_MBIT
+from gradwire.programs.stock_mininet.interpreter import Interpreter
+from gradwire.programs.stock_mininet.task import MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
+from gradwire.vm.session import KernelDied, Session
+from gradwire.vm.streaming import FollowEnd
+
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where Mininet's programs are, which an ordinary user's path may lack."""
+TEMPORARY_PATH = Path("/tmp")
+INPUT_LINE_BYTES = 1 << 20
+TAIL_BYTES = 1 << 14
+OUTSIDE = re.compile(
+    rb"Network is unreachable|Temporary failure in name resolution|Could not resolve host|[Uu]nable to resolve host address"
+    rb"|Name or service not known"
+)
+"""What programs say that want the internet."""
+PLACE = "script"
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """A script to run."""
+
+    interpreter: Interpreter
+    script: Path
+    arguments: Sequence[str]
+    #: Of links that name no rate.
+    link_rate_bps: float
+    memory_mb: int
+    #: Virtual seconds that it may take, and wall seconds that the whole run may.
+    time_limit_s: float
+    wall_limit_s: float
+    #: Wall seconds that the virtual clock may stand still.
+    stall_limit_s: float
+    #: The run's, which must exist.
+    folder: Path
+    #: By stream: where what it writes is shown beside being kept.
+    shown: Mapping[int, BinaryIO] = field(default_factory=dict)
+    #: Gives the next line of input, with its end; empty at the end. It gets what stands before the cursor.
+    read_line: Callable[[bytes], bytes] = lambda _: b""
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    on_output_full: Callable[[], None] = lambda: None
+    one_output: bool = False
+
+
+class ScriptSummary(msgspec.Struct, frozen=True):
+    """What a run came to, as it is kept in its folder."""
+
+    command: tuple[str, ...]
+    wall_s: float
+    memory_bytes: int
+    report: ScriptReport
+    #: Whether the script failed and wrote what programs write that want the internet.
+    wanted_the_internet: bool
+
+
+def check_script(path: Path) -> Path:
+    """The absolute path of a script's file. Raises InputFault for what is not one, or is not seen in the kernel."""
+    if not path.is_file():
+        raise InputFault(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; give a Mininet script, or mn")
+    try:
+        defect = file_defect(path.resolve())
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
+    if defect:
+        raise InputFault(f"{path}: {defect}")
+    return path.absolute()
+
+
+def script_environment(request: ScriptRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment, as a script has it. Windows cannot be opened in the kernel, so DISPLAY is left out."""
+    kept = {name: value for name, value in environment.items() if name not in (*NOT_OF_THE_KERNEL, "DISPLAY")}
+    path = [*filter(None, kept.get("PATH", "").split(":")), *SYSTEM_PATH, str(PROGRAMS)]
+    return {
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": "/tmp",
+        "SHELL": "/bin/bash",
+        **kept,
+        "PATH": ":".join(dict.fromkeys(path)),
+        "PYTHONPATH": ":".join(filter(None, (str(MODULES), kept.get("PYTHONPATH")))),
+        LINK_RATE_VARIABLE: f"{request.link_rate_bps / 1e6:f}",
+    }
+
+
+def check_link_rate(rate_bps: float) -> None:
+    """Raises InputFault for a rate that links cannot have."""
+    if not 0 < rate_bps <= MOST_MBIT * 1e6:
+        raise InputFault("--rate: links have up to 100 Gbit/s; give such a rate, e.g. --rate 10gbit")
+
+
+class _Conversation:
+    """What the job and this command tell each other."""
+
+    def __init__(self, request: ScriptRequest, running: Session, key: bytes, files: ExitStack) -> None:
+        self._request, self._running, self._files = request, running, files
+        self._events = SignedEvents(key)
+        self._kept: dict[int, BinaryIO] = {}
+        self._interrupts = 0
+        self.tail = b""
+        self.report: ScriptReport | None = None
+        self.refused: Refused | None = None
+
+    def take(self, line: str) -> None:
+        """Hears one line of the job's."""
+        match event := self._events.event_of(line):
+            case Output(stream=stream, data=data):
+                self._write(stream, data)
+            case OutputFull():
+                self._request.on_output_full()
+            case Full():
+                self._running.send(line_of(Taken()))
+            case Asked():
+                self._answer()
+            case ScriptReport():
+                self.report = event
+            case Refused():
+                self.refused = event
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.report is not None or self.refused is not None
+
+    def _write(self, stream: int, data: bytes) -> None:
+        if stream not in self._kept:
+            path = output_file(self._request.folder, PLACE, stream)
+            path.parent.mkdir(exist_ok=True)
+            self._kept[stream] = self._files.enter_context(path.open("wb", buffering=0))
+        self._kept[stream].write(data)
+        self.tail = (self.tail + data)[-TAIL_BYTES:]
+        if shown := self._request.shown.get(stream):
+            shown.write(data)
+            shown.flush()
+
+    def _answer(self) -> None:
+        """Reads a line while the kernel is stopped, so that it takes no CPU."""
+        self._running.hold()
+        try:
+            line = self._request.read_line(self.tail.rpartition(b"\n")[2])
+            answer = line_of(Given(line[:INPUT_LINE_BYTES]))
+        except KeyboardInterrupt:
+            answer = line_of(Interrupt())
+        finally:
+            self._running.go_on()
+        self._running.send(answer)
+
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Turns Ctrl-C into an interrupt of the script; the third ends the command."""
+
+        def interrupt(_: int, frame: FrameType | None) -> None:
+            self._interrupts += 1
+            if self._interrupts > 2 or _is_reading(frame):
+                raise KeyboardInterrupt
+            self._running.send(line_of(Interrupt()))
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _is_reading(frame: FrameType | None) -> bool:
+    """Whether a line of input is being read."""
+    while frame is not None:
+        if frame.f_code is _Conversation._answer.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def run_script(request: ScriptRequest) -> ScriptSummary:
+    """Runs the script, with its output shown and kept, and leaves a summary in the folder.
+
+    Raises MachineFault if a limit is reached or the kernel dies, InputFault for a script that stops the virtual clock.
+    Whatever happens, what was written is kept, and no process is left.
+    """
+    folder, here = request.folder, Path.cwd()
+    (folder / TEMPORARY).mkdir(exist_ok=True)
+    (folder / TEMPORARY).chmod(0o1777)
+    seen = [path for path in (here, request.script.parent) if path.is_relative_to(TEMPORARY_PATH)]
+    task = ScriptTask(
+        python=str(request.interpreter.python),
+        script=str(request.script),
+        arguments=tuple(request.arguments),
+        env=script_environment(request, os.environ),
+        folder=str(here),
+        mininet=str(request.interpreter.mininet),
+        own_python=sys.executable,
+        own_path=str(PACKAGE.parent),
+        seen=tuple(str(path) for path in dict.fromkeys(seen) if path != TEMPORARY_PATH),
+        covered=covered_folders(folder, here),
+        one_output=request.one_output,
+        time_limit_s=request.time_limit_s,
+        output_limit_bytes=request.output_limit_bytes,
+    )
+    write_task(folder, task)
+    key, begin_s = secrets.token_bytes(KEY_BYTES), time.monotonic()
+    try:
+        with ExitStack() as files, job("mininet_job", request.memory_mb, folder, key) as running:
+            heard = _Conversation(request, running, key, files)
+            with heard.interrupting():
+                end = running.follow(
+                    heard.take,
+                    finished=lambda: heard.over,
+                    time_limit_s=request.wall_limit_s,
+                    stall_limit_s=request.stall_limit_s,
+                )
+            memory_bytes = running.memory_bytes()
+            if end is FollowEnd.CLOSED:
+                raise KernelDied("the virtual-time kernel died before the script had ended")
+    finally:
+        _remove_empty(folder / TEMPORARY)
+    if heard.refused is not None:
+        raise_refused(heard.refused)
+    name = request.script.name
+    if heard.report is None:
+        raise MachineFault(
+            f"after {request.wall_limit_s:g} s of wall time {name} had not ended and was stopped; give more with "
+            "--wall-limit"
+        )
+    wanted = bool(heard.report.status) and OUTSIDE.search(heard.tail) is not None
+    command = (str(request.script), *request.arguments)
+    summary = ScriptSummary(command, time.monotonic() - begin_s, memory_bytes, heard.report, wanted)
+    with replacing(folder / SUMMARY_FILE) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+    if heard.report.status is None:
+        raise MachineFault(
+            f"after {request.time_limit_s:g} s of virtual time {name} had not ended and was stopped; give more with "
+            f"--time-limit, or see what it waits for in {folder / 'output'}"
+        )
+    return summary
+
+
+def _remove_empty(folder: Path) -> None:
+    """Removes folders in which nothing is, and the folder itself if nothing is left. Follows no link."""
+    for place, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            Path(place).rmdir()

@@ -1,0 +1,68 @@
+"""The Python that a Mininet script runs in, and the Mininet that it imports; found before anything boots."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from gradwire.faults import InputFault, MachineFault
+from gradwire.programs.program_file import check_program
+
+MN = "mn"
+ANSWER_LIMIT_S = 60.0
+_QUESTION = """
+import importlib.util, json, sysconfig
+spec = importlib.util.find_spec("mininet")
+print(json.dumps([list(spec.submodule_search_locations or [None])[0] if spec else None, sysconfig.get_path("scripts")]))
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python, and what it has of Mininet."""
+
+    python: Path
+    #: The folder of the package.
+    mininet: Path
+    #: The program of that name, if there is one.
+    mn: Path | None
+
+
+def own_interpreter() -> Interpreter:
+    """gradwire's own Python, with the Mininet that gradwire is built on."""
+    return _with_programs(Path(sys.executable), _own_mininet(), Path(sys.executable).parent)
+
+
+def interpreter_of(python: str, search_path: str) -> Interpreter:
+    """A Python by its name or path. One without Mininet gets gradwire's.
+
+    Raises InputFault for what is not a Python 3 of this machine.
+    """
+    check_program([python], search_path)
+    found = shutil.which(python, path=search_path)
+    assert found is not None
+    # Asked from a folder of its own, so that no file of the current one is imported.
+    command = [found, "-c", f"import sys; sys.path[:1] = []{_QUESTION}"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_LIMIT_S).stdout
+        package, scripts = json.loads(said)
+    except (subprocess.SubprocessError, ValueError, TypeError) as error:
+        raise InputFault(f"--python {python}: is not a Python 3 that answers ({type(error).__name__})") from error
+    return _with_programs(Path(found).absolute(), Path(package) if package else _own_mininet(), Path(scripts))
+
+
+def _own_mininet() -> Path:
+    spec = find_spec("mininet")
+    if spec is None or not spec.submodule_search_locations:
+        raise MachineFault("mininet is not installed beside gradwire: pip install 'mininet==2.3.0.dev6'")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _with_programs(python: Path, mininet: Path, scripts: Path) -> Interpreter:
+    candidates = [scripts / MN, Path(sys.executable).parent / MN, *map(Path, filter(None, [shutil.which(MN)]))]
+    return Interpreter(python, mininet, next((path for path in candidates if path.is_file()), None))

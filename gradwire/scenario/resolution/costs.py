@@ -1,0 +1,32 @@
+"""Costs of a scenario as strategies take them, and workers' compute times as they vary. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from gradwire.scenario.schema import CostsSection, PointSection
+from gradwire.workloads.job import Costs
+
+
+def costs_of(section: CostsSection) -> Costs:
+    """What the scenario says of costs; what it leaves out is free."""
+    free = float("inf")
+    return Costs(
+        aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,
+        message_latency_s=section.message_latency.value if section.message_latency else 0.0,
+        local_bytes_per_s=section.local_rate.value if section.local_rate else free,
+        local_latency_s=section.local_latency.value if section.local_latency else None,
+        copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
+        merge_s=section.slice_merge.value if section.slice_merge else 0.0,
+    )
+
+
+def drawn_times(section: PointSection) -> tuple[float, ...]:
+    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and network."""
+    variation = section.costs.compute_variation
+    if variation is None or not variation.value:
+        return ()
+    spread = math.sqrt(math.log1p(variation.value**2))
+    draws = (random.Random(f"{section.run.seed}/compute/{worker}") for worker in range(section.cluster.workers))
+    return tuple(draw.lognormvariate(-(spread**2) / 2, spread) for draw in draws)

@@ -1,0 +1,148 @@
+"""Rows of real Gloo as scenarios of programs: unmodified PyTorch on hosts with Linux's own TCP of before 6.6, an MTU of
+9001, the cloud's limit of a connection, and on every host's egress the netem that the source names.
+
+One value is fitted, for all rows alike (PAUSE_S). A host's own costs (copies, additions) are not emulated: virtual time
+stands still while a processor works.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from reproduction.world.cells import Programs
+
+RANKS = Path(__file__).parent / "gloo_ranks.py"
+SOURCE = "tc_cluster"
+LINE_GBPS = 10.0
+"""The source: "up to 10 Gbit/s"."""
+FLOW_GBPS = 5.05
+"""The source: "some 5 Gbit/s" of a connection, counted without preambles and gaps, which take 1 % of a frame of 9,001 bytes."""
+ROUND_TRIP_S = 1e-4
+"""The source: "about 0.1 ms" between two hosts of the default network."""
+LINKS_OF_ROUND_TRIP = 4
+MTU_BYTES = 9001
+NETEM_PACKETS = 1000
+"""netem's default limit."""
+LIMIT_FACTOR, LIMIT_PACKET_BYTES = 1.5, 1500
+"""The source: a limit of 1.5 R D in packets of 1,500 bytes."""
+HOST_MB, OTHER_MB = 600, 1000
+"""Memory of a rank with PyTorch and two tensors of 128 MiB, and of all else. Four ranks took 1.5 GiB in all."""
+CALLS = 3
+"""The first of them, in which windows grow, is shown alone. Most others of a row are alike to 0.1 %."""
+PAUSE_S = 1.0
+"""What hosts do besides communicating before each call, fitted to FITTED. The source does not say it, but Linux halves the window of a
+connection for each retransmission timeout that it was idle. That row took 0.467 s without a pause, 0.565 s after 3 s, and 0.532 s as
+printed, which is four halvings: 0.9 to 1.1 s."""
+HOSTS_TCP = "stock-before-6.6"
+"""The source is of 2022."""
+ALONE = "python -m reproduction.world.gloo --python PYTHON"
+FITTED = ("p2p", "delay 10 ms")
+"""The row by which PAUSE_S was chosen: it predicts nothing."""
+WHAT = re.compile(r"gloo (p2p|all-reduce|broadcast|reduce), (\d+) MiB, (\d+) hosts")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A printed time, and what it is of."""
+
+    collective: str
+    mebibytes: int
+    hosts: int
+    #: The source's words: "default", or a delay, a rate, or both.
+    setting: str
+    #: NaN for a cell that is not given.
+    printed_ms: float
+
+    @property
+    def name(self) -> str:
+        """A folder's name."""
+        words = f"{self.collective}-{self.hosts}-{self.mebibytes}-{self.setting}"
+        return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether a value was chosen by it."""
+        return (self.collective, self.setting) == FITTED
+
+    @property
+    def netem(self) -> str:
+        """The words of the netem on every host's egress; "none" for the default network. Raises ValueError for other words."""
+        delay, rate = re.search(r"delay (\d+) ms", self.setting), re.search(r"rate (\d+) Gbit/s", self.setting)
+        if self.setting == "default":
+            return "none"
+        if not delay and not rate:
+            raise ValueError(f"a setting of {SOURCE} is {self.setting!r}: must be a delay, a rate, or both")
+        words = [f"delay {delay[1]}ms"] if delay else []
+        if rate:
+            words.append(f"rate {rate[1]}gbit")
+        limit = NETEM_PACKETS
+        if delay and rate:
+            limit = round(LIMIT_FACTOR * float(rate[1]) * 1e9 / 8 * float(delay[1]) / 1e3 / LIMIT_PACKET_BYTES)
+        return " ".join([*words, f"limit {limit}"])
+
+
+def later_ms(calls_s: Sequence[float]) -> float:
+    """Mean of all calls but the first, in ms. Raises ValueError for a single call."""
+    if len(calls_s) < 2:
+        raise ValueError(f"{len(calls_s)} calls: the first is not counted, so there must be two")
+    return statistics.mean(calls_s[1:]) * 1e3
+
+
+def rows_of(lines: Iterable[dict[str, str]]) -> list[Row]:
+    """Gloo's rows of the given values, with few hosts and bytes first."""
+    found = []
+    for line in lines:
+        match = WHAT.fullmatch(line["what"])
+        if line["source"] == SOURCE and match and line["unit"] == "ms":
+            found.append(Row(match[1], int(match[2]), int(match[3]), line["setting"], float(line["printed"])))
+    return sorted(found, key=lambda row: (row.hosts, row.mebibytes, row.collective, row.printed_ms))
+
+
+def scenario(row: Row, python: str, calls: int, hosts_tcp: str, pause_s: float = PAUSE_S) -> dict[str, object]:
+    """A row as a scenario of programs."""
+    arguments = {
+        "python": python,
+        "collective": row.collective,
+        "mib": row.mebibytes,
+        "calls": calls,
+        "netem": row.netem,
+        "pause_s": pause_s,
+    }
+    return {
+        "title": f"Gloo's {row.collective} of {row.mebibytes} MiB on {row.hosts} hosts, {row.setting}",
+        "metric": "time_s",
+        "cluster": {"workers": row.hosts},
+        "fabric": {
+            "rate": f"{LINE_GBPS:g}gbit",
+            "flow_rate": f"{FLOW_GBPS:g}gbit",
+            "delay": f"{ROUND_TRIP_S / LINKS_OF_ROUND_TRIP * 1e6:g}us",
+            "mtu_bytes": MTU_BYTES,
+            "hosts": hosts_tcp,
+        },
+        "program": {
+            "gloo": {
+                "command": f'$python {RANKS} $collective $mib $calls "$netem" $pause_s',
+                "launch": "torch",
+                "arguments": arguments,
+            }
+        },
+        "run": {"memory_mb": OTHER_MB + HOST_MB * row.hosts, "time_limit": "3000s", "stall_limit": "1000s"},
+    }
+
+
+def programs(row: Row) -> Programs:
+    """A row as programs to run, which the world's score knows."""
+    return Programs(
+        name=row.name,
+        document=partial(scenario, row, calls=CALLS, hosts_tcp=HOSTS_TCP),
+        figure="time_s",
+        ordered_by="call",
+        value=later_ms,
+        alone=f"{ALONE} --only '^{row.name}$'" + (" --further" if math.isnan(row.printed_ms) else ""),
+    )

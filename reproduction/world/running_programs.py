@@ -1,0 +1,86 @@
+"""Runs the rows that are of real programs: one at a time, smallest first, and none that has run before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.launch.execution import carry_out
+from gradwire.runs.launch.preparation import prepare
+from gradwire.runs.screen import Screen
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.scenario.loading import Origin
+from gradwire.scenario.program_scenarios import resolved_scenario
+from gradwire.vm.machines import Clock
+from reproduction.world.cells import Planned, Programs
+from reproduction.world.predicting import Predicted
+
+FOLDER = RUNS / "world-programs"
+"""The run folders, whichever sources were asked for."""
+NEEDS = "import torch.distributed; assert torch.distributed.is_gloo_available()"
+LONGEST_IMPORT_S = 300
+
+
+def refuse_unfit(python: Path) -> Path:
+    """The absolute path of a Python that has PyTorch with Gloo. Raises InputFault for another."""
+    if not python.is_file():
+        raise InputFault(f"--python {python}: there is no such file")
+    try:
+        command = [str(python), "-c", NEEDS]
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_IMPORT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputFault(f"--python {python}: cannot be run: {error}") from error
+    if tried.returncode:
+        last = tried.stderr.strip().rpartition("\n")[2]
+        raise InputFault(f"--python {python}: has no PyTorch with Gloo ({last}): `{python} -m pip install torch`")
+    # Not resolved: the Python of a virtual environment is a link, and another without its environment.
+    return python.absolute()
+
+
+def run_programs(
+    wanted: Iterable[Programs], python: Path, command: str, screen: Screen
+) -> dict[Planned | Programs, Predicted]:
+    """What each of them came to. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
+    continues from there. They run on this machine, whose files they are.
+
+    command: what the runs' reports show as having begun them. Raises the Fault of a scenario that is wrong.
+    """
+    documents = {programs: programs.document(str(python)) for programs in wanted}
+    found: dict[Planned | Programs, Predicted] = {}
+    for programs, document in sorted(documents.items(), key=lambda item: _memory_mb(item[1])):
+        scenario = resolved_scenario(document, Origin.given(document))
+        prepared = prepare(scenario, Clock(), FOLDER / f"{programs.name}-{_digest(document)}", screen)
+        (run,) = carry_out(prepared, Where(jobs=1), command, screen).runs
+        found[programs] = predicted_by(programs, run)
+    return found
+
+
+def predicted_by(programs: Programs, run: JudgedRun[Any, Any]) -> Predicted:
+    """What a run of programs predicts; nothing where it is not a result, or where nothing was reported."""
+    rows = [each.figures for each in run.result.figures if programs.figure in each.figures]
+    if not run.result.valid or not rows:
+        return Predicted(None, "reported nothing" if run.result.valid else run.result.verdict.summary)
+    values = [float(row[programs.figure]) for row in sorted(rows, key=lambda row: int(row[programs.ordered_by]))]
+    return Predicted(programs.value(values), seen_by(programs, values), run.result.wall_s)
+
+
+def seen_by(programs: Programs, values: list[float]) -> str:
+    """What the run reported, for the row's remark."""
+    return (
+        f"in the run, {programs.figure} of each {programs.ordered_by}: {', '.join(f'{value:.4g}' for value in values)}"
+    )
+
+
+def _memory_mb(document: dict[str, Any]) -> int:
+    return int(document["run"]["memory_mb"])
+
+
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,0 +1,1 @@
+"""Faults of a network, without a kernel."""

@@ -1,0 +1,1 @@
+"""Mininet as scripts import it."""

@@ -1,0 +1,67 @@
+"""Files with a user's controller: read and hashed, never run by gradwire, and handed over only for who gave the scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.controller_files import allow_controllers, allowed_text, controller_in
+from gradwire.scenario.loading import load_scenario
+
+SCENARIO = """
+title = "Ways of a controller"
+cluster.workers = 4
+fabric = {{ rate = "10gbit", topology = "leaf-spine", leaves = 2, spines = 2, {keys} }}
+model = {{ name = "resnet50", device = "v100" }}
+strategy.name = "{strategy}"
+"""
+
+
+def scenario(folder: Path, keys: str, strategy: str = "ring") -> Path:
+    path = folder / "own.toml"
+    path.write_text(SCENARIO.format(keys=keys, strategy=strategy))
+    return path
+
+
+def test_the_file_is_hashed_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("raise SystemExit('was run')")
+    (point,) = load_scenario(scenario(tmp_path, 'controller = "app.py"')).points
+    content = point.section.defined.controllers["app"]
+    assert content.file == str(tmp_path / "app.py")
+    assert point.resolved.fabric.controller == content.sha256
+    assert allowed_text(content.file, content.sha256) == "raise SystemExit('was run')"
+    (tmp_path / "app.py").write_text("pass")
+    with pytest.raises(InputFault, match="has changed since the scenario was read"):
+        allowed_text(content.file, content.sha256)
+
+
+def test_code_that_nobody_allowed_is_not_handed_over(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("pass")
+    content = controller_in(tmp_path / "app.py")
+    with pytest.raises(InputFault, match="runs no code that the folder names"):
+        allowed_text(**content)
+    allow_controllers({"app": content})
+    assert allowed_text(**content) == "pass"
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "words"),
+    [
+        ('controller = "app.py"', "def", "app.py: is not Python"),
+        ('controller = "none.py"', "", "none.py: no such file"),
+        ('controller = "app"', "", "fabric.controller = 'app': no such controller; give a .py file"),
+        (
+            'controller = "app.py", routing = "ecmp"',
+            "",
+            "routing = 'ecmp': leave it out, for fabric.controller says all ways",
+        ),
+        ('routing = "controller"', "", "controller: missing"),
+    ],
+)
+def test_what_is_wrong_is_named(keys: str, text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(text)
+    with pytest.raises(InputFault) as fault:
+        [point.resolved.fabric for point in load_scenario(scenario(tmp_path, keys)).points]
+    assert words in str(fault.value)
