@@ -59,25 +59,10 @@ def _places(found: Found, factor: float) -> list[int]:
 
 def table(found: Found) -> TextTable:
     """The best divisions."""
-    headers = (
-        "",
-        "data",
-        "tensor",
-        "pipeline",
-        "chunks",
-        "microbatches",
-        "recompute",
-        "blocks at ends",
-        "time (s)",
-        "MFU %",
-        "exposed %",
-        "bubble %",
-        "memory (GB)",
-        "at half rate",
-        "at double rate",
-    )
+    headers = ("", "data x tensor x pipeline", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
+    more = ("bubble %", "GB", "half rate", "double rate")
     cells = tuple(map(_cells, rows(found)))
-    return TextTable(found.question.document["title"], headers, cells, 0, ("",) * len(cells))
+    return TextTable(found.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells))
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -85,7 +70,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     ends = [row["first_blocks"], row["last_blocks"]]
     return (
         str(row["place"]),
-        *(str(row[key]) for key in ("data", "tensor", "pipeline", "chunks")),
+        " x ".join(str(row[key]) for key in ("data", "tensor", "pipeline")),
+        str(row["chunks"]),
         f"{row['microbatches']} x {row['samples_of_microbatch']}",
         "all" if row["recompute"] == "full" else "–",
         "even" if ends == [None, None] else ", ".join("–" if count is None else str(count) for count in ends),
