@@ -2,7 +2,7 @@
 
 A stage runs its passes in the order of 1F1B, each as long as it computes and as its tensor group's collectives take,
 with a message's time between stages; then gradients are scattered and parameters gathered at the line's rate. Nothing
-else shares a line. So it is a lower bound of what an estimate or a run takes, and not an estimate.
+else shares a line. The result is a lower bound of what an estimate or a run takes, and not an estimate.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_a_crossing_on_a_linear_axis_is_interpolated_in_it() -> None:
 
 def test_a_row_in_words_has_stretches_of_equal_winners() -> None:
     assert stretches(["b", "", "a", "a", None]) == [("b", 0, 0), ("", 1, 1), ("a", 2, 3), (None, 4, 4)]
-    rows = dict(rows_table(small_map()).rows)
+    rows = {row[0]: row[1] for row in rows_table(small_map()).rows}
     assert rows["2"] == "b 1gbit; tie of a, b 10gbit; a 100gbit to 1000gbit"
     text = conclusion(small_map())
     assert "a in 4 (by up to 4x)" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_too_little_memory_leaves_nothing() -> None:
     ("options", "reason"),
     [({"gpus": 8}, "--gpus 8"), ({"gpus": 100}, "--machine-gpus 8: must divide")],
 )
-def test_numbers_that_cannot_be(options: dict[str, int], reason: str) -> None:
+def test_numbers_that_cannot_be(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(InputFault, match=reason):
         DivisionQuestion("llama3-8b", **options)
 

@@ -94,7 +94,11 @@ def test_a_pipeline_idles_for_one_less_than_its_stages_of_its_microbatches() -> 
 def test_bounds_grow_as_they_get_better_and_as_the_network_gets_slower() -> None:
     profile = model("llama3-8b")
     job = Job(
-        profile, compute_time(profile, "h100"), Cluster(256, workers_per_host=8), 1, Costs(local_bytes_per_s=450e9)
+        profile,
+        compute_time(profile, "h100"),
+        Cluster(256, workers_per_host=8),
+        1,
+        costs=Costs(local_bytes_per_s=450e9),
     )
     pieces = cut(profile, 4)
     fast, slow = (least_time(job, ONE, pieces, rate) for rate in (50e9, 5e9))
