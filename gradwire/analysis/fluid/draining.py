@@ -7,7 +7,7 @@ import numpy as np
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
 from gradwire.analysis.fluid.compiled import compiled, inlined
 from gradwire.analysis.fluid.network import FILLED_FLOWS, TOUCHED, Network
-from gradwire.analysis.fluid.serving import is_wanted, pass_through, tell
+from gradwire.analysis.fluid.serving import SAME_RATE, is_wanted, pass_through, tell
 from gradwire.analysis.fluid.sharing import fill, forget, join, leave, limit
 from gradwire.analysis.fluid.stations import WINDOWED
 
@@ -197,7 +197,7 @@ def _schedule_station(network: Network, agenda: Agenda, first_thing: int, flow: 
     if record.rate > 0.0:
         if record.count > 0:
             wait_ns = (next_bytes(network, flow) - record.left_bytes) / record.rate
-        if record.limit == np.inf and record.rate > record.in_rate:
+        if record.limit == np.inf and record.rate > record.in_rate * SAME_RATE:
             wait_ns = min(wait_ns, (record.arrived_bytes - record.left_bytes) / (record.rate - record.in_rate))
     if wait_ns < np.inf:
         schedule(agenda, first_thing + flow, max(now_ns, record.left_ns + wait_ns))

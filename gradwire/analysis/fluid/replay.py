@@ -133,8 +133,9 @@ def _go_on(replay: Replay, flow: int, now_ns: float) -> None:
         target = next_bytes(network, flow)
         if record.left_bytes >= target - slack_bytes(network, flow):
             record.left_bytes = max(record.left_bytes, target)
-    pass_through(network, flow)
+    # Messages first: where nothing waits, what has left becomes what has come, which rounding may make less.
     _pass_on(replay, flow, now_ns)
+    pass_through(network, flow)
 
 
 @compiled

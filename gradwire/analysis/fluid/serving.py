@@ -12,6 +12,9 @@ from gradwire.analysis.fluid.stations import FIRST, NOBODY
 
 NOTHING_BYTES = 1e-3
 """What rounding may leave at a station from which all has gone,"""
+SAME_RATE = 1 + 1e-9
+"""Rates that differ by less are the same; that is rounding. Else two stations at one port could limit each other in
+turn at one moment, for ever."""
 ROUNDING_NS = 2e-3
 """and how late it may be. A time of an hour is rounded to a quarter of that."""
 
@@ -87,7 +90,7 @@ def tell(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: 
     A station whose ports are slower than what comes keeps some of it from now on, so nothing else limits it.
     """
     record = network.flows[flow]
-    if record.rate < record.limit < np.inf:
+    if record.rate * SAME_RATE < record.limit < np.inf:
         unlimit(network, flow, False)
     if record.next == NOBODY or record.told_rate == record.rate:
         return

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.delays import Delays, delays_of, own_delays
-from gradwire.analysis.fluid.estimate import Buffered, Departure, SendEnds, estimate
+from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.lags import hop_lags_ns
 from gradwire.analysis.fluid.paths import paths_of
 from gradwire.analysis.fluid.stations import FIRST, LAST, MIDDLE, WHOLE, parts_of
@@ -145,3 +148,28 @@ def test_flows_that_share_ports_after_equal_delays_are_whole(delay_s: float) -> 
     paths = paths_of(some(transfers), FABRIC)
     lags_ns = hop_lags_ns(paths, own_delays(replace(FABRIC, delay_s=delay_s)))
     assert not np.any(lags_ns)
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        {},
+        {"early_bytes": 1000},
+        {"early_bytes": 68_036},
+        {"send_ends": Buffered(50_000)},
+        {"jitter": Jitter(2e-5)},
+        {"latency_s": 1e-5, "whole_bytes": 65_536},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("window_bytes", [float("inf"), 100_000.0])
+def test_whatever_shares_ports_comes_to_an_end(effect: dict[str, Any], window_bytes: float) -> None:
+    """Rounding once had a station go on at one moment for ever, where messages arrive early."""
+    for seed in range(10):
+        draw = random.Random(seed)
+        pairs = [(a, b) for a in range(FABRIC.hosts) for b in range(FABRIC.hosts) if a != b and draw.random() < 0.5]
+        plan = some([Transfer(a, b, draw.randint(1, 300_000), messages=draw.randint(1, 3)) for a, b in pairs])
+        links_s = [draw.choice([0, 1e-5, 1e-4 * draw.random()]) for _ in range(FABRIC.hosts)]
+        times = estimate(plan, FABRIC, delays=delays_of(FABRIC, links_s, window_bytes), most_iterations=5, **effect)
+        early_s = on_line_s(effect.get("early_bytes", 0))
+        assert times.iteration_s >= bounds(plan, FABRIC).lower_bound_s - early_s - effect.get("latency_s", 0.0)
