@@ -240,6 +240,13 @@ def loaded(parameters: dict[str, Any]) -> Scenario | ProgramScenario:
     return scenario
 
 
+def reproduced(names: list[str], *, quick: bool) -> bool:
+    """Whether `gradwire reproduce` has something for these names; raises InputFault for an unknown one."""
+    if any(map(is_of_world, names)):
+        return bool(chosen_cells(names, load_given()))
+    return bool(wanted_scenarios(names, quick=quick))
+
+
 def carry_out(words: list[str], call: Any) -> None:
     """Carries a command out where that is cheap, and otherwise checks all that it names; fails for one that it does not know."""
     program, *rest = words
@@ -253,12 +260,7 @@ def carry_out(words: list[str], call: Any) -> None:
         if parameters.get("scenario"):
             assert loaded(parameters).points
         if verb == "reproduce":
-            names, quick = parameters["names"] or [], parameters["quick"]
-            assert (
-                chosen_cells(names, load_given())
-                if any(map(is_of_world, names))
-                else wanted_scenarios(names, quick=quick)
-            )
+            assert reproduced(parameters["names"] or [], quick=parameters["quick"])
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "map":
