@@ -1,6 +1,6 @@
 """A ring of 16 hosts over 4 leaves and 4 spines, all of whose links are of equal rate, with 1, 4 and 16 connections per pair, over seeds.
 
-    .venv/bin/python benchmarks/hashed_connections.py [--seeds 20] [--connections 1,4,16] [--routing balanced,ecmp] [--estimate]
+    .venv/bin/python benchmarks/hashed_connections.py [--seeds 20] [--connections 1,4,16] [--routing balanced,ecmp,spray] [--estimate]
 
 Neighbours of the ring are on different leaves, so that 4 of its flows go from each leaf to the next one, over 4 ways. Prints how much
 longer the last of two iterations takes on the virtual clock than the same ring without collisions: the median over seeds and the range, and
@@ -23,6 +23,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.plan import Plan
+from gradwire.runs.compiling.sprayed_plans import by_way
 from gradwire.runs.replay import replay_plans
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.divided_messages import divided
@@ -53,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--connections", default="1,4,16")
-    parser.add_argument("--routing", default="balanced,ecmp")
+    parser.add_argument("--routing", default="balanced,ecmp,spray")
     parser.add_argument("--estimate", action="store_true")
     arguments = parser.parse_args()
     plans = {f"{number}": ring(int(number)) for number in arguments.connections.split(",")}
@@ -67,7 +68,8 @@ def main() -> None:
         for seed in range(1, arguments.seeds + 1):
             fabric = replace(FABRIC, routing=Routing(routing), seed=seed)
             estimated_s = {
-                name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()
+                name: estimate(by_way(plan, fabric), fabric, Spines(fabric).spine_of).iteration_s
+                for name, plan in plans.items()
             }
             measured_s = estimated_s if arguments.estimate else measured(plans, fabric)
             for name in plans:

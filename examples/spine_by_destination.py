@@ -1,4 +1,4 @@
-"""A controller of one's own, for `fabric.controller`: shortest ways through leaves and spines, the spine by the destination.
+"""A user's controller, for `fabric.controller`: shortest ways through leaves and spines, the spine by the destination.
 
 It learns nothing: each switch gets its flows when it connects. What the network is like is in the file that GRADWIRE_NETWORK
 names. Ports choose queues by the DSCP of packets, so flows need not.

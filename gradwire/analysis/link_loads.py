@@ -19,6 +19,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
 from gradwire.datatypes.routes import SummitOf
+from gradwire.datatypes.sprayed_ways import ways_of
 from gradwire.datatypes.wire.ways import MessageWays
 
 SpineOf = SummitOf
@@ -56,23 +57,40 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
     line_bytes = _line_bytes(logged, messages, fabric)
     loads = []
 
-    def add(name: str, rate_bps: float, chosen: Bool) -> None:
+    def add(name: str, rate_bps: float, chosen: Bool, share: float = 1.0) -> None:
         arrived = messages.arrived_ns[chosen].astype(np.float64)
-        moved = binned_bytes(edges_ns, begun[chosen], arrived, line_bytes[chosen], rate_bps / 8e9)
+        moved = binned_bytes(edges_ns, begun[chosen], arrived, share * line_bytes[chosen], rate_bps / 8e9)
         loads.append(LinkLoad(name, rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps))
 
     for host, (name, rate_bps) in enumerate(zip(fabric.host_names(), fabric.host_bps, strict=True)):
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        if fabric.graph is None and fabric.routing.is_by_summit:
+        share = 1.0
+        if fabric.routing.is_by_burst:
+            # Every uplink of a leaf carries an equal share of what crosses; a multicast is counted so as well.
+            passing, share = _crossing(messages, fabric), 1 / ways_of(fabric)
+        elif fabric.graph is None and fabric.routing.is_by_summit:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         else:
             passing = passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
         for link, (up, down) in zip(trunks, passing, strict=True):
-            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
-            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
+            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up, share)
+            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down, share)
     return loads
+
+
+def _crossing(messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
+    """The messages from, and to, another leaf than that of each link between switches."""
+    source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
+    crosses = source != target
+    return [
+        (
+            once(crosses & (source == trunk.lower), messages.iteration, messages.send),
+            once(crosses & (target == trunk.lower), messages.iteration, messages.send),
+        )
+        for trunk in fabric.tree.trunks
+    ]
 
 
 def _line_bytes(logged: LoggedOps, messages: WireMessages, fabric: Fabric) -> Float64:

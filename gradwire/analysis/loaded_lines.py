@@ -34,7 +34,10 @@ class LoadedLine:
 
 
 def has_choices(fabric: Fabric) -> bool:
-    """Whether there is more than one way between any two switches, or may be."""
+    """Whether there is more than one way between any two switches, or may be. Where bursts take all of them
+    in turn, no line is loaded more than others are."""
+    if fabric.routing.is_by_burst:
+        return False
     return fabric.graph is not None or len(fabric.spine_names()) > 1
 
 

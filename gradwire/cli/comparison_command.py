@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +28,26 @@ OnHost = Annotated[
     int | None,
     typer.Option(min=1, help="GPUs of a machine; default: with --parallel as many as tensor=, with --trace 1"),
 ]
-Rate = Annotated[str, typer.Option(help="line rate of a host, e.g. 10gbit")]
+Rate = Annotated[
+    str | None, typer.Option(help="line rate of a host, e.g. 10gbit; with --gpus of each NIC, by default 400gbit")
+]
+Gpus = Annotated[
+    int | None,
+    typer.Option(
+        help="instead of --workers: searches the ways to divide a large model among so many GPUs, and estimates the best"
+    ),
+]
+MachineGpus = Annotated[
+    int | None, typer.Option(min=1, help="with --gpus: GPUs of a machine, each with a NIC; default: 8")
+]
+Seq = Annotated[
+    int | None, typer.Option(min=1, max=1 << 24, help="with --gpus: tokens of a sample; default: the model's")
+]
+GlobalBatch = Annotated[
+    int | None, typer.Option(min=1, help="with --gpus: samples of an iteration; default: what makes 16 M tokens")
+]
+Memory = Annotated[str | None, typer.Option(help="with --gpus: memory of a GPU, e.g. 76GiB; default: the device's")]
+AsJson = Annotated[bool, typer.Option("--json", help="with --gpus: print JSON")]
 Device = Annotated[
     str | None, typer.Option(help="GPU, or a device file; default: the first that has a time for the model")
 ]
@@ -60,10 +79,15 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command()
     def compare(
-        rate: Rate,
+        rate: Rate = None,
         model: Name = None,
         trace: Trace = None,
         workers: Workers = None,
+        gpus: Gpus = None,
+        machine_gpus: MachineGpus = None,
+        seq: Seq = None,
+        global_batch: GlobalBatch = None,
+        memory: Memory = None,
         parallel: Parallel = None,
         gpus_per_host: OnHost = None,
         device: Device = None,
@@ -79,15 +103,31 @@ def add_to(app: typer.Typer) -> None:
         executor: ExecutorName = "local",
         scheduler: Scheduler = None,
         out: RunFolder = None,
+        as_json: AsJson = False,
     ) -> None:
-        """Ranks every strategy on a model and network, ways to train a large model, or algorithms for a recorded
-        job."""
+        """Ranks every strategy on a model and network, ways to train a large model, divisions of it among thousands of
+        GPUs, or algorithms for a recorded job."""
         from gradwire.cli import running
+        from gradwire.cli.division_search import asked_of, refuse_others, search_divisions
+        from gradwire.faults import InputFault
         from gradwire.runs.comparing.questions import Given, Network, question_of
         from gradwire.runs.executing.choice import Where
 
         given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
+        of_search: dict[str, Any] = {"--machine-gpus": machine_gpus, "--seq": seq, "--global-batch": global_batch}
+        of_search |= {"--memory": memory, "--json": as_json}
+        if gpus is not None:
+            of_others: dict[str, Any] = {"--trace": trace, "--strategy": strategies, "--leaf-spine": leaf_spine}
+            of_others |= {"--oversubscription": oversubscription, "--estimate-first": estimate_first}
+            given.refuse_all_but("--gpus", "device")
+            refuse_others(of_others, "with --gpus")
+            question = asked_of(model, gpus, rate, device, of_search, tuple(settings or ()))
+            search_divisions(question, jobs, out, as_json=as_json)
+            return
+        refuse_others(of_search, "without --gpus")
+        if rate is None:
+            raise InputFault("give --rate, the line rate of a host, e.g. --rate 10gbit")
         network = Network(rate, leaf_spine, oversubscription)
-        question = question_of(model, trace, network, given, tuple(settings or ()))
+        compared = question_of(model, trace, network, given, tuple(settings or ()))
         where = Where(jobs, executor, scheduler)
-        running.compare(question, strategies or [], seeds, where, out, estimate_first=estimate_first)
+        running.compare(compared, strategies or [], seeds, where, out, estimate_first=estimate_first)

@@ -119,7 +119,7 @@ def shell(
 
 
 class WithScript(typer.core.TyperCommand):
-    """A command whose line ends in a script with arguments of its own, which are left as they are, in `meta`."""
+    """A command whose line ends in a script and the script's arguments, which are left as they are, in `meta`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses what is before the script's arguments."""

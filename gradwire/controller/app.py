@@ -107,6 +107,7 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
         wanted = {
             "metadata": _metadata(rule.match),
             "ip_dscp": rule.match.dscp,
+            "eth_src": rule.match.source_mac,
             f"ipv{rule.match.version}_src": rule.match.source_ip,
             f"ipv{rule.match.version}_dst": rule.match.destination_ip,
         }

@@ -1,4 +1,4 @@
-"""What `ovs-ofctl dump-flows` and `dump-groups` print, as data: the flows that a controller of the user's own installed.
+"""What `ovs-ofctl dump-flows` and `dump-groups` print, as data: the flows that a user's controller installed.
 Pure.
 
 Both are called with --no-names and --no-stats, so a line is `table=1, priority=5,ip,nw_dst=10.0.0.1 actions=output:2`.

@@ -13,6 +13,9 @@ Packets whose DSCP stands for no band (a ping has none, ssh has its own) travel 
 own port: of rules that are alike, the one for any DSCP comes last. Only what has no destination here matches the
 table-miss rule, which drops and counts it.
 
+Where bursts take all ways in turn, a burst's source MAC address says its way, which stands in for the turn of its
+source.
+
 A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf
 with members. Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one
 copy. Members need not report (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by
@@ -52,6 +55,7 @@ from gradwire.controller.rules import (
 )
 from gradwire.datatypes.balanced_routes import stable_hash
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.datatypes.sprayed_ways import way_mac, ways_of
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 
@@ -293,6 +297,8 @@ def _up_flows(
 ) -> list[FlowRule]:
     """Rules for packets from these sources to destinations elsewhere. port_of: by summit, for those that are above
     this switch."""
+    if fabric.routing.is_by_burst:
+        return _sprayed_up_flows(fabric, fabric.leaf_of(sources[0]), destinations, port_of)
     example: dict[int, int] = {summit_of.turn(source): source for source in reversed(sources)}
     by_turn = [
         FlowRule(
@@ -314,6 +320,25 @@ def _up_flows(
     ]
     # The second table comes first: a packet that the first one sends on finds its rule there.
     return by_turn + by_source
+
+
+def _sprayed_up_flows(fabric: Fabric, near: int, destinations: list[int], port_of: Mapping[int, int]) -> list[FlowRule]:
+    """The same where bursts say which way they take. near: a leaf below this switch, or the leaf itself."""
+    ways = range(ways_of(fabric))
+    by_turn = [
+        FlowRule(
+            PAIR_PRIORITY, Match(None, fabric.host_ip(destination), None, way), None, port_of[summit], table=PAIR_TABLE
+        )
+        for way in ways
+        for destination in destinations
+        if (summit := fabric.tree.summit(near, fabric.leaf_of(destination), way)) in port_of
+    ]
+    by_way = [
+        FlowRule(priority_for(SOURCE_PRIORITY, dscp), Match(None, None, dscp, source_mac=way_mac(way)), band, turn=way)
+        for way in ways
+        for dscp, band in band_of_dscp(fabric).items()
+    ]
+    return by_turn + by_way
 
 
 def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[FlowRule]:

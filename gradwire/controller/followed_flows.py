@@ -1,4 +1,4 @@
-"""Follows packets of all pairs of hosts through flows that a controller of the user's own installed. Pure.
+"""Follows packets of all pairs of hosts through flows that a user's controller installed. Pure.
 
 What is followed is TCP over IPv4, as agents send it, of each class by its DSCP. A flow may match the port, Ethernet
 addresses, type, IPv4 addresses, protocol, DSCP and metadata, and may set a queue, write metadata, continue in another
@@ -69,7 +69,7 @@ class _Tables:
                 self._by_destination.setdefault((flow.table, *exact), []).append(flow)
 
     def lookup(self, table: int, packet: Packet) -> DumpedFlow | None:
-        """The flow that a packet meets in a table. Raises _Lost if that cannot be told."""
+        """The flow that a packet meets in a table. Raises _Lost if that is not known."""
         candidates = list(self._of_any.get(table, ()))
         for name in ("nw_dst", "dl_dst"):
             candidates += self._by_destination.get((table, name, packet[name]), ())

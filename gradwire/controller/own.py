@@ -1,4 +1,4 @@
-"""Runs a controller of the user's own: `python -m gradwire.controller.own --app FILE --network FILE --port PORT`.
+"""Runs a user's controller: `python -m gradwire.controller.own --app FILE --network FILE --port PORT`.
 
 The application is one of os-ken or of Ryu, whose API os-ken kept: where only os-ken is installed, `import ryu` and
 `RyuApp` are its modules and its class. The application finds the network in the JSON file that the environment
@@ -32,7 +32,7 @@ FAILED = 3
 
 def main() -> None:
     """Reads the arguments and serves until the process is ended."""
-    parser = argparse.ArgumentParser(prog="controller.own", description="Runs a controller of the user's own.")
+    parser = argparse.ArgumentParser(prog="controller.own", description="Runs a user's controller.")
     parser.add_argument("--app", type=Path, required=True, help="the application's file")
     parser.add_argument("--network", type=Path, required=True, help="what the application finds in GRADWIRE_NETWORK")
     parser.add_argument("--port", type=int, required=True, help="TCP port on 127.0.0.1 to listen on")

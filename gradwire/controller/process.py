@@ -23,8 +23,8 @@ class ControllerProcess:
     Entering does not wait, so that the controller's imports run while the network is built. `folder` gets fabric.json,
     controller.log (standard error) and, when all switches have their rules, controller.ready. by_fork: whether it is a
     fork of this process, which must have one thread then; a controller that is started again never is, for by then
-    there may be more. switch_prefix: precedes the names of switches on the machine. own_app: the code of a controller
-    of the user's own, to be run in place of gradwire's; it says of nothing that it is ready (see `runs/own_controller.py`).
+    there may be more. switch_prefix: precedes the names of switches on the machine. own_app: the code of a user's
+    controller, to be run in place of gradwire's; it says of nothing that it is ready (see `runs/own_controller.py`).
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ControllerProcess:
         return counts
 
     def check_alive(self) -> None:
-        """Raises MachineFault if the controller has ended, or InputFault if it is the user's own."""
+        """Raises MachineFault if the controller has ended, or InputFault if it is a user's."""
         process = self._running()
         if process.poll() is not None and self._own_app:
             raise InputFault(

@@ -36,9 +36,13 @@ class Match:
     turn_mask: int = ALL_BITS
     #: Of IP.
     version: int = 4
+    #: Of Ethernet.
+    source_mac: str | None = None
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
-        """Whether a packet with these fields matches."""
+        """Whether a packet with these fields matches. What a host's port writes into its MAC address is none of them."""
+        if self.source_mac is not None:
+            return False
         if self.version != (6 if ":" in destination_ip else 4):
             return False
         packet = (source_ip, destination_ip, dscp, None if turn is None else turn & self.turn_mask)

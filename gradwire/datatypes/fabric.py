@@ -23,7 +23,7 @@ from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
 from gradwire.datatypes.network_graph import Graph
-from gradwire.datatypes.routing import Route
+from gradwire.datatypes.routing import Route, spray_defects
 from gradwire.datatypes.routing import Routing as Routing  # noqa: PLC0414
 from gradwire.datatypes.shape import Shape
 from gradwire.datatypes.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
@@ -113,7 +113,7 @@ class Fabric(Shape):
     routing: Routing = Routing.BALANCED
     #: The table by which switches send, where `routing` is static.
     routes: tuple[Route, ...] = ()
-    #: Digest of the controller of the user's own, where `routing` is by one.
+    #: Digest of the user's controller, where `routing` is by one.
     controller: str = ""
     #: The ways that its flows were found to say (datatypes/read_ways.py); empty before a run.
     ways: tuple[tuple[int, ...], ...] = ()
@@ -200,8 +200,12 @@ class Fabric(Shape):
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
         yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
+        if self.routing.is_by_burst:
+            is_tiered = self.topology is Topology.LEAF_SPINE
+            drops = bool(self.loss or self.buffer_bytes or self.ecn_bytes)
+            yield from spray_defects(self.spines if is_tiered else 0, aggregates=self.aggregators, drops=drops)
         if self.aggregators and self.controller:
-            yield "fabric.controller: strategies that add up on switches need gradwire's own controller"
+            yield "fabric.controller: strategies that add up on switches need gradwire's controller"
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "

@@ -1,4 +1,4 @@
-"""Ways between hosts as they were read back from switches whose flows a controller of the user's own installed. Pure.
+"""Ways between hosts as they were read back from switches whose flows a user's controller installed. Pure.
 
 A fabric keeps them in `Fabric.ways`: one for each pair of hosts, that from host a to host b at a * hosts + b, and the
 empty way from a host to itself. A way is the links between switches in the order in which packets pass them. Link
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gradwire.datatypes.fabric import Fabric
 
 MOST_HOSTS = 128
-"""Of a network with a controller of the user's own: 16,256 ways, which take seconds to follow."""
+"""Of a network with a user's controller: 16,256 ways, which take seconds to follow."""
 
 
 def way_of_steps(steps: Iterable[tuple[int, bool]]) -> tuple[int, ...]:

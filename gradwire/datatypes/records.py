@@ -348,5 +348,5 @@ class PointRecord:
     cpu_wait: float = 0.0
     #: Those that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
-    #: What the flows of a controller of the user's own said (datatypes/read_ways.py); empty without one.
+    #: What the flows of a user's controller said (datatypes/read_ways.py); empty without one.
     ways: tuple[tuple[int, ...], ...] = ()

@@ -45,7 +45,7 @@ def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
     trees: Routes = TieredRoutes(fabric, summit_of) if fabric.graph is None else GraphRoutes(fabric)
     if fabric.routing is Routing.CONTROLLER and fabric.ways:
         return ReadRoutes(fabric, trees)
-    # Before a run, nobody knows what a controller of the user's own will say: ways are as if there were none.
+    # Before a run, nobody knows what a user's controller will say: ways are as if there were none.
     return EqualCostRoutes(fabric, trees) if fabric.routing.is_by_connection else trees
 
 
@@ -184,6 +184,12 @@ class TieredRoutes:
             between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
             self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
         return self._paths[source, target]
+
+    def path_by_way(self, source: int, target: int, way: int) -> list[int]:
+        """From one host to another, by the shortest way of this number, where bursts take all of them in turn."""
+        near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
+        between = [] if near == far else self._between(near, [far], self._fabric.tree.summit(near, far, way))
+        return [*self._out(source), *between, *self._into(target)]
 
     def all_lines(self, source: int, target: int) -> list[int]:
         """The same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,7 +16,9 @@ class Routing(StrEnum):
     ECMP = "ecmp"
     #: By a table, and by such a hash where a row has several next hops (datatypes/static_routes.py).
     STATIC = "static"
-    #: As the flows say that a controller of the user's own installs; read back before the first byte
+    #: Burst by burst over all shortest ways in turn (datatypes/sprayed_ways.py).
+    SPRAY = "spray"
+    #: As the flows say that a user's controller installs; read back before the first byte
     #: (datatypes/read_ways.py).
     CONTROLLER = "controller"
 
@@ -26,8 +29,31 @@ class Routing(StrEnum):
 
     @property
     def is_by_summit(self) -> bool:
-        """Whether a spine or core tells the way, where switches are in tiers."""
-        return self is Routing.BALANCED
+        """Whether packets go up to a spine or core and down again, where switches are in tiers."""
+        return self in (Routing.BALANCED, Routing.SPRAY)
+
+    @property
+    def is_by_burst(self) -> bool:
+        """Whether the bursts of one connection take different ways."""
+        return self is Routing.SPRAY
+
+
+MOST_SPRAYED_WAYS = 64
+"""Over which bursts are spread: as many rules for each destination at a leaf."""
+
+
+def spray_defects(spines: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
+    """Why bursts cannot take all ways of a fabric in turn. spines: of a leaf/spine fabric; 0 for all others. aggregates:
+    whether switches add up. drops: whether anything drops or marks."""
+    key = f"fabric.routing = '{Routing.SPRAY}'"
+    if not spines:
+        yield f"{key}: needs fabric.topology = 'leaf-spine'"
+    elif spines > MOST_SPRAYED_WAYS:
+        yield f"{key}: fabric.spines = {spines}: must be at most {MOST_SPRAYED_WAYS}"
+    if aggregates:
+        yield f"{key}: strategies that add up on switches need one way to each of them"
+    if drops:
+        yield f"{key}: leave out fabric.loss, buffer and ecn; TCP is set up not to take what comes late for lost"
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if fabric.losses:
         key = f"fabric.loss = {fabric.loss:g}" if fabric.loss else f"fabric.link: up to {fabric.most_loss:g} at a port"
         return f"the point loses packets on purpose ({key})"
+    if fabric.routing.is_by_burst:
+        return "the ideal network divides messages over all ways at once (fabric.routing = 'spray')"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:

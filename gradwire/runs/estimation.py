@@ -50,7 +50,7 @@ def without_effect(points: Sequence[Point]) -> list[str]:
         found.append("an ideal network has no programs: estimates are of the strategies alone")
     if any(point.section.fabric.controller for point in points):
         found.append(
-            "which ways a controller of the user's own chooses is known once it has run: estimates with fabric.controller are "
+            "which ways a user's controller chooses is known once it has run: estimates with fabric.controller are "
             "as with fabric.routing = 'balanced'"
         )
     hosts = (point.section.fabric.hosts for point in points)

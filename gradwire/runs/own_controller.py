@@ -1,4 +1,4 @@
-"""Waits for the flows of a controller of the user's own, inside the machine, and follows all pairs of hosts through
+"""Waits for the flows of a user's controller, inside the machine, and follows all pairs of hosts through
 them."""
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _write_task(planned: PlannedRun) -> None:
 
 
 def _controller_app(section: PointSection) -> str:
-    """The code of a controller of the user's own; "" without one. Raises InputFault as `allowed_text`."""
+    """The code of a user's controller; "" without one. Raises InputFault as `allowed_text`."""
     if section.fabric.controller is None:
         return ""
     found = section.defined.controllers[section.fabric.controller]

@@ -129,7 +129,7 @@ class Bench:
     controller: ControllerProcess
     agents: AgentGroup
     abilities: Abilities
-    #: What a controller of the user's own says; empty without one.
+    #: What a user's controller says; empty without one.
     ways: tuple[tuple[int, ...], ...] = ()
 
 
@@ -149,7 +149,7 @@ def bench(
     """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
 
     compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network
-        has to be made ready for. controller_app: the code of a controller of the user's own.
+        has to be made ready for. controller_app: the code of a user's controller.
     """
     say(NetworkStarted())
     # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.

@@ -92,7 +92,7 @@ class PointTask(msgspec.Struct, frozen=True, kw_only=True):
     stall_limit_ns: int = 0
     #: How often the queues of switches' ports are read during the replay; 0 for never.
     queue_period_ns: int = 0
-    #: The code of a controller of the user's own, which the machine runs in place of gradwire's; "" without one.
+    #: The code of a user's controller, which the machine runs in place of gradwire's; "" without one.
     controller_app: str = ""
     #: Where the machine has the compiled agent; "" if agents are to be in Python.
     compiled_agent: str = ""

@@ -29,7 +29,7 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.resolution.networks import graph_of, with_routes
+from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_routes
 from gradwire.scenario.resolution.planned_faults import fault_defects, planned_faults
 from gradwire.scenario.schema import (
     LARGEST_SEED,
@@ -163,6 +163,7 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 "fabric.controller: is for strategies; networks of programs alone have gradwire's controller"
             )
+        refuse_sprayed(wanted, programs=True)
         graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
         made = Fabric(
             hosts=self.section.cluster.workers if graph is None else len(graph.host_links),

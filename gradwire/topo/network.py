@@ -376,7 +376,7 @@ class Network:
                     has_prio=self._abilities.has_prio,
                     has_fq=self._abilities.has_fq,
                     exact_timers=self._owns_kernel,
-                    # A controller of the user's own need not know of queues: then the DSCP tells the band.
+                    # A user's controller need not know of queues: then the DSCP tells the band.
                     classify=Classify.DSCP if is_switch and self.fabric.controller else self.classify,
                     loss=self.loss_of(port),
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
@@ -407,7 +407,8 @@ class Network:
                     kernel.do(copying(*models[text], index, interface))
                     continue
                 run(["tc", "-batch", "-"], batch_text(batch))
-                is_whole = self.classify is Classify.SKB_PRIORITY  # the other way has filters, which are not read
+                # Others have filters, which are not read.
+                is_whole = self.classify is Classify.SKB_PRIORITY and not self.fabric.routing.is_by_burst
                 if self._owns_kernel and is_whole and can_be_copied(qdiscs := parts(kernel, index)):
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 

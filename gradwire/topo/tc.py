@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from gradwire.datatypes.fabric import BANDS_MAJOR, Fabric, dscp_of_band
 from gradwire.faults import InputFault, MachineFault
+from gradwire.topo.spraying import spraying_commands
 from gradwire.topo.switch_queues import switch_queue
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
@@ -114,7 +115,7 @@ def port_commands(
         for command in _leaves(interface, band, fabric, has_fq, loss, netem_seed, impaired, queue)
     ]
     filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
-    return bands + leaves + filters
+    return bands + leaves + filters + ([] if bounded else spraying_commands(interface, fabric))
 
 
 def _prio_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:

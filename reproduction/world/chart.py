@@ -73,7 +73,7 @@ def _panel(axes: Axes, source: str, rows: Sequence[ScoredRow]) -> None:
             [row.printed or 0],
             [row.predicted or 0],
             marker=PROGRAM_MARK if row.by == By.PROGRAMS else "o",
-            markersize=4.2,
+            markersize=3.6 if row.by == By.PROGRAMS else 4.2,
             linestyle="none",
             markerfacecolor="white" if fitted else colour,
             markeredgecolor=colour,

@@ -139,9 +139,12 @@ def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None)
     first += [what_if.planned for cell in cells.values() for what_if in cell.what_ifs if what_if.of_series]
     every: dict[Planned | Programs, Predicted] = dict(_of_plans(first, cells, where).items()) if first else {}
     if python:
-        programs = [cell.planned for cell in cells.values() if isinstance(cell.planned, Programs)]
+        programs = [(row, cell.planned) for row, cell in cells.items() if isinstance(cell.planned, Programs)]
+        given = [planned for row, planned in programs if row.printed is not None]
+        further = [planned for row, planned in programs if row.printed is None]
         with terminal.interruptible(terminal.RESUMES):
-            every |= run_programs(programs, python, typed_command(sys.argv), terminal.screen())
+            for wanted in (given, further):
+                every |= run_programs(wanted, python, typed_command(sys.argv), terminal.screen())
     return [score_row(row, cell, every) for row, cell in cells.items()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
-from reproduction.world.cells import RIGHT_WITHIN, Source
+from reproduction.world.cells import RIGHT_WITHIN, By, Source
 from reproduction.world.scored import Score, ScoredRow, Status, scores
 
 CHART = "error.svg"
@@ -50,6 +50,12 @@ def summary(rows: Sequence[ScoredRow]) -> list[str]:
         lines.append(
             f"predictions: median error {every.median:.1%}, worst {every.worst:.0%}; {every.right} of {every.predicted} "
             f"within {RIGHT_WITHIN:.0%}; {every.unexplained} unexplained"
+        )
+    of_programs = scores([row for row in rows if row.by == By.PROGRAMS])[-1]
+    if of_programs.median is not None and of_programs.worst is not None:
+        lines.append(
+            f"real programs alone: {of_programs.predicted} predicted, median error {of_programs.median:.1%}, worst "
+            f"{of_programs.worst:.1%}"
         )
     if every.series_median is not None:
         lines.append(

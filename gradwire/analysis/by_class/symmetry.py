@@ -32,8 +32,10 @@ def refuse_unlike_ways(fabric: Fabric) -> None:
     """Raises NotByClass for a fabric whose ways or delays no class has in common."""
     if fabric.routing is Routing.ECMP:
         raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
+    if fabric.routing is Routing.SPRAY:
+        raise NotByClass("bursts take all ways in turn (fabric.routing = 'spray')")
     if fabric.routing is Routing.CONTROLLER:
-        raise NotByClass("a controller of the user's own chooses ways (fabric.controller)")
+        raise NotByClass("a user's controller chooses ways (fabric.controller)")
     if any(link.delay_s for link in fabric.shape_links):
         raise NotByClass("links have delays")
 

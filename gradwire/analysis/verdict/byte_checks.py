@@ -140,7 +140,11 @@ def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
 
     0 for other networks: those without drops have none, and those that lose at random have LOSS_FACTOR.
     """
-    return record.counts.tcp_retransmits * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES) if fabric.drops else 0
+    return (
+        record.counts.tcp_retransmits * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES)
+        if fabric.drops or fabric.routing.is_by_burst
+        else 0
+    )
 
 
 def _and_tenants(plan: Plan, moved: Transfers, tenants: Sequence[FaultRecord]) -> Transfers:

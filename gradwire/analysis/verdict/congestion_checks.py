@@ -76,6 +76,12 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
     return Check("drops", str(total), str(most), total <= most, meaning)
 
 
+SPRAYED_AGAIN = 0.05
+"""Share of segments that TCP may send again where bursts take several ways at once: what comes late is not a fault of
+the network. With Linux's parameters it was 2 % for a ring over 4 spines. With those that hosts have, it was nothing,
+and 0.2 % for halving-doubling."""
+
+
 def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
     """TCP sent nothing again; on a lossy fabric, at most every segment of each dropped burst twice.
 
@@ -93,6 +99,12 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
             f"any number, for the scenario sets {', '.join(keys)}",
             True,
             "TCP sends again what may not be lost, as the scenario asks.",
+        )
+    if fabric.routing.is_by_burst:
+        most = round(SPRAYED_AGAIN * record.counts.tcp_segments_sent)
+        limit = f"{most}, {SPRAYED_AGAIN:.0%} of the segments"
+        return Check(
+            "TCP retransmits", str(sent), limit, sent <= most, "TCP took for lost what came another way later."
         )
     if fabric.host_tcp.is_stock and not fabric.drops:
         most += sum(agent.messages_sent for agent in record.agents)

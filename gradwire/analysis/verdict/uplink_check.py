@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of, ports_between
 from gradwire.analysis.verdict.byte_checks import (
@@ -19,7 +20,8 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
-from gradwire.datatypes.routes import line_interfaces
+from gradwire.datatypes.routes import TieredRoutes, line_interfaces
+from gradwire.datatypes.sprayed_ways import chunk_bytes, ways_of
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
@@ -37,6 +39,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             counted[count.port] = counted.get(count.port, 0) + count.bytes_sent
     data = np.flatnonzero(plan.is_remote() & (plan.ops.traffic_class >= 0))
     paths = paths_of(plan, fabric, spine_of)
+    parts = _Sprayed(plan, fabric) if fabric.routing.is_by_burst else None
     frames = paths.line_bytes[data] * (
         1 - PREAMBLE_FCS_GAP_BYTES / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
     )
@@ -50,10 +53,15 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     for number, port in enumerate(ports, 2 * fabric.hosts):
         passing = np.isin(paths.flow_of_send[data], _flows_past(paths, number))
         expected = float(frames[passing].sum()) * record.iterations
+        if parts is not None:
+            shares = parts.shares(data, number, passing)
+            passing = shares > 0
+            expected = float((frames * shares).sum()) * record.iterations
         expected += sum(size_bytes for way, size_bytes in beside if number in way) * tcp_frame_share(fabric)
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
         slack += HANDSHAKE_BYTES * _pairs_past(fabric, number) * fabric.bands + FLOOR_BYTES
         slack += resent_bytes(fabric, record)
+        slack += 0.0 if parts is None else parts.slack_bytes(data[passing], record.iterations)
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
             worst, text = used, f"{port}: {counted.get(port, 0)} bytes, plan {expected:.0f}"
@@ -66,6 +74,44 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             "Messages took other spines than the switches' rules choose, so the uplinks were loaded in another way.",
         )
     ]
+
+
+class _Sprayed:
+    """What passes a line where the bursts of each message take all ways in turn."""
+
+    def __init__(self, plan: Plan, fabric: Fabric) -> None:
+        self._plan, self._fabric, self._ways = plan, fabric, ways_of(fabric)
+        self._routes = TieredRoutes(fabric, None)
+        self._passing: dict[tuple[int, int], list[int]] = {}
+
+    def shares(self, sends: Int64, line: int, multicast: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """Which share of each message passes a line between switches. multicast: whether it does as a whole, if it is to
+        a group, which has one way."""
+        ops, host = self._plan.ops, self._plan.rank_host
+        grouped = ops.group[sends] == 1
+        single = sends[~grouped]
+        found = np.where(grouped & multicast, 1.0, 0.0)
+        pairs, pair_of = np.unique(
+            np.stack([host[ops.rank[single]], host[ops.peer[single]]]), axis=1, return_inverse=True
+        )
+        of_pair = np.array([self._lines(*pair).count(line) / self._ways for pair in pairs.T.tolist()])
+        if len(single):
+            found[~grouped] = of_pair[pair_of.reshape(-1)]
+        return found
+
+    def slack_bytes(self, sends: Int64, iterations: int) -> float:
+        """By how much a line may differ: the first and the last chunk of each connection, and of each message at most."""
+        ops = self._plan.ops
+        keys = np.column_stack([ops.rank[sends], ops.peer[sends], ops.traffic_class[sends], ops.lane[sends]])
+        connections = len(np.unique(keys, axis=0))
+        return 2.0 * chunk_bytes(self._fabric) * min(connections, len(sends) * iterations)
+
+    def _lines(self, source: int, target: int) -> list[int]:
+        """The lines of all ways between two hosts, each as often as ways pass it."""
+        if (source, target) not in self._passing:
+            ways = [self._routes.path_by_way(source, target, way) for way in range(self._ways)]
+            self._passing[source, target] = [line for way in ways for line in way]
+        return self._passing[source, target]
 
 
 def _pairs_past(fabric: Fabric, number: int) -> int:

@@ -48,6 +48,7 @@ from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
+from gradwire.datatypes.sprayed_ways import ways_of
 from gradwire.datatypes.static_routes import most_trunks_on_way
 from gradwire.datatypes.wire.flows import connections_of
 
@@ -234,6 +235,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
     flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)
+    flows *= ways_of(fabric) if fabric.routing.is_by_burst else 1
     limit = UPCALLS_PER_FLOW * flows
     return Check(
         "upcalls",

@@ -14,6 +14,7 @@ from gradwire.analysis.report.charts import STYLE
 from gradwire.analysis.winners.colours import NOTHING_COLOUR, TIE_COLOUR, colour_of, colours_of, letters_on
 from gradwire.analysis.winners.measured import AGREES, DISAGREES, NOTHING_VALID, MeasuredCell, judge_cell
 from gradwire.analysis.winners.winner_map import Axis, Place, WinnerMap
+from gradwire.analysis.winners.words import cell_text
 
 WIDTH_IN = 8.0
 ROW_IN = 0.34
@@ -71,12 +72,12 @@ def _cell(axes: Axes, found: WinnerMap, place: Place, colours: Mapping[str, str]
             hatch="xxx" if outcome is None else "///" if outcome.is_tie else None,
         )
     )
-    if outcome is None or outcome.is_tie or len(found.axes[0].texts) > MOST_WRITTEN or len(outcome.order) < 2:
+    if outcome is None or len(found.axes[0].texts) > MOST_WRITTEN:
         return
     axes.text(
         i,
         j + (0.14 if is_marked else 0),
-        f"{1 + outcome.lead:.2f}{'?' if outcome.doubtful else ''}",
+        cell_text(outcome),
         ha="center",
         va="center",
         fontsize=6,

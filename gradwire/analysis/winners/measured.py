@@ -13,7 +13,7 @@ from gradwire.analysis.winners.winner_map import Outcome, Place, WinnerMap
 REACH = 0.03
 """Strategies that a run of a cell could make the fastest: those whose estimates are within this share of the least, on
 either side; as for the choice of candidates (analysis/fluid/reach.py). The first two are measured anyway."""
-AT_BORDER, AT_RANDOM = "near a border", "drawn at random"
+AT_BORDER, IN_DOUBT, AT_RANDOM = "near a border", "order in doubt", "drawn at random"
 AGREES, DISAGREES, NOTHING_VALID = "agrees", "disagrees", "not measured"
 
 
@@ -22,7 +22,7 @@ class ChosenCell:
     """A cell to measure."""
 
     place: Place
-    #: AT_BORDER or AT_RANDOM.
+    #: AT_BORDER, IN_DOUBT or AT_RANDOM.
     why: str
     #: The strategies to run there, the fastest by its estimate first.
     strategies: tuple[str, ...]
@@ -53,15 +53,22 @@ class Judgement:
 
 
 def choose_cells(found: WinnerMap, count: int, seed: int) -> list[ChosenCell]:
-    """Cells to measure: half of them near borders, where the least separates the first two, and the rest drawn at
-    random from the others by the seed. Cells in which a single strategy can run are not measured."""
+    """Cells to measure: half of them near borders or with an order in doubt, those whose lead is nearest to that
+    of a tie, and the rest drawn at random from the others by the seed. Cells in which a single strategy can run are not
+    measured."""
     able = [place for place in found.places if place in found.outcomes and len(found.outcomes[place].order) > 1]
-    near = found.near_border()
-    closest = sorted((place for place in able if place in near), key=lambda place: found.outcomes[place].lead)
-    at_border = closest[: math.ceil(count / 2)]
-    others = [place for place in able if place not in at_border]
-    drawn = random.Random(seed).sample(others, min(count - len(at_border), len(others)))
-    chosen = [(place, AT_BORDER) for place in at_border] + [(place, AT_RANDOM) for place in sorted(drawn)]
+    outcomes, near = found.outcomes, found.near_border()
+    likely_wrong = [place for place in able if place in near or outcomes[place].doubtful]
+
+    def from_border(place: Place) -> tuple[bool, float]:
+        """Orders in doubt first; then by how far the lead is from that of a tie, where the border runs."""
+        return not outcomes[place].doubtful, abs(outcomes[place].lead - found.tie)
+
+    closest = sorted(likely_wrong, key=from_border)[: math.ceil(count / 2)]
+    others = [place for place in able if place not in closest]
+    drawn = random.Random(seed).sample(others, min(count - len(closest), len(others)))
+    chosen = [(place, IN_DOUBT if outcomes[place].doubtful else AT_BORDER) for place in closest]
+    chosen += [(place, AT_RANDOM) for place in sorted(drawn)]
     return [ChosenCell(place, why, _worth_measuring(found, place)) for place, why in chosen]
 
 

@@ -15,7 +15,7 @@ from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.winners.colours import TIE_COLOUR, colour_of, colours_of, letters_on
 from gradwire.analysis.winners.measured import DISAGREES, MeasuredCell, judge_cell, summary
 from gradwire.analysis.winners.winner_map import Place, WinnerMap
-from gradwire.analysis.winners.words import conclusion, crossings_table, lead_text, rows_table
+from gradwire.analysis.winners.words import cell_text, conclusion, crossings_table, lead_text, rows_table
 
 TEMPLATES = Path(__file__).with_name("templates")
 CELL, CELL_HEIGHT = 38, 34
@@ -136,9 +136,7 @@ def _drawn(found: WinnerMap, place: Place, colours: Mapping[str, str], mark: str
     x, y = found.axes
     outcome = found.outcomes.get(place)
     colour = colour_of(outcome, colours)
-    text = ""
-    if outcome is not None and not outcome.is_tie and len(outcome.order) > 1:
-        text = f"{1 + outcome.lead:.2f}{'?' if outcome.doubtful else ''}"
+    text = cell_text(outcome) if outcome else ""
     fill = "url(#nothing)" if outcome is None else "url(#tie)" if outcome.is_tie else colour
     label = f"{x.key} = {x.texts[i]}, {y.key} = {y.texts[j]}: {_words(found, place)}"
     return DrawnCell(f"{i},{j}", LEFT + i * CELL, _top(len(y.texts), j), fill, letters_on(colour), text, label, mark)

@@ -70,7 +70,7 @@ class Outcome:
     level: tuple[str, ...]
     #: The next one's time over the winner's, minus 1; infinite where nothing else has a time.
     lead: float
-    #: Whether the order of the first ones depends on how much queues hold.
+    #: Whether the order of the first ones, also of a tie, depends on how much queues hold.
     doubtful: bool = False
 
     @property
@@ -111,7 +111,6 @@ def outcome_of(times: Mapping[str, Time], tie: float = TIE) -> Outcome | None:
     doubtful = any(
         times[name].iteration_s * (1 - times[name].doubt) <= latest_s and (times[name].doubt or best.doubt)
         for name in others
-        if name not in level
     )
     return Outcome(tuple(order), tuple(level), lead, bool(doubtful))
 
@@ -177,14 +176,8 @@ class WinnerMap:
         return [(one, other) for _, one, other in self.neighbours() if self.shown(one) != self.shown(other)]
 
     def near_border(self) -> set[Place]:
-        """Cells of which a neighbour has another winner."""
-        return {
-            place
-            for _, one, other in self.neighbours()
-            if one in self.outcomes and other in self.outcomes
-            if self.outcomes[one].winner != self.outcomes[other].winner
-            for place in (one, other)
-        }
+        """Cells at a border that is drawn, and in which something can run."""
+        return {place for edge in self.edges() for place in edge if place in self.outcomes}
 
     @cached_property
     def crossings(self) -> list[Crossing]:

@@ -6,8 +6,6 @@ from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.winners.winner_map import Axis, Outcome, WinnerMap, stretches
 
 TIED, NOTHING = "tie", "nothing can run"
-SMALLEST_OUTRIGHT = 1e-3
-"""A lead below it is written as less than 0.1 %."""
 
 
 def conclusion(found: WinnerMap) -> str:
@@ -46,6 +44,13 @@ def lead_text(outcome: Outcome) -> str:
     return f"{1 + outcome.lead:.4g}x faster than {outcome.order[1]}"
 
 
+def cell_text(outcome: Outcome) -> str:
+    """What stands in a cell: how many times as long the next strategy takes, and a question mark if that is in doubt;
+    the mark alone for a tie."""
+    lead = "" if outcome.is_tie or len(outcome.order) < 2 else f"{1 + outcome.lead:.2f}"
+    return f"{lead}{'?' if outcome.doubtful else ''}"
+
+
 def number_text(axis: Axis, number: float) -> str:
     """A number on an axis in the words of its values: the unit is that of the nearest value below it."""
     below = max((i for i, each in enumerate(axis.numbers) if each <= number), default=0)
@@ -82,6 +87,10 @@ def crossings_table(found: WinnerMap) -> TextTable:
     """Where the winner changes along each axis, interpolated between two cells."""
     rows = []
     for each in found.crossings:
+        i, j = each.place
+        beyond = (i + 1, j) if each.along == 0 else (i, j + 1)
+        if all({each.before, each.after} <= set(found.outcomes[place].level) for place in (each.place, beyond)):
+            continue  # they are level on both sides
         axis, other = found.axes[each.along], found.axes[1 - each.along]
         at = f"{other.key} = {other.texts[each.place[1 - each.along]]}"
         rows.append((at, each.before, each.after, f"{axis.key} = {number_text(axis, each.number)}"))

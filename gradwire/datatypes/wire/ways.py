@@ -1,6 +1,9 @@
 """Which lines each message of a plan passes. Pure.
 
 Where switches hash connections, the way of a message is that of its connection; else it is that of its two hosts.
+
+Where bursts take all ways in turn, the connections from one rank to another take them in turn here: of a plan whose
+messages are divided over as many connections as there are ways (workloads/divided_messages.py), each part has its way.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import numpy as np
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.routes import SummitOf, routes_of
+from gradwire.datatypes.routes import SummitOf, TieredRoutes, routes_of
+from gradwire.datatypes.sprayed_ways import ways_of
 from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of, ports_of
 
@@ -22,20 +26,22 @@ class MessageWays:
     def __init__(self, plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> None:
         self._plan, self._is_hashed = plan, fabric.routing.is_by_connection
         self._routes = routes_of(fabric, summit_of)
+        self._sprayed = TieredRoutes(fabric, summit_of) if fabric.routing.is_by_burst else None
+        self._way_count = ways_of(fabric) if fabric.routing.is_by_burst else 1
         self._found: dict[tuple[int, int, FlowPorts | tuple[int, ...] | None], list[int]] = {}
 
     def way(self, send: int) -> list[int]:
         """The lines of a SEND to one rank in order, or all of one to a multicast group."""
         source, target = self.ends(send)
         if not self._plan.ops.group[send]:
-            return self._path(source, target, self.ports(send))
+            return self._single(source, target, send)
         return self._routes.tree(source, self.members(send))
 
     def branch(self, send: int, target: int) -> list[int]:
         """The lines of a SEND to one of its receivers, by host."""
         source, members = self.ends(send)[0], self.members(send)
         if not members:
-            return self._path(source, target, self.ports(send))
+            return self._single(source, target, send)
         key = (source, target, members)
         if key not in self._found:
             self._found[key] = self._routes.branch(source, target, members)
@@ -63,6 +69,21 @@ class MessageWays:
     @cached_property
     def _connections(self) -> dict[int, int]:
         return connection_of_send(self._plan, connections_of(self._plan))
+
+    def _single(self, source: int, target: int, send: int) -> list[int]:
+        if self._sprayed is not None:
+            return self._sprayed.path_by_way(source, target, self._turns[self._connections[send]] % self._way_count)
+        return self._path(source, target, self.ports(send))
+
+    @cached_property
+    def _turns(self) -> dict[int, int]:
+        """By number of the connection: which of those of the same ranks and class it is."""
+        turns: dict[int, int] = {}
+        seen: dict[tuple[int, int, int], int] = {}
+        for each in connections_of(self._plan):
+            ends = each.src, each.dst, each.traffic_class
+            turns[each.number] = seen[ends] = seen.get(ends, -1) + 1
+        return turns
 
     def _path(self, source: int, target: int, ports: FlowPorts | None) -> list[int]:
         key = (source, target, ports)

@@ -1,6 +1,6 @@
 """Carries out the faults of a scenario of programs, in the loop that starts programs and follows them.
 
-This process has one thread, because it forks (`Processes.start`). So nothing sleeps here for long: the loop is told
+This process has one thread, because it forks (`Processes.start`). So nothing sleeps here for long: the loop asks
 when to come back.
 """
 

@@ -164,7 +164,7 @@ def _change_network(module: dict[str, Any]) -> None:
 def _heard_to_its_end(server: Any) -> Iterator[None]:
     """Lets a test end when iperf's server has said what it will.
 
-    Mininet waits for two results, of which the first is that of its own trial whether the server listens. Since 2.1,
+    Mininet waits for two results, of which the first is that of the trial whether the server listens. Since 2.1,
     iperf has none for that, and Mininet's wait has no limit, for it also asks whether the terminal can be written to,
     which it always can. So when a result has come and then nothing for as long as Mininet meant to wait, this makes up
     the other's unit, which Mininet counts, without a number, which it would show.

@@ -46,7 +46,7 @@ def interpreter_of(python: str, search_path: str) -> Interpreter:
     check_program([python], search_path)
     found = shutil.which(python, path=search_path)
     assert found is not None
-    # Asked from a folder of its own, so that no file of the current one is imported.
+    # Without the current folder on its path, so that no file of the current one is imported.
     command = [found, "-c", f"import sys; sys.path[:1] = []{_QUESTION}"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_LIMIT_S).stdout
@@ -59,7 +59,7 @@ def interpreter_of(python: str, search_path: str) -> Interpreter:
 def _own_mininet() -> Path:
     spec = find_spec("mininet")
     if spec is None or not spec.submodule_search_locations:
-        raise MachineFault("mininet is not installed beside gradwire: pip install 'mininet==2.3.0.dev6'")
+        raise MachineFault("mininet is not installed in the Python of gradwire: pip install 'mininet==2.3.0.dev6'")
     return Path(spec.submodule_search_locations[0])
 
 

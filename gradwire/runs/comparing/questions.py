@@ -102,7 +102,7 @@ class Question:
     @property
     def name(self) -> str:
         """Name of the run folder: the question in a few words."""
-        words = [_stem(self.model), _stem(self.device or "") or self.iteration_time, f"{self.workers}"]
+        words = [stem(self.model), stem(self.device or "") or self.iteration_time, f"{self.workers}"]
         rate, *shape = self.network.words
         return _name([*words, rate, f"{self.servers}servers" if self.servers else None, *shape], self.settings)
 
@@ -119,7 +119,7 @@ class Question:
             "fabric": self.network.table(),
             "model": _model(self.model, self.device, self.iteration_time),
         }
-        return _completed(document, self.settings)
+        return completed(document, self.settings)
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
         """The named strategies, or all."""
@@ -142,7 +142,7 @@ class ParallelQuestion:
     @property
     def name(self) -> str:
         """Name of the run folder: the question in a few words."""
-        words = [_stem(self.model), _stem(self.device or "") or self.iteration_time, self.parallel.words]
+        words = [stem(self.model), stem(self.device or "") or self.iteration_time, self.parallel.words]
         return _name([*words, *self.network.words], self.settings)
 
     def document(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class ParallelQuestion:
             "model": _model(self.model, self.device, self.iteration_time),
             "run": {"warmup": WARMUP, "iterations": ITERATIONS, "fidelity": FIDELITY},
         }
-        return _completed(document, self.settings, self._of_large_models)
+        return completed(document, self.settings, self._of_large_models)
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
         """The ways to divide the model as asked."""
@@ -210,7 +210,7 @@ class TraceQuestion:
             "model": model,
             "run": {"warmup": WARMUP, "iterations": ITERATIONS, "fidelity": FIDELITY},
         }
-        return _completed(document, self.settings)
+        return completed(document, self.settings)
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
         """The algorithms."""
@@ -265,7 +265,7 @@ def _model(name: str, device: str | None, iteration_time: str | None) -> dict[st
     return model
 
 
-def _completed(
+def completed(
     document: dict[str, Any],
     settings: Sequence[str],
     complete: Callable[[dict[str, Any], Catalogue], None] = lambda _document, _catalogue: None,
@@ -297,7 +297,8 @@ def _catalogue(document: Mapping[str, Any]) -> Catalogue:
     return catalogue_of(DefinedSection.model_validate(document.get("defined", {})))
 
 
-def _stem(value: str) -> str:
+def stem(value: str) -> str:
+    """A name for folders: of a file, its own."""
     return Path(value).stem if value.endswith((".toml", ".json")) else value
 
 

@@ -7,7 +7,7 @@ The division into classes is tried from the fewest on, and checked against the w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradwire.analysis.bounds import Bounds
 from gradwire.analysis.by_class.bounds import class_bounds, ring_bounds
@@ -86,6 +86,12 @@ def by_class(point: ResolvedPoint) -> ByClass | None:
             f"cluster.workers = {workers}: more than {MOST_WORKERS:,} are estimated by classes of ranks, and this job has none, because "
             f"{reason}: change that, or let fewer workers stand for all (cluster.stands_for)"
         ) from reason
+
+
+def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
+    """The same job on a fabric of the same shape and other rates. Raises NotByClass where its classes do not fare alike
+    there."""
+    return found if fabric == found.fabric else replace(found, lines=_lines(found.job, fabric), fabric=fabric)
 
 
 def _found(point: ResolvedPoint) -> ByClass:

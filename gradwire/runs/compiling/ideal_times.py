@@ -23,6 +23,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.files import replacing
+from gradwire.runs.compiling.sprayed_plans import by_way
 from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
@@ -71,7 +72,7 @@ def fluid_times(
     """
     built = built_fabric(fabric, [plan])
     delays = replace(own_delays(built), window_bytes=window_bytes)
-    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends, delays=delays)
+    return estimate(by_way(plan, fabric), built, Spines(built).spine_of, send_ends=send_ends, delays=delays)
 
 
 def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:

@@ -57,13 +57,11 @@ def _first_here(
 
 
 def _parts(slots: list[tuple[Slot, Point]]) -> list[list[tuple[Slot, Point]]]:
-    """Points that share a plan together. The least part comes first, which begins at once, and then what may be too
-    large."""
+    """Points that share a plan together, those of the fewest workers first, so that progress is seen at once."""
     sharing: dict[str, list[tuple[Slot, Point]]] = {}
     for slot, point in slots:
         sharing.setdefault(sharing_key(point), []).append((slot, point))
-    ordered = sorted(sharing.values(), key=lambda part: -part[0][1].section.cluster.workers)
-    return [*ordered[-1:], *ordered[:-1]]
+    return sorted(sharing.values(), key=lambda part: part[0][1].section.cluster.workers)
 
 
 def _attempted(points: list[Point], origin: str) -> list[PointEstimate | str]:

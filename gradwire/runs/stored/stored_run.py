@@ -193,7 +193,7 @@ class StoredRun(Generic[P_co]):
         return self._once("fabric", self._read_fabric)
 
     def _read_fabric(self) -> Fabric:
-        """With the ways that a controller of the user's own was found to say, if the run came so far."""
+        """With the ways that a user's controller was found to say, if the run came so far."""
         task = self.task()
         with reading(self.folder / TASK_FILE):
             fabric = sound_fabric(task.fabric_json)

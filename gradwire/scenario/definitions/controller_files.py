@@ -1,4 +1,4 @@
-"""Files with a controller of the user's own, whose code runs inside the machines of points and nowhere else.
+"""Files with a user's controller, whose code runs inside the machines of points and nowhere else.
 
 A scenario says where the file is, and the hash of what was in it when the scenario was read. The code is handed to a
 machine only by a process that was given the scenario to run: what only reads a run folder hands over no code that the

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.read_ways import MOST_HOSTS
+from gradwire.datatypes.routing import Routing
 from gradwire.datatypes.shape import Topology
 from gradwire.datatypes.static_routes import route_defects
 from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, places, ring, spread, torus
@@ -62,7 +63,7 @@ def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, Rout
 
 
 def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[str, ControllerDefinition]) -> Fabric:
-    """The fabric with the controller of the user's own, if it has one. controllers: those that the scenario defines.
+    """The fabric with the user's controller, if it has one. controllers: those that the scenario defines.
 
     Raises InputFault for one that is not defined, and for what such a controller does not know of.
     """
@@ -76,6 +77,13 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
             f"most {MOST_HOSTS}"
         )
     return replace(fabric, controller=controllers[wanted.controller].sha256)
+
+
+def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool = False) -> None:
+    """Raises InputFault for programs, whose ports have separate filters, and several jobs, where bursts take all
+    ways in turn."""
+    if wanted.routing is Routing.SPRAY and (programs or jobs):
+        raise InputFault(f"fabric.routing = 'spray': not with {'programs' if programs else 'several jobs'}")
 
 
 def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:

@@ -155,7 +155,7 @@ def refuse_scaled(section: PointSection, scale: int) -> None:
 
 
 def refuse_multicast(section: PointSection, plans: Collection[Plan]) -> None:
-    """Raises InputFault for multicast past a controller of the user's own, which does not know its groups, and past finite buffers: its
+    """Raises InputFault for multicast past a user's controller, which does not know its groups, and past finite buffers: its
     senders have no congestion control that would slow them down."""
     if section.fabric.controller is not None and any(plan.multicasts() for plan in plans):
         raise InputFault(

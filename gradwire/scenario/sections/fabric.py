@@ -132,8 +132,9 @@ class FabricSection(Section):
     a host are at the same leaf."""
     routing: Routing = Routing.BALANCED
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
-    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "static", the table
-    in `routes` says all ways; "controller" is what it is where `controller` says all ways."""
+    five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "spray", the bursts
+    of every connection take all spines in turn; with "static", the table in `routes` says all ways; "controller" is what it is where
+    `controller` says all ways."""
     routes: str | None = None
     """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
     host."""

@@ -20,7 +20,7 @@ def dumped_tables(bridge: str) -> tuple[str, str]:
 def table_misses(bridge: str, *, has_own_rules: bool) -> int:
     """Packets that no rule of a bridge was meant for. Raises MachineFault if the bridge does not answer.
 
-    has_own_rules: whether its rules are those of a controller of the user's own, which need have none for what matches
+    has_own_rules: whether its rules are those of a user's controller, which need have none for what matches
     nothing else. Then those count that matched nothing, and those that a flow without any field to match took.
     """
     flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-flows", bridge))

@@ -237,18 +237,23 @@ dense width: the public checkpoint's configuration. The biases that balance the 
 gradient, so they are left out."""
 
 _LLAMA = "The Llama 3 Herd of Models 2024, Table 3; public checkpoint"
+_PUBLISHED = (
+    ("llama3-8b", LLAMA3_8B, f"{_LLAMA} 8,030,261,248"),
+    ("llama3-70b", LLAMA3_70B, f"{_LLAMA} 70,553,706,496"),
+    ("llama3-405b", LLAMA3_405B, f"{_LLAMA} 405,853,388,800"),
+    ("gpt3-175b", GPT3_175B, "Brown et al. 2020, Table 2.1; 174,600 M parameters in Table D.1"),
+    ("mixtral-8x7b", MIXTRAL_8X7B, "Jiang et al. 2024, Table 1; public checkpoint 46,702,792,704"),
+    (
+        "deepseek-v3",
+        DEEPSEEK_V3,
+        "DeepSeek-V3 Technical Report 2024, section 4.2; 671 B parameters, 37 B per token",
+    ),
+)
 LANGUAGE_MODELS: Mapping[str, Callable[[], Profile]] = {
-    name: partial(decoder_profile, name, shape, 1, source)
-    for name, shape, source in (
-        ("llama3-8b", LLAMA3_8B, f"{_LLAMA} 8,030,261,248"),
-        ("llama3-70b", LLAMA3_70B, f"{_LLAMA} 70,553,706,496"),
-        ("llama3-405b", LLAMA3_405B, f"{_LLAMA} 405,853,388,800"),
-        ("gpt3-175b", GPT3_175B, "Brown et al. 2020, Table 2.1; 174,600 M parameters in Table D.1"),
-        ("mixtral-8x7b", MIXTRAL_8X7B, "Jiang et al. 2024, Table 1; public checkpoint 46,702,792,704"),
-        (
-            "deepseek-v3",
-            DEEPSEEK_V3,
-            "DeepSeek-V3 Technical Report 2024, section 4.2; 671 B parameters, 37 B per token",
-        ),
-    )
+    name: partial(decoder_profile, name, shape, 1, source) for name, shape, source in _PUBLISHED
 }
+
+
+def decoder_shape(name: str) -> Decoder | None:
+    """The shape of a published model; None for another name."""
+    return next((shape for known, shape, _ in _PUBLISHED if known == name), None)

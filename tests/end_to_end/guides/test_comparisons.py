@@ -15,8 +15,9 @@ from gradwire import PACKAGE
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.compiling.many_points import cores
+from tests.shared.documented_commands import parsed
 from tests.shared.snippets import ROOT, all_snippets
-from tests.unit.docs.test_documentation import SHELL, commands, parsed
+from tests.unit.docs.test_documentation import SHELL, commands
 from tests.unit.docs.test_documentation import home as home  # noqa: PLC0414 (a fixture)
 
 pytestmark = pytest.mark.long

@@ -1,4 +1,4 @@
-"""Controllers of the user's own, in virtual time: flows decide ways, as the verdict counts on every line, and what has none is an error."""
+"""Users' controllers, in virtual time: flows decide ways, as the verdict counts on every line, and what has none is an error."""
 
 from __future__ import annotations
 

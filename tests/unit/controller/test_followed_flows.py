@@ -1,4 +1,4 @@
-"""Flows of a controller of the user's own, as Open vSwitch prints them: ways of all pairs of hosts, and what is wrong, by name."""
+"""Flows of a user's controller, as Open vSwitch prints them: ways of all pairs of hosts, and what is wrong, by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def printed(ports: Mapping[int, int]) -> str:
     return "".join(f" priority=10,ip,nw_dst=10.0.0.{host} actions=output:{port}\n" for host, port in ports.items())
 
 
-def followed(changed: Mapping[str, str], groups: str = "", fabric: Fabric = FABRIC) -> Followed:
+def followed(changed: dict[str, str], groups: str = "", fabric: Fabric = FABRIC) -> Followed:
     texts = {name: printed(ports) for name, ports in LEAF.items()} | changed
     read = groups_in(groups)
     return follow(fabric, {name: SwitchFlows(tuple(flows_in(text)), read) for name, text in texts.items()})

@@ -1,1 +1,1 @@
-"""Programs of the user's own, without a kernel."""
+"""Faults of a network, without a kernel."""

@@ -10,6 +10,7 @@ import pytest
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.programs.program_protocol import PortTraffic, Report
 from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
 
@@ -115,3 +116,55 @@ def test_stock_hosts_may_probe_and_not_send_everything_again() -> None:
     stock = replace(FABRIC, host_tcp=HostTcp.STOCK)
     assert failed(msgspec.structs.replace(SOUND, tcp_retransmits=FRAMES // 200), stock) == []
     assert failed(msgspec.structs.replace(SOUND, tcp_retransmits=FRAMES // 50), stock) == ["TCP retransmits"]
+
+
+CUT = PlannedFault("cut", "link-down", 100_000_000, duration_ns=200_000_000, place="h1-eth0")
+IN_TIME = FaultRecord(CUT, 100_000_000, 100_070_000, 300_070_000, 2)
+LOSSY = replace(FABRIC, faulty=True)
+
+
+def report_with(*records: FaultRecord, **changes: object) -> Report:
+    return msgspec.structs.replace(SOUND, faults=records, **changes)
+
+
+def failed_with(report: Report, *faults: PlannedFault, fabric: Fabric = LOSSY) -> list[str]:
+    return [check.name for check in checks(report, fabric, faults) if not check.ok]
+
+
+def test_a_fault_that_happened_in_its_time_is_named_and_what_it_loses_is_not_judged() -> None:
+    lossy = msgspec.structs.replace(PORT, drops=7)
+    report = report_with(IN_TIME, ports=(lossy,), tcp_retransmits=9)
+    assert failed_with(report, CUT) == []
+    *_, told = checks(report, LOSSY, [CUT])
+    assert told.value == (
+        "cut: link h1-eth0 is down from 0.100070 s to 0.300070 s (not checked: drops, TCP retransmits)"
+    )
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (),
+        (replace(IN_TIME, begun_ns=-1, ended_ns=-1),),
+        (replace(IN_TIME, begun_ns=102_000_000),),
+        (replace(IN_TIME, ended_ns=302_000_000),),
+        (replace(IN_TIME, ended_ns=200_000_000),),
+    ],
+)
+def test_a_fault_at_another_time_or_of_another_length_is_not_sound(records: tuple[FaultRecord, ...]) -> None:
+    assert failed_with(report_with(*records), CUT) == ["faults"]
+
+
+def test_one_that_began_after_the_end_says_so() -> None:
+    (told,) = [check for check in checks(report_with(), LOSSY, [CUT]) if check.name == "faults"]
+    assert told.value == "cut: all programs had ended before it began"
+
+
+def test_rules_are_judged_unless_a_switch_restarts() -> None:
+    boot = PlannedFault("boot", "switch-restart", 100_000_000, duration_ns=200_000_000, place="s1")
+    brain = PlannedFault("brain", "controller-restart", 100_000_000, duration_ns=200_000_000)
+    missed = report_with(replace(IN_TIME, fault=boot), replace(IN_TIME, fault=brain), table_misses=3)
+    assert failed_with(missed, boot) == []
+    assert failed_with(missed, brain, fabric=FABRIC) == ["table misses"]
+    lost = report_with(replace(IN_TIME, fault=brain), tcp_retransmits=1)
+    assert failed_with(lost, brain, fabric=FABRIC) == ["TCP retransmits"]

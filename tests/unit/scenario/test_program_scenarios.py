@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario, scenario_of
-from gradwire.scenario.program_scenarios import load_programs
+from gradwire.scenario.program_scenarios import load_programs, programs_of
 
 TEXT = """
 title = "Flows"
@@ -134,3 +135,35 @@ def test_a_network_that_is_not_there_is_one_message(tmp_path: Path) -> None:
         load_programs(scenario_file(tmp_path, ON_A_GRAPH))
     path = tmp_path / "flows.toml"
     assert str(refused.value) == f"{path}: fabric.file: {tmp_path / 'lab.json'}: no such network file"
+
+
+CONTENT = {
+    "title": "Faults",
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "1gbit"},
+    "program": {"only": {"command": "true"}},
+}
+CUT = {"kind": "link-down", "link": "h2", "at": "1s", "duration": "1s"}
+
+
+def test_faults_are_the_network_s_and_can_be_set() -> None:
+    (point,) = programs_of({**CONTENT, "fault": [CUT]}, ["fault.1.at=2s"]).points
+    assert point.faults == (PlannedFault("1", "link-down", 2_000_000_000, -1, 1_000_000_000, "h2-eth0"),)
+    assert point.fabric.faulty
+    assert not programs_of(CONTENT).points[0].fabric.faulty
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"kind": "tenant", "source": "h1", "destination": "h2", "rate": "0.1gbit"}, "x.kind = 'tenant': a tenant is a program"),
+        ({"kind": "dead-worker", "worker": 0}, "x.kind = 'dead-worker': programs have no workers; kinds are link-down"),
+        ({**CUT, "iteration": 1}, "x.iteration: programs have no iterations"),
+        ({**CUT, "link": "h9"}, "x.link = 'h9': no host or port is called that"),
+        ({**CUT, "rate": "1gbit"}, "x.rate: has no effect"),
+        ({**CUT, "job": "a"}, "x.job: has no effect"),
+    ],
+)  # fmt: skip
+def test_faults_that_programs_cannot_have_are_refused(fault: dict[str, str], said: str) -> None:
+    with pytest.raises(InputFault, match=said):
+        programs_of({**CONTENT, "fault": {"x": fault}})

@@ -35,7 +35,7 @@ def test_mnexec_says_the_process_that_the_command_becomes(tools: Mapping[str, Pa
 
 def test_mnexec_hands_on_a_status_and_closes_files(tools: Mapping[str, Path]) -> None:
     with Path("/dev/null").open() as file:
-        words = [tools["mnexec"], "-c", "sh", "-c", f"test ! -e /proc/self/fd/{file.fileno()} && exit 7"]
+        words = [str(tools["mnexec"]), "-c", "sh", "-c", f"test ! -e /proc/self/fd/{file.fileno()} && exit 7"]
         assert subprocess.run(words, check=False, pass_fds=[file.fileno()]).returncode == 7
 
 

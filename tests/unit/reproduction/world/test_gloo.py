@@ -42,7 +42,7 @@ def test_every_printed_row_of_gloo_is_a_scenario_with_the_sources_netem() -> Non
     netems = {(row.setting, row.netem) for row in rows}
     assert netems == {
         ("default", "none"),
-        ("delay 10 ms", "delay 10ms limit 1000"),
+        ("delay 10 ms", "delay 10ms rate 5.05gbit limit 1000"),
         ("rate 5 Gbit/s", "rate 5gbit limit 1000"),
         ("delay 1 ms, rate 5 Gbit/s", "delay 1ms rate 5gbit limit 625"),
         ("delay 5 ms, rate 2 Gbit/s", "delay 5ms rate 2gbit limit 1250"),
@@ -133,7 +133,7 @@ def test_one_row_is_fitted_and_marked() -> None:
     marked = [line for line in table([Predicted(row, (1.0, 1.0), "valid") for row in rows]) if " *" in line]
     assert len(marked) == 1
     assert marked[0].startswith("p2p, 64 MiB, 2 hosts, delay 10 ms *")
-    assert fitted.netem == "delay 10ms limit 1000"
+    assert fitted.netem == "delay 10ms rate 5.05gbit limit 1000"
     document = scenario(fitted, "python3", 6, "stock")
     assert document["program"]["gloo"]["arguments"]["pause_s"] == PAUSE_S  # type: ignore[index]
 

@@ -1,4 +1,4 @@
-"""Files with a controller of the user's own: read and hashed, never run by gradwire, and handed over only for who gave the scenario."""
+"""Files with a user's controller: read and hashed, never run by gradwire, and handed over only for who gave the scenario."""
 
 from __future__ import annotations
 

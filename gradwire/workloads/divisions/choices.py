@@ -1,0 +1,194 @@
+"""Which divisions of a model there are: data x tensor x pipeline, chunks, microbatches and recomputation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from gradwire.workloads.engines.parallel.segments import HALF, piece_blocks
+from gradwire.workloads.models.decoders import decoder_shape
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.shortened import block_count
+
+MICROBATCH_SAMPLES = (1, 2, 4, 8)
+"""Samples of a microbatch that are tried."""
+MOST_CHUNKS = 16
+"""Pieces of a stage, at most: powers of two up to this."""
+RECOMPUTES: tuple[Literal["none", "full"], ...] = ("none", "full")
+"""What of a block is computed again that is tried. "selective" keeps attention's scores out of memory, which a fused
+attention never stores (Dao et al., FlashAttention, 2022; workloads/divisions/memory.py)."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What of a model decides how it can be divided."""
+
+    blocks: int
+    #: Heads of queries, and of keys and values; 0 where the model's source does not say.
+    heads: int
+    key_value_heads: int
+    #: Inputs and outputs of the blocks' products.
+    widths: frozenset[int]
+
+    @staticmethod
+    def of(profile: Profile) -> ModelShape:
+        """Of a transformer."""
+        shape = decoder_shape(profile.name)
+        widths = {
+            side
+            for layer in profile.layers
+            if HALF.match(layer.name)
+            for tensor in layer.tensors
+            if tensor.parameters > tensor.rows
+            for side in (tensor.rows, tensor.parameters // tensor.rows)
+        }
+        heads = (shape.heads, shape.key_value_heads) if shape else (0, 0)
+        return ModelShape(block_count(profile), *heads, frozenset(widths))
+
+    def divides_into(self, tensor: int) -> bool:
+        """Whether so many workers share every product evenly: whole heads of queries, and whole heads of keys and
+        values, or whole groups of workers that share one."""
+        if not self.heads:
+            return all(width % tensor == 0 for width in self.widths)
+        keys = self.key_value_heads
+        return self.heads % tensor == 0 and (keys % tensor == 0 or tensor % keys == 0)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to divide a model."""
+
+    data: int
+    tensor: int
+    pipeline: int
+    chunks: int
+    #: Samples of a microbatch, and microbatches of a replica.
+    samples: int
+    microbatches: int
+    recompute: Literal["none", "full"]
+    #: Blocks of the first and the last piece; None: as many as others.
+    ends: tuple[int | None, int | None] = (None, None)
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        """The options of `megatron`. Sequence parallelism, a divided optimizer and overlapped gradients are taken
+        wherever they do something."""
+        found: dict[str, Any] = {
+            "tensor": self.tensor,
+            "stages": self.pipeline,
+            "chunks": self.chunks,
+            "microbatches": self.microbatches,
+            "replica_batch": self.microbatches * self.samples,
+            "recompute": self.recompute,
+            "sequence_parallel": self.tensor > 1,
+            "sharded_optimizer": self.data > 1,
+            "overlap_gradients": self.data > 1,
+        }
+        found |= {
+            key: count
+            for key, count in zip(("first_blocks", "last_blocks"), self.ends, strict=True)
+            if count is not None
+        }
+        return found
+
+    def __str__(self) -> str:
+        """In the words of `--parallel`, and what else there is."""
+        words = [f"data={self.data}", f"tensor={self.tensor}", f"pipeline={self.pipeline}"]
+        words += [f"chunks={self.chunks}"] if self.chunks > 1 else []
+        words += [f"microbatches={self.microbatches} of {self.samples}"]
+        words += ["recompute"] if self.recompute == "full" else []
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is divided among whom."""
+
+    gpus: int
+    #: GPUs of a machine.
+    machine_gpus: int
+    #: Samples of an iteration.
+    samples: int
+    shape: ModelShape
+
+
+HEADS = "tensor does not divide the heads"
+BLOCKS = "stages and chunks do not divide the blocks, not even with one less at an end"
+SAMPLES = "replicas do not divide the samples of an iteration"
+MACHINES = "machines would have parts of several stages or tensor groups"
+
+
+def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
+    """All divisions that there are, and how many products of data, tensor and pipeline are left out, by reason."""
+    found: list[Choice] = []
+    left_out: Counter[str] = Counter()
+    for tensor, pipeline, data in _products(asked.gpus):
+        if not asked.shape.divides_into(tensor):
+            left_out[HEADS] += 1
+        elif asked.samples % data:
+            left_out[SAMPLES] += 1
+        elif not _fills_machines(asked.machine_gpus, tensor, data):
+            left_out[MACHINES] += 1
+        elif pieces := list(_pieces(asked.shape.blocks, pipeline)):
+            found += (
+                Choice(data, tensor, pipeline, chunks, samples, microbatches, recompute, ends)
+                for chunks, ends in pieces
+                for samples, microbatches in _microbatches(asked.samples // data)
+                if chunks == 1 or microbatches % pipeline == 0
+                for recompute in RECOMPUTES
+            )
+        else:
+            left_out[BLOCKS] += 1
+    return found, left_out
+
+
+def _products(gpus: int) -> Iterator[tuple[int, int, int]]:
+    divisors = [number for number in range(1, gpus + 1) if gpus % number == 0]
+    for tensor in divisors:
+        for pipeline in (number for number in divisors if (gpus // tensor) % number == 0):
+            yield tensor, pipeline, gpus // tensor // pipeline
+
+
+def _fills_machines(machine_gpus: int, tensor: int, data: int) -> bool:
+    """Whether each machine has parts of one tensor group, or whole ones of one stage."""
+    if tensor % machine_gpus == 0:
+        return True
+    return machine_gpus % tensor == 0 and data % (machine_gpus // tensor) == 0
+
+
+def _pieces(blocks: int, pipeline: int) -> Iterator[tuple[int, tuple[int | None, int | None]]]:
+    """Numbers of chunks, and the blocks of the first and the last piece."""
+    chunks = 1
+    while chunks <= (MOST_CHUNKS if pipeline > 1 else 1):
+        ends = end_blocks(blocks, pipeline * chunks)
+        if ends is not None:
+            yield chunks, ends
+        chunks *= 2
+
+
+def end_blocks(blocks: int, pieces: int) -> tuple[int | None, int | None] | None:
+    """The blocks of the first and the last piece where they have one less than the others, or the last one alone has;
+    (None, None) where all have as many, and None where neither works.
+
+    Llama 3 405B has one block less in the first stage and in the last one (The Llama 3 Herd of Models, 2024, section
+    3.3), for what the embedding and the output take.
+    """
+    if piece_blocks(blocks, pieces):
+        return None, None
+    if pieces > 1 and (blocks + 2) % pieces == 0:
+        less = (blocks + 2) // pieces - 1
+        return (less, less) if piece_blocks(blocks, pieces, less, less) else None
+    if pieces > 1 and (blocks + 1) % pieces == 0:
+        less = (blocks + 1) // pieces - 1
+        return (None, less) if piece_blocks(blocks, pieces, None, less) else None
+    return None
+
+
+def _microbatches(samples: int) -> Iterator[tuple[int, int]]:
+    """Samples of a microbatch, and microbatches of so many samples."""
+    for size in MICROBATCH_SAMPLES:
+        if samples % size == 0:
+            yield size, samples // size

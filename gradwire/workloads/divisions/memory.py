@@ -1,0 +1,120 @@
+"""What a GPU keeps of a model that is divided: parameters, gradients, the optimizer's states, and activations.
+
+Sources: Rajbhandari et al., ZeRO, SC 2020 (states of mixed-precision Adam: 12 bytes for each parameter); Megatron-LM's
+distributed optimizer (parameters in bf16, gradients in fp32: 6 + 12 / d bytes for each parameter and d replicas);
+Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, 2022, sections 4.1 to 4.3 and 5
+(activations). Their accounting is followed layer by layer, so that it holds for gated feed-forward parts and
+grouped-query attention too: a product keeps its input, attention its queries, keys and values, a non-linearity its
+input, a normalisation its input, all of two bytes; the loss keeps logits of four. Of GPT that makes 32 of the 34 s b h
+bytes of a block; the other two are dropout's masks, which today's language models do not have. Scores, 5 a s² b bytes,
+are not kept: a fused attention computes them again in its backward pass (Dao et al., FlashAttention, 2022). With
+sequence parallelism all of that is divided by the tensor group (their equation 4); what is gathered for a product is not
+kept, but gathered once more.
+
+Left out: buffers of libraries, what allocators lose, and gradients' buckets under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gradwire.workloads.divisions.choices import Choice
+from gradwire.workloads.engines.parallel.division import passes_of_stage
+from gradwire.workloads.engines.parallel.segments import Segment
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile
+
+PARAMETER_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2, 4, 12
+ACTIVATION_BYTES, LOGIT_BYTES = 2, 4
+KEEPS_OUTPUT = ("/qkv", "/query_up", "/kv_up", "/up")
+"""Products whose outputs are kept as well: attention and non-linearities need them."""
+
+
+def kept_bytes(layer: Layer, tokens: int) -> float:
+    """What a layer keeps of a token's activations for its backward pass. tokens: of a sample."""
+    if layer.name.endswith("/experts"):
+        return _experts_bytes(layer, tokens)
+    if layer.kind is LayerKind.EMBEDDING or not layer.tensors:
+        return 0.0
+    if layer.kind is LayerKind.NORM:
+        return ACTIVATION_BYTES * layer.tensors[0].parameters
+    products = [tensor for tensor in layer.tensors if tensor.parameters > tensor.rows]
+    if not products:
+        return 0.0
+    outputs = sum(tensor.parameters // tensor.rows for tensor in products)
+    kept = ACTIVATION_BYTES * products[0].rows
+    if layer.name == "lm_head":
+        return kept + LOGIT_BYTES * outputs
+    return kept + (ACTIVATION_BYTES * outputs if layer.name.endswith(KEEPS_OUTPUT) else 0)
+
+
+def _experts_bytes(layer: Layer, tokens: int) -> float:
+    """Of each expert that a token goes through: input, what the non-linearity needs, and the second product's input."""
+    of_one = [tensor for tensor in layer.tensors if "/expert0/" in tensor.name]
+    per_token = layer.flops / (2 * tokens * sum(tensor.parameters for tensor in of_one))
+    width = of_one[0].rows
+    ffn = of_one[0].parameters // width
+    return per_token * ACTIVATION_BYTES * (width + len(of_one) * ffn)
+
+
+def block_input_bytes(profile: Profile) -> float:
+    """What a token's activations between blocks take."""
+    norm = next(layer for layer in profile.layers if layer.name.endswith("/norm"))
+    return float(ACTIVATION_BYTES * norm.tensors[0].parameters)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a GPU at its fullest."""
+
+    states_bytes: float
+    activations_bytes: float
+
+    @property
+    def total_bytes(self) -> float:
+        """All of it."""
+        return self.states_bytes + self.activations_bytes
+
+
+def memory_of(profile: Profile, choice: Choice, pieces: Sequence[Sequence[Segment]], tokens: int) -> Memory:
+    """Memory of the stage that needs most. pieces: of the model, as `cut` has them; tokens: of a sample."""
+    shared = choice.tensor
+    state_bytes = PARAMETER_BYTES + GRADIENT_BYTES + OPTIMIZER_BYTES / choice.data
+    sizes = [_piece_bytes(profile, piece, choice, tokens) for piece in pieces]
+    stages: list[Memory] = []
+    for stage in range(choice.pipeline):
+        values = sum(segment.values for piece in pieces[stage :: choice.pipeline] for segment in piece)
+        of_stage = sizes[stage :: choice.pipeline]
+        flights = in_flight(choice.pipeline, stage, choice.microbatches, choice.chunks)
+        most = max(sum(count * kept for count, (kept, _) in zip(each, of_stage, strict=True)) for each in flights)
+        again = max(once for _, once in of_stage)
+        samples_bytes = (most + again) * tokens * choice.samples / shared
+        stages.append(Memory(values * state_bytes / shared, samples_bytes))
+    return max(stages, key=lambda each: each.total_bytes)
+
+
+def _piece_bytes(profile: Profile, piece: Sequence[Segment], choice: Choice, tokens: int) -> tuple[float, float]:
+    """What a token of a microbatch keeps in a piece while it is under way, and what one block needs once more while it
+    is computed again."""
+    of_blocks: dict[int, float] = {}
+    for segment in piece:
+        kept = sum(kept_bytes(profile.layers[layer], tokens) for layer in segment.layers)
+        of_blocks[segment.block] = of_blocks.get(segment.block, 0.0) + kept
+    outside = of_blocks.pop(-1, 0.0)
+    if choice.recompute == "none":
+        return outside + sum(of_blocks.values()), 0.0
+    return outside + block_input_bytes(profile) * len(of_blocks), max(of_blocks.values(), default=0.0)
+
+
+@lru_cache(maxsize=4096)
+def in_flight(stages: int, stage: int, microbatches: int, chunks: int) -> tuple[tuple[int, ...], ...]:
+    """Microbatches whose activations a stage keeps of each of its chunks, at the moments when it begins to give some
+    back. The schedule repeats after the first ones, so that more than four rounds of stages add nothing."""
+    counted = min(microbatches, 4 * stages)
+    now, found = [0] * chunks, set[tuple[int, ...]]()
+    for one in passes_of_stage("1f1b", stages, stage, counted, chunks):
+        if not one.forward:
+            found.add(tuple(now))
+        now[one.chunk] += 1 if one.forward else -1
+    return tuple(sorted(found))

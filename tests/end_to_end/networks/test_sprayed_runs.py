@@ -1,0 +1,44 @@
+"""Bursts that take all shortest ways in turn, in virtual time: uplinks carry equal bytes, and times are near ideal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradwire import PACKAGE
+from gradwire.analysis.point_frames import read_texts
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+SCENARIO = """
+title = "Bursts over all spines"
+[cluster]
+workers = 8
+[fabric]
+rate = "10gbit"
+topology = "leaf-spine"
+leaves = 2
+spines = {spines}
+routing = "spray"
+[model]
+name = "one-layer"
+layers = [{{ name = "fc", kind = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }}]
+[strategy]
+name = "{strategy}"
+[run]
+warmup = 1
+iterations = 2
+"""
+
+
+@pytest.mark.parametrize(("spines", "strategy"), [(4, "halving-doubling"), (3, "multicast-ps")])
+def test_a_run_is_valid_and_near_its_ideal_time(spines: int, strategy: str, tmp_path: Path) -> None:
+    (tmp_path / "spray.toml").write_text(SCENARIO.format(spines=spines, strategy=strategy))
+    command = [sys.executable, "-m", "gradwire", "run", str(tmp_path / "spray.toml"), "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=500)
+    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    assert row["verdict"] == "valid", done.stdout + done.stderr
+    assert float(row["iteration_time_s"]) == pytest.approx(float(row["fluid_time_s"]), rel=0.1)

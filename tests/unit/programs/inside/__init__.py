@@ -1,0 +1,1 @@
+"""Programs of the user's own, without a kernel."""
