@@ -83,6 +83,7 @@ def test_an_earlier_task_is_read(tmp_path: Path) -> None:
         "faults": [],
         "stall_limit_ns": 0,
         "queue_period_ns": 0,
+        "controller_app": "",
         "compiled_agent": "",
     }
 
