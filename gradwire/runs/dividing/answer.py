@@ -59,7 +59,7 @@ def _places(found: Found, factor: float) -> list[int]:
 
 def table(found: Found) -> TextTable:
     """The best divisions."""
-    headers = ("", "data x tensor x pipeline", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
+    headers = ("", "DP x TP x PP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
     more = ("bubble %", "GB", "half rate", "double rate")
     cells = tuple(map(_cells, rows(found)))
     return TextTable(found.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells))
