@@ -38,6 +38,7 @@ from gradwire.scenario.schema import (
     PointTables,
     Workers,
 )
+from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection, may_lose, named_faults, program_fault_defects
 from gradwire.scenario.sections.network import NetworkDefinition
@@ -88,6 +89,8 @@ class NetworksSection(Section):
     """What files of networks say, by the networks' names."""
     routes: dict[str, RoutesDefinition] = Field(default_factory=dict)
     """What tables of routes say, by the tables' names."""
+    controllers: dict[str, ControllerDefinition] = Field(default_factory=dict)
+    """Where controllers of your own are. Programs have none: one is read here so that the refusal names its key."""
 
 
 class ProgramPointSection(PointTables):

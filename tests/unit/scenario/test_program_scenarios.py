@@ -167,3 +167,10 @@ def test_faults_are_the_network_s_and_can_be_set() -> None:
 def test_faults_that_programs_cannot_have_are_refused(fault: dict[str, str], said: str) -> None:
     with pytest.raises(InputFault, match=said):
         programs_of({**CONTENT, "fault": {"x": fault}})
+
+
+def test_a_controller_is_refused_by_its_key(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("x = 1\n")
+    text = TEXT.replace('rate = "10gbit"', 'rate = "10gbit"\ncontroller = "app.py"')
+    with pytest.raises(InputFault, match=r"fabric\.controller: is for strategies"):
+        load_programs(scenario_file(tmp_path, text))
