@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from gradwire.cli import terminal, trace_import
 from gradwire.faults import InputFault
@@ -53,6 +57,8 @@ def record_script(asked: Asked, device: str | None, flop_rate: str | None, out: 
         seconds("--time-limit", asked.time_limit),
         folder / RECORDINGS,
     )
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _end)
     with terminal.interruptible("interrupted: no workload was made"), writing(folder):
         paths = []
         for rank, path in zip(ranks, record(request), strict=True):
@@ -67,6 +73,11 @@ def record_script(asked: Asked, device: str | None, flop_rate: str | None, out: 
             "call torch.distributed.init_process_group, and train in parallel, where RANK and WORLD_SIZE are set?"
         )
     trace_import.keep(replace(imported, findings=(*imported.findings, Finding("", "", whence))), folder)
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """Ends the command in an orderly way, and the script with it."""
+    sys.exit(128 + number)
 
 
 def _rate(device: str | None, flop_rate: str | None) -> tuple[float, str]:

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
-from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
+from gradwire.files import replacing
+from gradwire.regular_files import MESSAGE_BYTES, RECORD_BYTES, IrregularFileError, read_bytes, read_text
 from gradwire.vm.owners import OWNER_VARIABLE, temporary_folder, this_process
 
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
@@ -131,9 +132,12 @@ class _Script:
     def take(self) -> Path:
         """Moves the recording to where it stays; returns the path."""
         file = recording_file(self._request.folder, self._rank)
-        partial = file.with_name(f".{file.name}.partial")
-        partial.write_bytes(read_bytes(self._made, MESSAGE_BYTES * 16))
-        partial.replace(file)
+        try:
+            content = read_bytes(self._made, RECORD_BYTES)
+        except IrregularFileError as error:
+            raise InputFault(f"{self._name}: what it left as its recording {error.strerror}") from error
+        with replacing(file) as partial:
+            partial.write_bytes(content)
         return file
 
     def _start(self) -> subprocess.Popen[bytes]:

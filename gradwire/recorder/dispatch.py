@@ -10,7 +10,6 @@ by them how to continue: indices, sizes, step counts.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -82,7 +81,11 @@ class Recording(TorchDispatchMode):
         if any(tensor.device.type != "cpu" for tensor in tensors):
             return func(*args, **kwargs)  # PyTorch asks what shape something would have
         if func.namespace in NAMESPACES:
-            return self._communicate(func, args, kwargs)
+            said = arguments_of(func, args, kwargs)
+            if "process_group" in said or "group_name" in said:
+                return self._communicate(func, args, kwargs, said)
+            if func._overloadpacket.__name__ == "wait_tensor":
+                return args[0]
         out = self._carry_out(func, args, kwargs, tensors)
         self._record(func, args, kwargs, tensors, out)
         return out
@@ -134,17 +137,14 @@ class Recording(TorchDispatchMode):
         try:
             out = func(*tree_map_only(torch.Tensor, _meta, _on_meta(args)), **_of_meta(func, kwargs))
         except (NotImplementedError, RuntimeError):
-            self.guess(f"{func}: has no meta kernel, and was computed", silent=True)
-            return func(*args, **kwargs)
+            return func(*args, **kwargs)  # without a meta kernel, or an error that is the script's
         given = flat_tensors(out)
         if not flat_tensors((args, kwargs)) and all(map(_is_small, given)):
             return func(*args, **kwargs)
         return tree_map_only(torch.Tensor, _allocated, out)
 
-    def _communicate(self, func: Any, args: Any, kwargs: Any) -> Any:
-        name, said = func._overloadpacket.__name__, arguments_of(func, args, kwargs)
-        if name == "wait_tensor":
-            return args[0]
+    def _communicate(self, func: Any, args: Any, kwargs: Any, said: dict[str, Any]) -> Any:
+        name = func._overloadpacket.__name__
         if func.namespace == "c10d":
             call = c10d_call(name, said)
             # Not carried out: even the fake process group copies what is gathered.
@@ -154,8 +154,7 @@ class Recording(TorchDispatchMode):
             out = effects.returned(args, kwargs) if effects.returned else self._shaped(func, args, kwargs)
             call = functional_call(name, said, flat_tensors(out))
         if call is None:
-            if name != "check_for_nan":
-                self.unknown.add(str(func))
+            self.unknown.add(str(func))
             return out
         self._take(call)
         if all(map(_is_small, (*call.reads, *call.writes))):
@@ -183,10 +182,9 @@ class Recording(TorchDispatchMode):
                 said["root"] = self.rank_in(call.group, call.other)
         self.timeline.call(said, reads, writes)
 
-    def guess(self, what: str, *, silent: bool = False) -> None:
-        """Notes something that the script itself does not say. silent: for what changes nothing in the record."""
-        if not silent:
-            self.guesses[what] = self.guesses.get(what, 0) + 1
+    def guess(self, what: str) -> None:
+        """Notes something that the script itself does not say."""
+        self.guesses[what] = self.guesses.get(what, 0) + 1
 
     def _written(self, tensors: Iterable[torch.Tensor]) -> list[int]:
         """Addresses of storages that are written, which are not given to others while this remembers them."""
@@ -304,8 +302,3 @@ def _attention_flops(args: Any, *, backward: bool) -> int:
         return int(sdpa_backward_flop_count(grad, query, key, value))
     query, key, value = (tensor.shape for tensor in args[:3])
     return int(sdpa_flop_count(query, key, value))
-
-
-def tell(line: str) -> None:
-    """Writes a line where the script's errors go."""
-    sys.stderr.write(f"gradwire record: {line}\n")

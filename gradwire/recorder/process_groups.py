@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,8 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-WORLD = ""
-"""Name of the group of all ranks."""
+REFUSED = 3
+"""Exit status of a process that may not be a rank."""
 
 
 class Groups:
@@ -34,13 +35,17 @@ class Groups:
         """The rank at a place of a process group."""
         return int(dist.get_process_group_ranks(group)[place])
 
-    def replace(self) -> None:
-        """Makes all process groups fake from now on."""
+    def replace(self, refuse: Callable[[], None]) -> None:
+        """Makes all process groups fake from now on. refuse: what a fork of this process does that becomes a rank."""
+        own = os.getpid()
         c10d: Any = distributed_c10d
         initialise, make, split = c10d.init_process_group, c10d._new_process_group_helper, c10d.split_group
         tagged = c10d._new_group_with_tag
 
         def init_process_group(*_: Any, **named: Any) -> None:
+            if os.getpid() != own:
+                refuse()
+                os._exit(REFUSED)
             kept = {name: named[name] for name in ("timeout", "group_name") if name in named}
             initialise("fake", store=FakeStore(), rank=self._rank, world_size=self._world, **kept)
 
@@ -59,9 +64,21 @@ class Groups:
                 self.learn(ranks)
             return split(parent_pg, split_ranks, *rest, **named)
 
-        c10d._new_process_group_helper, c10d._new_group_with_tag = new_process_group_helper, new_group_with_tag
-        for module in (c10d, dist):
-            module.init_process_group, module.split_group = init_process_group, split_group
+        for old, new in (
+            (initialise, init_process_group),
+            (make, new_process_group_helper),
+            (tagged, new_group_with_tag),
+            (split, split_group),
+        ):
+            _replace_everywhere(old, new)
+
+
+def _replace_everywhere(old: Any, new: Any) -> None:
+    """Puts another function in the place of one, in all modules that have imported it by its name."""
+    for module in list(sys.modules.values()):
+        names = [name for name, value in list(getattr(module, "__dict__", {}).items()) if value is old]
+        for name in names:
+            setattr(module, name, new)
 
 
 def refuse_ranks(tell: Callable[[], None]) -> None:
@@ -69,7 +86,6 @@ def refuse_ranks(tell: Callable[[], None]) -> None:
 
     def init_process_group(*_: Any, **__: Any) -> None:
         tell()
-        os._exit(3)
+        os._exit(REFUSED)
 
-    for module in (distributed_c10d, dist):
-        module.init_process_group = init_process_group
+    _replace_everywhere(distributed_c10d.init_process_group, init_process_group)

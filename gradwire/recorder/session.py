@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,9 @@ class Session:
         self._moved_bytes = [0]
         self._ended = False
 
-    def begin(self) -> None:
-        """Begins to record."""
-        self._groups.replace()
+    def begin(self, refuse: Callable[[], None]) -> None:
+        """Begins to record. refuse: what a fork of this process does that becomes a rank."""
+        self._groups.replace(refuse)
         self.recording.name_group, self.recording.rank_in = self._groups.name, self._groups.rank_in
         self._load_alone()
         self._note_compilation()

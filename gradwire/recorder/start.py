@@ -13,6 +13,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ from gradwire.recorder.left_files import write_state
 SETTINGS = "GRADWIRE_RECORD"
 """Variable with the settings in JSON: `file`, `rank`, `world`, `iterations`, `values`, and `process`, of the first
 process that was seen."""
+PR_SET_PDEATHSIG = 1
 
 
 class _TorchFinder(importlib.abc.MetaPathFinder):
@@ -66,22 +68,31 @@ def watch_for_torch() -> None:
     settings["is_first"] = first == os.getpid()
     os.environ[SETTINGS] = json.dumps({**settings, "process": first})
     if settings["is_first"]:
+        _end_with_parent()
         write_state(settings, "started", " ".join(sys.version.split()[:1]))
     sys.meta_path.insert(0, _TorchFinder(settings))
+
+
+def _end_with_parent() -> None:
+    """Has the kernel end this process when gradwire's ends, however that ends (prctl(2))."""
+    import ctypes  # noqa: PLC0415 (here alone)
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _begin(settings: dict[str, Any]) -> None:
     from gradwire.recorder import process_groups  # noqa: PLC0415 (it imports torch)
 
+    def refuse() -> None:
+        write_state(settings, "rank in a child", " ".join(sys.argv)[:200], ".child")
+
     if not settings["is_first"]:
-        process_groups.refuse_ranks(
-            lambda: write_state(settings, "rank in a child", " ".join(sys.argv)[:200], ".child")
-        )
+        process_groups.refuse_ranks(refuse)
         return
     from gradwire.recorder import cuda_as_cpu  # noqa: PLC0415
     from gradwire.recorder.session import Session  # noqa: PLC0415
 
     session = Session(settings)
     cuda_as_cpu.redirect(session.recording.guess)
-    session.begin()
+    session.begin(refuse)
     atexit.register(session.end)
