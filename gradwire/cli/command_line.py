@@ -222,9 +222,9 @@ def diff(
     """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as
     well."""
 
-    from gradwire.cli import run_diff
+    from gradwire.cli import stored_runs
 
-    run_diff.diff(first, second, fail_if or [], every=every, as_json=as_json)
+    stored_runs.diff(first, second, fail_if or [], every=every, as_json=as_json)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from gradwire.analysis.verdict.verdict import STEADY, Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.files import refuse_full_disk
-from gradwire.programs.beside_task import write_programs
+from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
 from gradwire.runs.compiling.many_points import cores

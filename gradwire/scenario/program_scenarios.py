@@ -41,9 +41,8 @@ from gradwire.scenario.schema import (
 from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection, may_lose, named_faults, program_fault_defects
-from gradwire.scenario.sections.network import NetworkDefinition
+from gradwire.scenario.sections.network import NetworkDefinition, RoutesDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
-from gradwire.scenario.sections.routes import RoutesDefinition
 from gradwire.scenario.toml_documents import has_programs, read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text

@@ -23,9 +23,8 @@ from gradwire.runs.launch.preparation import Prepared
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
 from gradwire.runs.screen import Screen
-from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import note_start
-from gradwire.runs.stored.run_folder import write_run_folder
+from gradwire.runs.stored.run_folder import locked, write_run_folder
 from gradwire.runs.work import Work
 from gradwire.runs.works import work_of_scenario
 from gradwire.vm.machines import MEASURED, Clock

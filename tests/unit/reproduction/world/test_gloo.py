@@ -12,7 +12,7 @@ import pytest
 
 from gradwire.analysis.program_results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.datatypes.records import PlannedFault
-from gradwire.injection.agenda import Act, Agenda
+from gradwire.injection import Act, Agenda
 
 CUT = PlannedFault("cut", "link-down", 10, duration_ns=5, place="h1-eth0")
 LATER = PlannedFault("later", "loss", 3, iteration=2, place="h1-eth0", value=0.1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.ccl.table import (
+from gradwire.runs.ccl import (
     Wires,
     bus_factor,
     expectations_of,

@@ -1,4 +1,5 @@
-"""The rows of nccl-tests' table for a network: what NCCL takes for each size, and how long that lasts.
+"""`gradwire ccl`: what nccl-tests would print for a network, by estimate. What the command is given, and the rows of
+the table: what NCCL takes for each size, and how long that lasts.
 
 Between machines, times are those of the network: of rings in closed form, and of trees by the second engine, as far as
 their plans are not too large. On one machine they are NCCL's own.
@@ -18,14 +19,21 @@ from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
 from gradwire.workloads.engines.nccl.duration import Call, Network, duration_s
+from gradwire.workloads.engines.nccl.environment import environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
-from gradwire.workloads.units import BYTE_RATE, SIZE
+from gradwire.workloads.engines.nccl.search import LINKS, Machine
+from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, name_of, version_of
+from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
 
 MOST_REPLAYED_OPS = 250_000
 """Plans that the second engine replays for a row: two to three seconds."""
 MOST_SIZES = 200
 MOST_BYTES = 2**43
 MOST_EXPECTATIONS = 100
+TYPES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}
+"""Types of nccl-tests, and their bytes. NCCL treats 8-bit floats in another way."""
+_EXPECTATION = re.compile(r"(?P<size>[^=]+)=(?P<rate>[^:]+)(?::(?P<tolerance>[0-9.]{1,6})%)?")
+GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
 
 
 @dataclass(frozen=True)
@@ -44,8 +52,6 @@ TRANSPORTS = {
     "rdma": Transport(True, 0.0, "none (src/graph/tuning.cc, hwLat)"),
     "efa": Transport(True, 75e-6, "fitted: 5.37 GB/s at 1 MiB on 4 machines of 8 B200 (efa_b200)"),
 }
-TYPES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}
-"""Types of nccl-tests, and their bytes. NCCL treats 8-bit floats in another way."""
 
 
 def bus_factor(kind: Collective, ranks: int) -> float:
@@ -219,9 +225,6 @@ class Expectation:
         return row.bus_bytes_per_s >= self.bound_bytes_per_s
 
 
-_EXPECTATION = re.compile(r"(?P<size>[^=]+)=(?P<rate>[^:]+)(?::(?P<tolerance>[0-9.]{1,6})%)?")
-
-
 def expectations_of(texts: Sequence[str]) -> list[Expectation]:
     """What `--expect 1GiB=350GB/s:5%` says, each. Raises InputFault."""
     if len(texts) > MOST_EXPECTATIONS:
@@ -238,3 +241,99 @@ def expectations_of(texts: Sequence[str]) -> list[Expectation]:
             raise InputFault(f"--expect {text}: must be SIZE=BUSBW or SIZE=BUSBW:TOLERANCE, such as 1GiB=350GB/s:5%")
         found.append(Expectation(text, size_of(match["size"]), rate, tolerance))
     return found
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options as they were written."""
+
+    machines: int
+    gpus: int
+    gpu: str
+    nic: str
+    nics: int
+    transport: str
+    links: int | None
+    nvswitch: bool
+    amd: bool
+    dtype: str
+    version: str
+    variables: tuple[str, ...]
+    latency: str | None
+    delay: str
+    machine_rate: str | None
+    message_cost: str
+    mtu_bytes: int
+
+
+def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
+    """The machines, the network, and notes for the reader. Raises InputFault for what cannot be."""
+    for option, value, known in (
+        ("--gpu", given.gpu, GPUS),
+        ("--transport", given.transport, TRANSPORTS),
+        ("--dtype", given.dtype, TYPES),
+    ):
+        if value not in known:
+            raise InputFault(f"{option} {value}: must be one of {', '.join(known)}")
+    if given.machines * given.gpus == 1:
+        raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
+    version, gpu, transport = version_of(given.version), GPUS[given.gpu], TRANSPORTS[given.transport]
+    nic_bps = _parsed("--nic", given.nic, RATE)
+    machine = Machine(
+        gpus=given.gpus,
+        gpu=gpu,
+        nics=given.nics,
+        nic_bytes_per_s=nic_bps / 8,
+        gpu_direct=transport.gpu_direct,
+        links=LINKS[gpu] if given.links is None else given.links,
+        nvswitch=given.nvswitch and given.links != 0,
+        amd=given.amd,
+    )
+    comm = Communicator(version, machine, given.machines, environment_of(_variables(given.variables), version))
+    software_s = transport.crossing_s if given.latency is None else _parsed("--latency", given.latency, DURATION)
+    wires = Wires(
+        nic_bps=nic_bps,
+        mtu_bytes=given.mtu_bytes,
+        crossing_s=software_s + _parsed("--delay", given.delay, DURATION),
+        machine_bytes_per_s=(
+            float("inf") if given.machine_rate is None else _parsed("--machine-rate", given.machine_rate, BYTE_RATE)
+        ),
+        message_s=_parsed("--message-cost", given.message_cost, DURATION),
+    )
+    if wires.machine_bytes_per_s < 1e6:
+        raise InputFault(f"--machine-rate {given.machine_rate}: must be at least 1MB/s")
+    return comm, wires, _notes(given, comm)
+
+
+def _parsed(option: str, text: str, kind: Quantity) -> float:
+    try:
+        return kind.parse(text)
+    except ValueError as error:
+        raise InputFault(f"{option} {text}: {error}") from None
+
+
+def _variables(texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputFault(f"--env {text}: must be NAME=VALUE, such as NCCL_ALGO=Ring")
+        found[name.strip()] = value
+    return found
+
+
+def _notes(given: Given, comm: Communicator) -> list[str]:
+    searched, transport = comm.searched, TRANSPORTS[given.transport]
+    notes = [
+        f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.machines} x {comm.gpus} {given.gpu}, "
+        f"{given.nics} x {given.nic} per machine, {given.transport}"
+        if comm.machines > 1
+        else f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.gpus} {given.gpu}; all times are NCCL's own",
+        f"channels found: ring {searched.ring.channels} x {searched.ring.inside:g} GB/s"
+        + (f", {searched.nvls.channels} heads of NVLS" if searched.nvls.channels else ""),
+    ]
+    if comm.machines > 1:
+        latency = transport.source if given.latency is None else "as given"
+        notes.append(f"latency on top of NCCL's table: {latency}")
+    notes += [f"{name} has no effect on a collective" for name in comm.environment.without_effect]
+    return notes

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from gradwire.runs.ccl.setup import Given, set_up
-from gradwire.runs.ccl.table import kind_of, row_of, size_of
+from gradwire.runs.ccl import Given, kind_of, row_of, set_up, size_of
 from tests.shared.snippets import ROOT
 
 PAGE = (ROOT / "docs" / "ccl.md").read_text()

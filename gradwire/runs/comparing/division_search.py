@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from gradwire.faults import InputFault
+from gradwire.runs.comparing.division_question import DivisionQuestion
 from gradwire.runs.compiling.by_class import by_class, with_fabric
 from gradwire.runs.compiling.ideal_times import held_rule
 from gradwire.runs.compiling.many_points import side_by_side
-from gradwire.runs.dividing.question import DivisionQuestion
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.topo.reading.queue_lengths import add_waiting
+from gradwire.topo.counters import add_waiting
 
 PLACE = {7: 0, 9: 1}
 

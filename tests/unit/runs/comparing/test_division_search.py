@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.dividing import answer
-from gradwire.runs.dividing.question import DivisionQuestion
-from gradwire.runs.dividing.search import MEMORY, candidates, search
+from gradwire.runs.comparing import division_answer
+from gradwire.runs.comparing.division_question import DivisionQuestion
+from gradwire.runs.comparing.division_search import MEMORY, candidates, search
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
 
@@ -30,11 +30,15 @@ def test_nothing_that_is_left_out_could_be_among_the_best(tmp_path: Path) -> Non
     assert len(found.best) == 10
     assert others
     assert all(each.least(1.0).iteration_s >= last_s for each in others)
-    answer.write(found, tmp_path)
-    kept = json.loads((tmp_path / answer.JSON_FILE).read_text())
+    division_answer.write(found, tmp_path)
+    kept = json.loads((tmp_path / division_answer.JSON_FILE).read_text())
     assert [row["place"] for row in kept["divisions"]] == list(range(1, 11))
-    assert {path.name for path in tmp_path.iterdir()} >= {answer.CSV_FILE, answer.SCENARIO_FILE, "chart.png"}
-    assert "lower bound and not an estimate" in " ".join(answer.words(found))
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        division_answer.CSV_FILE,
+        division_answer.SCENARIO_FILE,
+        "chart.png",
+    }
+    assert "lower bound and not an estimate" in " ".join(division_answer.words(found))
 
 
 def test_too_little_memory_leaves_nothing() -> None:

@@ -1,4 +1,5 @@
-"""Transformers with fewer blocks: what a block costs and sends is the same, and there are fewer of them to emulate."""
+"""Language models of other sizes: transformers with fewer blocks, of which each costs and sends the same, and
+samples that are longer or shorter sequences."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from gradwire.workloads.models.profile import Layer, Profile
 
 BLOCK = re.compile(r"block(\d+)/")
 """How models name the layers of a transformer's blocks."""
+SCORES = "/attend"
+"""What the layers are called that look from every token at every other."""
 
 
 def block_count(profile: Profile) -> int:
@@ -67,3 +70,31 @@ def _blocks(profile: Profile, layers: Sequence[int] | None = None) -> list[int]:
 def _renumber(layer: Layer, kept_number: Sequence[int], number_of: Mapping[int, int]) -> Layer:
     name = BLOCK.sub(lambda match: f"block{number_of[int(match[1])]}/", layer.name)
     return replace(layer, name=name, inputs=tuple(dict.fromkeys(kept_number[number] for number in layer.inputs)))
+
+
+def sample_tokens(profile: Profile) -> int:
+    """Tokens of a sample: a product has two operations for each token and parameter. Raises InputFault for a model that
+    is not a transformer."""
+    for layer in profile.layers:
+        if layer.name.endswith("/proj") and layer.tensors:
+            weights = max(layer.tensors, key=lambda tensor: tensor.parameters)
+            return round(layer.flops / (2 * weights.parameters))
+    raise InputFault(f"model '{profile.name}': has no blocks with attention, whose samples have a length")
+
+
+def with_tokens(profile: Profile, tokens: int) -> Profile:
+    """The model on samples of so many tokens: operations grow as tokens do, and those of attention's scores as their
+    square. A table of learned positions stays as it is. Raises InputFault as `sample_tokens` does."""
+    ratio = tokens / sample_tokens(profile)
+    if ratio == 1:
+        return profile
+
+    def scaled(layer: Layer) -> Layer:
+        return replace(layer, flops=layer.flops * (ratio * ratio if layer.name.endswith(SCORES) else ratio))
+
+    return replace(
+        profile,
+        name=f"{profile.name}-{tokens}-tokens",
+        layers=tuple(map(scaled, profile.layers)),
+        source=f"{profile.source}; with samples of {tokens} tokens",
+    )

@@ -13,7 +13,7 @@ from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.division_chart import DivisionBar, division_chart
 from gradwire.analysis.report.tables import TextTable
 from gradwire.files import replace_text, replacing
-from gradwire.runs.dividing.search import BEST, FACTORS, MOST_FURTHER, Found
+from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, Found
 
 CSV_FILE, JSON_FILE, SCENARIO_FILE = "divisions.csv", "divisions.json", "fastest.toml"
 

@@ -5,7 +5,7 @@ import pytest
 
 from gradwire.datatypes.fabric import Port
 from gradwire.faults import MachineFault
-from gradwire.topo.reading.counters import (
+from gradwire.topo.counters import (
     BandCounters,
     DatapathCounters,
     PortCounters,

@@ -1,15 +1,50 @@
-"""The network's counters as frozen data, and the parsers that read them from tc, Open vSwitch and /proc. Pure."""
+"""The counters, flow tables and queue lengths of a network as frozen data, and how they are read from tc, Open vSwitch,
+netlink and /proc.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwire.datatypes.fabric import BANDS_MAJOR, Port
+from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, Port
 from gradwire.faults import MachineFault
+from gradwire.topo.command import run
+from gradwire.topo.netlink.messages import Kernel, attributes, known_index
+from gradwire.topo.netlink.qdiscs import QUEUE, RTM_GETQDISC, TC_MESSAGE, TCA_STATS2, TCA_STATS_QUEUE
 from gradwire.topo.tc import class_below_netem, class_of_band
+from gradwire.topo.wiring import asked_of_switches
+
+OPENFLOW = ("-O", "OpenFlow13")
+
+
+def dumped_tables(bridge: str) -> tuple[str, str]:
+    """What dump-flows and dump-groups print of a bridge. Raises MachineFault if the bridge does not answer."""
+    flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "--no-stats", "dump-flows", bridge))
+    return flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-groups", bridge))
+
+
+def table_misses(bridge: str, *, has_own_rules: bool) -> int:
+    """Packets that no rule of a bridge was meant for. Raises MachineFault if the bridge does not answer.
+
+    has_own_rules: whether its rules are those of a user's controller, which need have none for what matches
+    nothing else. Then those count that matched nothing, and those that a flow without any field to match took.
+    """
+    flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-flows", bridge))
+    if not has_own_rules:
+        return parse_table_misses(flows)
+    return unmatched(flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "dump-tables", bridge)))
+
+
+def unmatched(flows: str, tables: str) -> int:
+    """The same, out of what dump-flows and dump-tables print."""
+    looked_up = sum(
+        int(lookup) - int(matched) for lookup, matched in re.findall(r"lookup=(\d+), matched=(\d+)", tables)
+    )
+    to_nothing = re.findall(r"n_packets=(\d+)[^\n]*priority=0 actions=(?:drop|CONTROLLER)", flows)
+    return looked_up + sum(map(int, to_nothing))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +60,7 @@ class BandCounters:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
-    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds,
+    #: Of a switch's queue that drops or marks (topo/tc.py), as the kernel has it: the most that it holds,
     #: the length from which it marks some packets, and the length from which it marks all. 0 for what it has not.
     limit_bytes: int = 0
     threshold_bytes: int = 0
@@ -235,3 +270,41 @@ def _proc_table(text: str, prefix: str) -> dict[str, int]:
     if len(rows) != 2:
         raise MachineFault(f"the kernel's counters have no {prefix} table")
     return {name: int(value) for name, value in zip(rows[0], rows[1], strict=True)}
+
+
+class QueueReader:
+    """A socket that asks the kernel for the queues of the ports of the network namespace that it was made in.
+
+    interfaces: whose queues are reported, in this order.
+    """
+
+    def __init__(self, interfaces: Sequence[str]) -> None:
+        self._place = {known_index(name): place for place, name in enumerate(interfaces)}
+        self._kernel = Kernel()
+
+    def waiting_bytes(self) -> list[int]:
+        """What waits at each interface, in all bands together. Raises MachineFault if the kernel does not tell."""
+        waiting = [0] * len(self._place)
+        for message in self._kernel.dump(RTM_GETQDISC, TC_MESSAGE.pack(0, 0, 0, 0, 0)):
+            add_waiting(message, self._place, waiting)
+        return waiting
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._kernel.close()
+
+
+def add_waiting(message: bytes, place: Mapping[int, int], waiting: list[int]) -> None:
+    """Adds the backlog of a qdisc to that of its port, if the qdisc is the queue of a band at one of the ports.
+
+    message: a struct tcmsg with its attributes. place: where a port stands in `waiting`, by its interface's index.
+    """
+    _, index, _, parent, _ = TC_MESSAGE.unpack_from(message)
+    if index not in place or parent >> 16 != BANDS_MAJOR or not 1 <= parent & 0xFFFF <= MAX_BANDS:
+        return
+    try:
+        stats = attributes(attributes(message[TC_MESSAGE.size :])[TCA_STATS2])
+        _, backlog_bytes, *_ = QUEUE.unpack_from(stats[TCA_STATS_QUEUE])
+    except KeyError as error:
+        raise MachineFault("the kernel tells of a queue without its length") from error
+    waiting[place[index]] += backlog_bytes

@@ -16,7 +16,7 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads.divisions.choices import Asked, ModelShape
 from gradwire.workloads.models.catalogue import Catalogue
-from gradwire.workloads.models.sample_length import sample_tokens, with_tokens
+from gradwire.workloads.models.resized import sample_tokens, with_tokens
 from gradwire.workloads.units import byte_rate_text
 
 RATE = "400gbit"
