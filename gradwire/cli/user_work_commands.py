@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.runs.launch.scenario_files import scenario_names
+from gradwire.scenario.scenario_files import scenario_names
 
 PROGRAM = "program"
 

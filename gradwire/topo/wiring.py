@@ -215,7 +215,7 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
     datapath = "netdev" if userspace else "system"
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
-    # Groups that hash connections come by OpenFlow 1.0 (controller/app.py).
+    # Groups that hash connections come by OpenFlow 1.0 (controller/__main__.py).
     protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
     if naming.fabric.controller:
         protocols = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"  # whichever the user's application speaks

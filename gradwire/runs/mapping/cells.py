@@ -14,8 +14,7 @@ from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
 from gradwire.runs.estimation import PointEstimate, estimate_or_fault, without_effect
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import prepare
+from gradwire.runs.launch.execution import carry_out, prepare
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Point, Scenario, resolve
