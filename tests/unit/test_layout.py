@@ -240,9 +240,8 @@ def test_files_are_short_and_have_names_that_say_something() -> None:
 def test_what_is_started_by_name_is_defined_before_it_starts() -> None:
     """Else a process does not find what stands below."""
     for path in EVERY_SOURCE:
-        starts = [
-            index for index, node in enumerate(body := ast.parse(path.read_text()).body) if starts_a_process(node)
-        ]
+        body = ast.parse(path.read_text()).body
+        starts = [index for index, node in enumerate(body) if starts_a_process(node)]
         assert starts in ([], [len(body) - 1]), path
 
 
