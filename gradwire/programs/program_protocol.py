@@ -224,7 +224,7 @@ class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
 
 
 class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
-    """Everything up to a Full has been read."""
+    """Everything up to a Full has been read: an answer."""
 
 
 class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):

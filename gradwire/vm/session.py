@@ -18,6 +18,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.vm.answers import Answering
 from gradwire.vm.kernel_death import Ending, Surroundings, kernel_died
 from gradwire.vm.machine import (
     JOB_DEFAULTS,
@@ -82,6 +83,7 @@ class Session:
         places = places_of(kernel)
         self._watched = Watched(process.pid, places) if places else None
         self._boot = BootWatch(box, self._is_stopped)
+        self._answering = Answering(box)
         self._memory_mb, self._status_file = memory_mb, box / STATUS_FILE
         self._begun_s = time.monotonic()
         self.console = Console()
@@ -151,6 +153,10 @@ class Session:
         with suppress(BrokenPipeError):  # the kernel is gone, which the end of its output tells
             self._channel.sendall(line.encode() + b"\n")
         self._channel.setblocking(False)
+
+    def answer(self, line: str) -> None:
+        """Answers a job that waits for it while virtual time stands still (vm/answers.py)."""
+        self._answering.give(line.encode())
 
     def hold(self) -> None:
         """Stops the kernel with all that runs in it, so that it takes no CPU; its clock stands still."""
