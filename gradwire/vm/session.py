@@ -174,6 +174,21 @@ class Session:
             return 0
         return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
 
+    def process_count(self) -> int:
+        """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
+        few of its own. 0 if that cannot be seen."""
+        try:
+            return len(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split())
+        except OSError:
+            return 0
+
+    def activity(self) -> str:
+        """The process that has the CPU, or had it last, in words."""
+        try:
+            return "a program" if self._watched is None else str(self._watched.activity())
+        except OSError:
+            return "a program"
+
     def exit_status(self) -> int:
         """The kernel's own exit status, once it has closed its console: -n after signal n. Raises MachineFault if it
         does not end."""
