@@ -46,6 +46,7 @@ from gradwire.programs.program_protocol import (
 
 S_NS = 1_000_000_000
 SHELL = "/bin/sh"
+KILLED = 128 + signal.SIGKILL
 OF_THE_CALLER = ("_", "OLDPWD", "SHLVL", "COLUMNS", "LINES")
 """Variables that differ from one terminal and one test to the next, by which no program's memory is to differ."""
 OF_PYTEST = "PYTEST_"
@@ -75,6 +76,7 @@ class Network:
         self._moments: dict[int, Callable[[], object]] = {}
         self._faults = 0
         self._is_closed = self._has_warned = False
+        self._killed_for_memory = 0
 
     def __enter__(self) -> Self:
         return self
@@ -216,9 +218,9 @@ class Network:
 
     def start(self, host: Host, command: str | Sequence[str], env: dict[str, str], stdin: str) -> Process:
         """Starts a program; `Host.start` is what tests call."""
+        _refuse_missing(command)
         machine, shown = self._built(), command if isinstance(command, str) else " ".join(command)
         argv = (SHELL, "-c", command) if isinstance(command, str) else tuple(command)
-        _refuse_missing(command)
         number = len(self._processes)
         name = f"p{number:04d}"
         begin = Begin(name, self._index(host), argv, self._environment(host) | env, str(Path.cwd()), stdin.encode())
@@ -317,6 +319,18 @@ class Network:
             raise LimitReached(
                 f"{process.command} on {process.host} had not ended after {limit_s:g} s of virtual time; give "
                 f"more with timeout, or see what it waits for{tail(process.stderr or process.stdout)}"
+            )
+
+        if process.result.returncode == KILLED:
+            self._warn_of_memory(machine)
+
+    def _warn_of_memory(self, machine: Machine) -> None:
+        machine.ask(Count())
+        if machine.counted.killed_for_memory > self._killed_for_memory:
+            self._killed_for_memory = machine.counted.killed_for_memory
+            warnings.warn(
+                f"the kernel's memory of {self.settings.memory} was full, so it ended a program; memory gives it more",
+                stacklevel=5,
             )
 
     def _proceed(self, awaited: tuple[str, ...], until_ns: int) -> bool:

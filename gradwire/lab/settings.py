@@ -32,7 +32,7 @@ class Settings:
     #: Wall time that the virtual clock may stand still while programs run.
     stall_limit: str | float = "20s"
     #: Processes that all programs together may have at one time.
-    process_limit: int = 2000
+    process_limit: int = 400
     #: What is kept of all that programs write.
     output_limit: str | float = "256MiB"
     #: Whether the packets of hosts' ports are captured, and how many bytes of each.
