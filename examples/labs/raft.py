@@ -6,6 +6,7 @@ COMMAND`. There is no disk and no snapshot: nodes do not crash here, but their l
     raft.py SECONDS    # on each host of a lab, which tells it the others
 """
 
+import contextlib
 import json
 import os
 import random
@@ -41,10 +42,8 @@ class Node:
 
     def send(self, other, **message):
         data = json.dumps({"from": self.name, "term": self.term, **message}).encode()
-        try:
+        with contextlib.suppress(OSError):  # no carrier: as good as lost
             self.socket.sendto(data, (other, PORT))
-        except OSError:  # no carrier: as good as lost
-            pass
 
     def last(self):
         return [self.log[-1][0] if self.log else 0, len(self.log)]
@@ -85,9 +84,7 @@ class Node:
             self.follow(message["term"])
         if kind == "vote?":
             grants = (
-                message["term"] == self.term
-                and self.voted_for in (None, sender)
-                and message["last"] >= self.last()
+                message["term"] == self.term and self.voted_for in (None, sender) and message["last"] >= self.last()
             )
             if grants:
                 self.voted_for = sender

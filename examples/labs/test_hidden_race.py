@@ -42,7 +42,8 @@ def trial(net):
 
 
 def test_a_seed_shows_the_race_and_repeats_it():
-    failure = gradwire.lab.explore(trial, range(1, 40))
+    # The first that fails of 1 to 40 is 13; an example has little time.
+    failure = gradwire.lab.explore(trial, range(11, 20))
     assert failure is not None, "no seed shows the race"
     print(failure)
 

@@ -12,17 +12,17 @@ import pytest
 
 pytest.importorskip("aioquic", reason="aioquic is not installed: pip install aioquic")
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
 PEER = Path(__file__).with_name("quic_peer.py")
 CONTENT = bytes(range(256)) * 400
 
 
 def certificate(folder):
     """A certificate for the host called server, valid at the lab's date, which is 2025-01-01 at each boot."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
     boot = datetime.datetime(2025, 1, 1)
@@ -39,9 +39,7 @@ def certificate(folder):
     )
     (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
     (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return folder / "certificate.pem", folder / "key.pem"
 

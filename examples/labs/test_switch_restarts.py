@@ -1,4 +1,4 @@
-"""A training job whose switch restarts: the step that it hits is late, and no sum is wrong.
+"""A training job whose switch restarts: the steps that it hits are late, and no sum is wrong.
 
 pytest examples/labs/test_switch_restarts.py
 """
@@ -30,13 +30,13 @@ def train(net, restart_s=0.0):
     return [max(step) for step in zip(*times_s)]
 
 
-def test_a_restart_delays_one_step_and_the_job_goes_on(gradwire_lab):
+def test_a_restart_delays_few_steps_and_the_job_continues(gradwire_lab):
     calm_s, restarted_s = train(gradwire_lab(capture=False)), train(gradwire_lab(), restart_s=1.0)
     print(f"steps take {max(calm_s):.3f} s at most, and {max(restarted_s):.3f} s with the restart")
     assert max(calm_s) < 0.05
-    late = [step for step in restarted_s if step > 0.05]
-    assert len(late) == 1
-    assert late[0] > 0.9  # what was sent into the dark is sent again when TCP's timer says so
+    late_s = [step_s for step_s in restarted_s if step_s > 0.05]
+    assert len(late_s) <= 3  # what was sent meanwhile is sent again when TCP's timer says so, which doubles each time
+    assert max(late_s) > 0.9
 
 
 def test_ddp_of_pytorch_survives_a_restart(gradwire_lab):

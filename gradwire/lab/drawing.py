@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gradwire.datatypes.fabric import Fabric
@@ -24,6 +24,10 @@ LEAST_BPS, MOST_BPS = 1e3, 1e12
 """Line rates of one link. tc's clock counts a frame in nanoseconds: beyond, they are fewer than 16."""
 ETHERNET_HEADER_BYTES = 14
 WHOLE_BURST_BYTES = 65536
+LEAVING_S = 1e-6
+"""The shortest delay of hosts' links where switches have buffers. Without any, a packet counts as not sent by its socket
+until it has left the last switch's queue (TCP small queues, net/ipv4/tcp_output.c): cubic and BBR then sent so little
+ahead that a buffer of 50 kB dropped nothing. The delay line (topo/long_links.py) takes it from its socket."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,8 @@ class Drawing:
     def _graph_link(self, link: Drawn, places: Mapping[str, int]) -> GraphLink:
         a, b = (link.b, link.a) if link.b in self.hosts else (link.a, link.b)
         like = link.like
+        if a in self.hosts and any(other.like.buffer_bytes or other.like.ecn_bytes for other in self.links):
+            like = replace(like, delay_s=max(like.delay_s, LEAVING_S))
         return GraphLink(
             places[a],
             places[b],
