@@ -309,7 +309,8 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
     unsteady = sum(not point.period for point in estimates)
     foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
     if unsteady:
-        foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
+        which = "The schedule of 1 point" if unsteady == 1 else f"The schedules of {unsteady} points"
+        foot += f" {which} did not repeat: means over many iterations are shown."
     foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
     return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
 
