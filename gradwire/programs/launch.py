@@ -72,21 +72,21 @@ def programs(
     return tuple(
         Program(
             host,
-            tuple(each.argv),
+            tuple(program.argv),
             {
-                **shared_environment(fabric, each.hosts, environment),
+                **shared_environment(fabric, program.hosts, environment),
                 **_own(fabric, host, index),
-                **_told(each, fabric, index),
-                FIGURES_VARIABLE: str(figures_file(folder, place_name(each.name, fabric.host_names()[host]))),
-                **each.variables,
+                **_told(program, fabric, index),
+                FIGURES_VARIABLE: str(figures_file(folder, place_name(program.name, fabric.host_names()[host]))),
+                **program.variables,
             },
-            each.name,
-            each.start_s,
-            each.background,
-            each.traffic_class,
+            program.name,
+            program.start_s,
+            program.background,
+            program.traffic_class,
         )
-        for each in started
-        for index, host in enumerate(each.started_on)
+        for program in started
+        for index, host in enumerate(program.started_on)
     )
 
 
