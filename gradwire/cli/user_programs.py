@@ -23,7 +23,7 @@ from gradwire.cli import terminal
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
-from gradwire.programs.execution import Request, Summary, execute, new_folder
+from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
 from gradwire.programs.launch import Launch, Started, warm_start
 from gradwire.programs.mininet_script import ScriptRequest, ScriptSummary, check_link_rate, check_script, run_script
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
@@ -45,7 +45,6 @@ from gradwire.runs.launch.network_size import (
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.place import refuse_unusable, writing
-from gradwire.runs.program_work import kernel_warnings, root_warnings
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.units import rate_bps, rate_text

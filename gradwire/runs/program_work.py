@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
-from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute
+from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
 from gradwire.programs.launch import Started
 from gradwire.programs.outputs import output_file
 from gradwire.programs.program_protocol import how_it_ended
@@ -54,7 +53,6 @@ from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock
 from gradwire.vm.session import LimitNames
-from gradwire.vm.watching import unwatched
 from gradwire.workloads.fields import LONGEST_S
 from gradwire.workloads.stand_in import capacity_warning
 
@@ -70,9 +68,6 @@ IN_WORDS = (ENDED, READABLE)
 ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
 RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
 """What gives a point more."""
-ROOT_WARNING = (
-    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
-)
 
 
 @dataclass(frozen=True)
@@ -231,19 +226,6 @@ def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
     return Check(
         READABLE, value, "readable", not wrong, "What a program reported could not be read, so rows are missing."
     )
-
-
-def root_warnings() -> Iterator[str]:
-    """What programs of root may do."""
-    if os.geteuid() == 0:
-        yield ROOT_WARNING
-
-
-def kernel_warnings() -> Iterator[str]:
-    """What programs lack on the kernel that is there."""
-    kernel = cached_kernel()
-    if kernel is not None and (warning := unwatched(kernel)):
-        yield warning
 
 
 class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
