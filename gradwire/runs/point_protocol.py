@@ -30,6 +30,7 @@ _DECODING = threading.Lock()
 TASK_FILE = "task.json"
 REPLAY_TASK_FILE = "replay.json"
 QUEUES_FILE = "queues.npz"
+PAUSES_FILE = "pauses.npz"
 
 
 def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:

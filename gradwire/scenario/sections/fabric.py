@@ -11,7 +11,9 @@ from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.lossless import Lossless
 from gradwire.scenario.sections.host import HostSection
+from gradwire.scenario.sections.lossless import LosslessSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     MOST_WORKERS,
@@ -153,6 +155,8 @@ class FabricSection(Section):
     flow control, so that nothing is dropped."""
     ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "off"
     """Length of such a queue from which on it marks packets (ECN): DCTCP's K. All connections then ask for ECN."""
+    lossless: LosslessSection | None = None
+    """Priority flow control: what would overflow a switch's memory waits at the far end instead. Unset: queues without end."""
     loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
         0.0, ge=0, le=LARGEST_LOSS
     )
@@ -184,6 +188,11 @@ class FabricSection(Section):
     def host_settings(self) -> tuple[HostSetting, ...]:
         """`host` as a fabric has it."""
         return tuple(table.setting(pattern) for pattern, table in self.host.items())
+
+    @property
+    def flow_control(self) -> Lossless | None:
+        """`lossless` as a fabric has it."""
+        return None if self.lossless is None else self.lossless.resolved()
 
     @property
     def sets_congestion(self) -> bool:
