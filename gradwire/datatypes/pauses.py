@@ -17,6 +17,8 @@ import numpy.typing as npt
 from gradwire.array_files import Column, read_arrays
 
 Int64 = npt.NDArray[np.int64]
+MOST_EVENTS = 1 << 17
+"""Of which the kernel's patch keeps when they were (EVENTS_MAX)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class PauseState:
     lost: int
     counts: tuple[PauseCount, ...]
     held: tuple[Held, ...] = ()
+    #: How often anything was told; of these, the first MOST_EVENTS are kept.
+    told: int = 0
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,9 @@ def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[Waiting
     return ()
 
 
-def _circle(start: str, band: int, behind: Mapping[tuple[str, int], Sequence[str]], far_ends: Mapping[str, str]) -> list[str]:
+def _circle(
+    start: str, band: int, behind: Mapping[tuple[str, int], Sequence[str]], far_ends: Mapping[str, str]
+) -> list[str]:
     """The ports from `start` back to it, each of which waits for the next; empty if nothing leads back."""
     came_from: dict[str, str | None] = {start: None}
     waiting = [start]

@@ -54,7 +54,7 @@ class _Watch(threading.Thread):
                 circle = deadlock_in(state, far_ends)
                 now = (circle, _stands(state, circle))
                 if circle and now == before:
-                    self.found = in_words(circle, (time.monotonic_ns() - self._begun_ns) / 1e9)
+                    self.found = in_words(circle, (_closed_ns(state, circle) - self._begun_ns) / 1e9)
                     self._agents.kill()
                     return
                 before = now
@@ -77,14 +77,20 @@ def _stands(state: PauseState, circle: tuple[Waiting, ...]) -> tuple[object, ...
     return tuple((count.stops, count.waiting_bytes) for count in state.counts if (count.port, count.band) in inside)
 
 
+def _closed_ns(state: PauseState, circle: tuple[Waiting, ...]) -> int:
+    """When the last pause of the circle began, by the monotonic clock."""
+    by = {(each.by, each.band) for each in circle}
+    return max(count.paused_since_ns for count in state.counts if (count.port, count.band) in by)
+
+
 def in_words(circle: tuple[Waiting, ...], after_s: float) -> str:
-    """The circle of a deadlock."""
+    """The circle of a deadlock. after_s: from when it was complete on, since the replay, or the rate probe, began."""
     links = "; ".join(
         f"{each.port} is paused by {each.by}, behind which its frames wait for {following.port}"
         for each, following in zip(circle, (*circle[1:], circle[0]), strict=True)
     )
     return (
-        f"priority flow control has deadlocked in class {circle[0].band - 1}, within {after_s:.3f} s: {links}. None of them "
+        f"priority flow control has deadlocked in class {circle[0].band - 1}, after {after_s:.6f} s: {links}. None of them "
         f"moved for {STANDS_NS / 1e9:g} s. Routes without a circle (trees, up and then down) cannot do this"
     )
 

@@ -200,7 +200,8 @@ def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequen
     return (
         0
         if loses or sockets.congestion or any(fabric.congestion_of_hosts)
-        else math.ceil(sockets.buffer_bytes / fabric.mss_bytes()) * (sockets.path_bytes > 0 or fabric.lossless is not None)
+        else math.ceil(sockets.buffer_bytes / fabric.mss_bytes())
+        * (sockets.path_bytes > 0 or fabric.lossless is not None)
     )
 
 

@@ -38,10 +38,11 @@ def port_lines(fabric: Fabric, wanted: Lossless, interfaces: Mapping[Port, str])
     """A line for each port, by the device that has it. interfaces: their names on the machine."""
     pools = {name: number for number, name in enumerate(fabric.switch_names())}
     lines: dict[str, list[str]] = {}
-    for number, (port, link) in enumerate((end, link) for link in fabric.links() for end in (link.a, link.b)):
-        pool = pools.get(port.device, NO_POOL)
-        line = f"port {number} {interfaces[port]} {pool} {wanted.headroom_of(link, fabric)}"
-        lines.setdefault(port.device, []).append(line)
+    for number, link in enumerate(fabric.links()):
+        for at, port in ((2 * number, link.a), (2 * number + 1, link.b)):
+            pool = pools.get(port.device, NO_POOL)
+            line = f"port {at} {interfaces[port]} {pool} {wanted.headroom_of(link, fabric)}"
+            lines.setdefault(port.device, []).append(line)
     return lines
 
 
@@ -59,13 +60,13 @@ def parse_pauses(text: str, ports: Sequence[Port], headroom_bytes: Sequence[int]
     told: dict[tuple[int, int], list[int]] = {}
     obeyed: dict[tuple[int, int], list[int]] = {}
     held: list[Held] = []
-    now_ns = lost = 0
+    now_ns = lost = events = 0
     for word, *rest in map(str.split, text.splitlines()):
         values = [int(each) for each in rest]
         if word == "now":
             (now_ns,) = values
         elif word == "lost":
-            (lost,) = values
+            lost, events = values
         elif word == "in":
             told[values[0], values[1]] = values[2:]
         elif word == "out":
@@ -97,4 +98,4 @@ def parse_pauses(text: str, ports: Sequence[Port], headroom_bytes: Sequence[int]
                 charged_bytes=shared + beyond,
             )
         )
-    return PauseState(now_ns, lost, tuple(counts), tuple(held))
+    return PauseState(now_ns, lost, tuple(counts), tuple(held), events)

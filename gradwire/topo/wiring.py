@@ -39,12 +39,6 @@ LOSSLESS_SYSCTLS: Mapping[str, str] = {
     "net/ipv4/tcp_early_retrans": "0",
 }
 """Further parameters for the hosts of a fabric without losses."""
-FLOW_CONTROL_SYSCTLS: Mapping[str, str] = {
-    # A veth device keeps a packet the sender's until it arrives, so TCP's limit of what a port may hold (1 MiB) would
-    # be a window. Pauses are what holds senders back: of seven that send to one, none had more than 1.1 MB under way.
-    "net/ipv4/tcp_limit_output_bytes": str(2**30),
-}
-"""Further parameters for the hosts of a network with priority flow control."""
 ECN_SYSCTLS: Mapping[str, str] = {
     # Every connection asks for ECN, and not only those whose congestion control needs it.
     "net/ipv4/tcp_ecn": "1",
@@ -86,7 +80,7 @@ KERNEL_SYSCTLS: Mapping[str, str] = {
 def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
     """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace
     datapath."""
-    marking = (ECN_SYSCTLS if fabric.marks else {}) | (FLOW_CONTROL_SYSCTLS if fabric.lossless is not None else {})
+    marking = ECN_SYSCTLS if fabric.marks else {}
     # That datapath is this machine's, whatever hosts are like.
     reordering = REORDERING_SYSCTLS if (userspace or fabric.routing.is_by_burst) and fabric.is_lossless else {}
     if fabric.host_tcp.is_stock:

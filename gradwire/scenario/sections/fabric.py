@@ -11,7 +11,7 @@ from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
 from gradwire.datatypes.host_tcp import HostTcp
 from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.lossless import Lossless
+from gradwire.datatypes.lossless import GSO_BYTES, Lossless
 from gradwire.scenario.sections.host import HostSection
 from gradwire.scenario.sections.lossless import LosslessSection
 from gradwire.workloads.fields import (
@@ -148,8 +148,8 @@ class FabricSection(Section):
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
-    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `buffer` or `ecn` one frame, for
-    there a burst would be dropped or marked as a whole."""
+    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `lossless` 16 KiB;
+    with `buffer` or `ecn` one frame, for there a burst would be dropped or marked as a whole."""
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
     """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
     flow control, so that nothing is dropped."""
@@ -224,7 +224,10 @@ class FabricSection(Section):
         """`gso`, or what stands for it where it is unset."""
         if self.gso is not None:
             return self.gso
-        return self.mtu_bytes + ETHERNET_HEADER_BYTES if self.drops_or_marks else MAX_GSO_BYTES
+        frame_bytes = self.mtu_bytes + ETHERNET_HEADER_BYTES
+        if self.lossless is not None and not self.drops_or_marks:
+            return max(frame_bytes, GSO_BYTES)
+        return frame_bytes if self.drops_or_marks else MAX_GSO_BYTES
 
     @model_validator(mode="after")
     def _what_graphs_need(self) -> Self:
