@@ -24,7 +24,7 @@ ALPHA = 1.0
 """Share of the free memory that one class of one port may take: the paper's beta of 8 over its 8 priorities (section
 4)."""
 GAP_BURSTS = 2
-"""How far below the threshold a paused class goes on: the paper's two MTUs (section 4), as bursts of `fabric.gso`."""
+"""How far below the threshold a paused class continues: the paper's two MTUs (section 4), as bursts of `fabric.gso`."""
 GSO_BYTES = 16384
 """The largest burst of hosts by default. A pause acts between bursts: of a flow that shares a paused port with another at
 100 Gbit/s, bursts of 64 KiB left 89 % of what theory says, of 16 KiB 99.3 %, of 9,000 bytes 99.7 %, and frames all of it. But
@@ -48,7 +48,7 @@ class Lossless:
     alpha: float = ALPHA
     #: What one class of one port may have at most.
     xoff_bytes: int = 0
-    #: What may still be waiting when it goes on.
+    #: What may still be waiting when it continues.
     xon_bytes: int = 0
     #: Memory of each class of each port for what is under way when it is paused; 0: as much as its link needs.
     headroom_bytes: int = 0
@@ -86,7 +86,7 @@ class Lossless:
         return self.buffer_bytes - reserved * len(self.paused_classes(fabric.classes))
 
     def gap_bytes(self, fabric: Fabric) -> int:
-        """How far below the threshold a paused class goes on."""
+        """How far below the threshold a paused class continues."""
         return GAP_BURSTS * fabric.gso_bytes
 
 

@@ -29,7 +29,7 @@ class LosslessSection(Section):
     xoff: Bytes | None = None
     """Fixed threshold: what came by one port, per class, is paused beyond it. With `alpha`, the lower one counts."""
     xon: Bytes | None = None
-    """What may still wait when it goes on. Unset: two bursts (`fabric.gso`) less than the threshold."""
+    """What may still wait when it continues. Unset: two bursts (`fabric.gso`) less than the threshold."""
     headroom: Bytes | None = None
     """Memory of each port and class for what is under way when it is paused. Unset: what the link's rate and delay need."""
     classes: list[Annotated[int, Field(ge=0, lt=MAX_BANDS - 1)]] = Field(default_factory=list)
