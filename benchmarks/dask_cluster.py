@@ -28,14 +28,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.cluster.connecting import connected
-from gradwire.runs.executing.cluster.pool import DaskPool
+from gradwire.runs.executing.cluster.pool import DaskPool, connected
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.point_protocol import Event, Iterated
 from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.vm.kernel import ensure_kernel
 from gradwire.vm.machines import Clock
 

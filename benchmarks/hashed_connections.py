@@ -23,7 +23,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.plan import Plan
-from gradwire.runs.compiling.sprayed_plans import by_way
+from gradwire.runs.compiling.ideal_times import by_way
 from gradwire.runs.replay import replay_plans
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.divided_messages import divided

@@ -25,8 +25,8 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.network_graph import dragonfly, full_mesh, ring, spread, torus
 from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
-from gradwire.datatypes.topologies import dragonfly, full_mesh, ring, spread, torus
 from gradwire.runs.replay import replay_plans
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from gradwire import faults, plugin
     from gradwire.api.estimating import estimate
     from gradwire.api.plans import Plans
-    from gradwire.api.run import InvalidPointWarning, ProgramRun, Run
+    from gradwire.api.run import InvalidPointWarning, ProgramRun, Run, Why
     from gradwire.api.running import compare, open, plan, run  # noqa: A004 (gradwire.open opens runs)
-    from gradwire.api.why import Why
 
 __all__ = [
     "InvalidPointWarning",
@@ -39,7 +38,7 @@ _HOMES = {
     "Plans": "gradwire.api.plans",
     "ProgramRun": "gradwire.api.run",
     "Run": "gradwire.api.run",
-    "Why": "gradwire.api.why",
+    "Why": "gradwire.api.run",
     "compare": "gradwire.api.running",
     "estimate": "gradwire.api.estimating",
     "open": "gradwire.api.running",

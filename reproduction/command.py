@@ -17,9 +17,8 @@ from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
-from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import typed_command
-from gradwire.runs.stored.run_folder import RUNS
+from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.machines import Clock
 from reproduction.gathering import (
     Reproduction,

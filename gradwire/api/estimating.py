@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from gradwire.analysis.point_frames import parameters_frame
-from gradwire.api.running import Scenario, source_of
-from gradwire.api.settings import Settings, settings_of
+from gradwire.api.running import Scenario, Settings, settings_of, source_of
 from gradwire.runs.estimation import (
     MODEL_NOT_RUN,
     check_send_ends,
@@ -14,7 +13,7 @@ from gradwire.runs.estimation import (
     result_columns,
     without_effect,
 )
-from gradwire.runs.launch.preparation import loaded
+from gradwire.runs.launch.execution import loaded
 
 WORDS = ("plan", "lower_bound_kind")
 

@@ -1,9 +1,14 @@
-"""`gradwire.run`, `gradwire.compare`, `gradwire.plan` and `gradwire.open`: what the commands do, for Python."""
+"""`gradwire.run`, `gradwire.compare`, `gradwire.plan` and `gradwire.open`: what the commands do, for Python.
+
+`set=` of the functions: what `--set` is on the command line, as text or as a mapping.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -12,22 +17,14 @@ from rich.console import Console
 
 from gradwire.api.plans import Plans
 from gradwire.api.run import Run, run_in
-from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.expected_cost import warnings
-from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import (
-    Prepared,
-    loaded,
-    made_ready,
-    prepare,
-    prepare_comparison,
-)
-from gradwire.runs.launch.scenario_files import read_scenario
+from gradwire.runs.launch.execution import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
 from gradwire.runs.screen import PlainConsole, Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
+from gradwire.scenario.scenario_files import read_scenario
 from gradwire.vm.machines import Clock
 
 if TYPE_CHECKING:
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
 Scenario = str | os.PathLike[str] | Mapping[str, Any]
 COLUMNS = 120
 """Width of lines where there is no terminal."""
+Settings = Mapping[str, Any] | Sequence[str]
 
 
 def run(
@@ -170,3 +168,42 @@ def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> W
 def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> Run:
     done = carry_out(prepared, where, command, screen)
     return run_in(prepared.place.folder, done.runs, prepared.scenario)
+
+
+def settings_of(given: Settings) -> tuple[str, ...]:
+    """Settings as `key=value` texts, from such texts or from a mapping of dotted keys to values. Raises InputFault for
+    anything else."""
+    if isinstance(given, Mapping):
+        return tuple(f"{key}={_setting_text(value)}" for key, value in given.items())
+    if isinstance(given, str):
+        raise InputFault(f"set={given!r}: give a mapping, like {{'fabric.rate': '25gbit'}}, or a list of texts")
+    return tuple(given)
+
+
+def _setting_text(value: Any) -> str:
+    """A value as `--set` takes it. A text that is not TOML by itself stays as it is, since titles and folders say what
+    was set."""
+    if isinstance(value, str) and value == value.strip() and value.isprintable() and not _is_toml(value):
+        return value
+    return _toml(value)
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML, in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    item = getattr(value, "item", None)  # numpy's scalars
+    try:
+        return json.dumps(item() if item else value, ensure_ascii=False)
+    except TypeError as error:
+        raise InputFault(f"set: {value!r} is a {type(value).__name__}, and no value of a scenario") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from gradwire.runs.ccl.table import Expectation, Row
+    from gradwire.runs.ccl import Expectation, Row
 
 Kind = Annotated[
     str,
@@ -92,8 +92,7 @@ def add_to(app: typer.Typer) -> None:
         csv_file: Csv = None,
     ) -> None:
         """Prints nccl-tests' table for a network, by estimate, with what NCCL chooses for each size."""
-        from gradwire.runs.ccl.setup import Given, set_up
-        from gradwire.runs.ccl.table import TYPES, expectations_of, kind_of, row_of, rows, sizes_of
+        from gradwire.runs.ccl import TYPES, Given, expectations_of, kind_of, row_of, rows, set_up, sizes_of
         from gradwire.runs.launch.place import refuse_unusable_file, writing
 
         given = Given(

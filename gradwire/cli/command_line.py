@@ -18,7 +18,7 @@ import typer.core
 from gradwire.cli import ccl_command, comparison_command, map_command, user_work_commands
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
-from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
+from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
 from gradwire.terminal_text import spell_what_is_missing
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
@@ -222,9 +222,9 @@ def diff(
     """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as
     well."""
 
-    from gradwire.cli import run_diff
+    from gradwire.cli import stored_runs
 
-    run_diff.diff(first, second, fail_if or [], every=every, as_json=as_json)
+    stored_runs.diff(first, second, fail_if or [], every=every, as_json=as_json)
 
 
 @app.command()

@@ -9,8 +9,8 @@ from typing import Any
 
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
+from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.dividing.question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.workloads.units import size_bytes
@@ -54,8 +54,8 @@ def asked_of(
 def search_divisions(question: DivisionQuestion, jobs: int | None, out: Path | None, *, as_json: bool) -> None:
     """Searches, prints the best divisions, and writes them into a folder."""
     from gradwire.analysis.report.tables import rich_table
-    from gradwire.runs.dividing import answer
-    from gradwire.runs.dividing.search import search
+    from gradwire.runs.comparing import division_answer
+    from gradwire.runs.comparing.division_search import search
 
     folder = out or RUNS / question.name
     refuse_unusable(folder)
@@ -63,18 +63,18 @@ def search_divisions(question: DivisionQuestion, jobs: int | None, out: Path | N
     with terminal.interruptible("interrupted; nothing is written"):
         found = search(question, jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False))
     with writing(folder):
-        answer.write(found, folder)
+        division_answer.write(found, folder)
     if as_json:
-        print(json.dumps(answer.as_json(found), indent=1))
+        print(json.dumps(division_answer.as_json(found), indent=1))
         return
-    terminal.console.print(rich_table(answer.table(found)))
-    for paragraph in answer.words(found):
+    terminal.console.print(rich_table(division_answer.table(found)))
+    for paragraph in division_answer.words(found):
         terminal.console.print(paragraph, highlight=False, markup=False)
     terminal.name_files(
         {
-            "rows": folder / answer.CSV_FILE,
-            "everything": folder / answer.JSON_FILE,
+            "rows": folder / division_answer.CSV_FILE,
+            "everything": folder / division_answer.JSON_FILE,
             "chart": folder / "chart.png",
-            "scenario of the fastest": folder / answer.SCENARIO_FILE,
+            "scenario of the fastest": folder / division_answer.SCENARIO_FILE,
         }
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.runs.launch.scenario_files import scenario_names
+from gradwire.scenario.scenario_files import scenario_names
 
 PROGRAM = "program"
 
@@ -171,10 +171,10 @@ def mininet(
     ] = None,
 ) -> None:
     """Runs an unmodified Mininet script in virtual time, at true line rates and without root."""
-    from gradwire.cli import mininet_commands
+    from gradwire.cli import user_programs
 
-    limits = mininet_commands.ScriptLimits(rate, python, memory, time_limit, wall_limit, stall_limit, output_limit)
-    mininet_commands.run_mininet(script, list(context.meta[PROGRAM]), limits, out)
+    limits = user_programs.ScriptLimits(rate, python, memory, time_limit, wall_limit, stall_limit, output_limit)
+    user_programs.run_mininet(script, list(context.meta[PROGRAM]), limits, out)
 
 
 def mn(context: typer.Context) -> None:
@@ -182,9 +182,9 @@ def mn(context: typer.Context) -> None:
 
     `gradwire mn -h` lists what mn takes. For options of gradwire's own: gradwire mininet --rate 1gbit mn --test iperf.
     """
-    from gradwire.cli import mininet_commands
+    from gradwire.cli import user_programs
 
-    mininet_commands.run_mininet("mn", list(context.meta[PROGRAM]), mininet_commands.ScriptLimits(), None)
+    user_programs.run_mininet("mn", list(context.meta[PROGRAM]), user_programs.ScriptLimits(), None)
 
 
 def import_traces(

@@ -21,7 +21,8 @@ with members. Where the tree branches there is an OpenFlow group of type `all` f
 copy. Members need not report (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by
 a separate rule, so that they do not count as table misses.
 
-Where hosts have IPv6 addresses, each unicast rule has a twin for these (controller/ipv6_flows.py).
+Where hosts have IPv6 addresses, each unicast rule has a twin for these, so that packets of both versions take the same
+ways through the same bands.
 
 Where switches are in no tiers, rules are those of controller/graph_flows.py, and where they hash connections, those of
 controller/hashed_flows.py.
@@ -29,12 +30,13 @@ controller/hashed_flows.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from gradwire.controller.graph_flows import graph_flows, graph_tree
 from gradwire.controller.hashed_flows import hashed_flows
-from gradwire.controller.ipv6_flows import twins
 from gradwire.controller.rules import (
+    ANY_DSCP,
     IGMP_DSCP,
     IGMP_REPORTS_IP,
     MULTICAST_PRIORITY,
@@ -55,6 +57,7 @@ from gradwire.controller.rules import (
 )
 from gradwire.datatypes.balanced_routes import stable_hash
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.datatypes.ipv6 import LISTENER_REPORTS, host_ip6
 from gradwire.datatypes.sprayed_ways import way_mac, ways_of
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
@@ -363,3 +366,27 @@ def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[F
     outside = [host for host in range(fabric.hosts) if tree.pod_of(fabric.leaf_of(host)) != pod]
     cores = {trunk.upper - tree.leaf_count: trunk.lower_port for trunk in tree.trunks if trunk.lower == switch}
     return down + _up_flows(fabric, sorted(ports), outside, summit_of, cores)
+
+
+def twins(fabric: Fabric, rules: Iterable[FlowRule]) -> list[FlowRule]:
+    """The rules for IPv6 that do what these unicast rules do for IPv4, in their order; none for a fabric without IPv6.
+
+    What hosts' kernels report of their groups is dropped, so that it does not count as a table miss.
+    """
+    if not fabric.ipv6:
+        return []
+    address = {fabric.host_ip(host): host_ip6(host) for host in range(fabric.endpoints)}
+    found = [
+        replace(
+            rule,
+            match=replace(
+                rule.match,
+                source_ip=rule.match.source_ip and address[rule.match.source_ip],
+                destination_ip=rule.match.destination_ip and address[rule.match.destination_ip],
+                version=6,
+            ),
+        )
+        for rule in rules
+        if rule.match is not None
+    ]
+    return [FlowRule(MULTICAST_PRIORITY, Match(None, LISTENER_REPORTS, ANY_DSCP, version=6)), *found]

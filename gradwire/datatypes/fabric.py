@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
-from gradwire.datatypes.host_settings import HostSetting
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostSetting, HostTcp
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Generic, TypeVar
 
+A = TypeVar("A")
+B = TypeVar("B")
 LEAST_BURSTS = 4
 """Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts
 and not bytes."""
@@ -31,11 +34,11 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Link:
-    """A full-duplex link; `rate_bps` is the line rate of each direction."""
+class LinkBetween(Generic[A, B]):
+    """A full-duplex link between two ends, however these are known; `rate_bps` is the line rate of each direction."""
 
-    a: Port
-    b: Port
+    a: A
+    b: B
     rate_bps: float
     #: How long a packet of either direction is under way beside its time on the line.
     delay_s: float = 0.0
@@ -47,6 +50,12 @@ class Link:
     buffer_bytes: int = 0
     #: Length from which on such a queue marks packets (ECN); 0 for no marks.
     ecn_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Link(LinkBetween[Port, Port]):
+    """A link between two ports."""
+
     #: Which of the links between the same two devices it is.
     number: int = 1
 

@@ -1,6 +1,6 @@
 """Ways of bursts that take all shortest ways in turn (`fabric.routing = "spray"`). Pure; imports only frozen data.
 
-A host's port writes the number of a way into the source's MAC address of each burst (topo/spraying.py), and switches go
+A host's port writes the number of a way into the source's MAC address of each burst (topo/tc.py), and switches go
 by it on the way up (controller/flows.py). Nobody else looks at that address. The number comes from the burst's IP
 identification, which Linux counts up by a connection's segments (`ip_select_ident_segs`): its bits from `chunk_bits` on
 count chunks of at least a full burst, so that the chunks of each connection take the ways in turn.

@@ -1,5 +1,6 @@
 """The commands that a scenario names: refused if this machine cannot execute them, known by the files that they name,
-and started."""
+and started, with a strategy too.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +19,13 @@ import msgspec
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.programs.launch import Launch, Started
+from gradwire.programs.launch import Launch, Started, programs
 from gradwire.programs.launch import programs as launched
-from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, file_defect
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
+from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, covered_folders, file_defect
+from gradwire.programs.program_protocol import PROGRAMS_FILE, Task, make_figures_folders, place_name, write_task
 from gradwire.scenario.sections.program import ProgramSection, class_beside, hosts_of
+from gradwire.vm.machine import JOB_FOLDER
 
 SHELL = "/bin/sh"
 SHELL_LETTERS = set("$=`(){};&|<>*?!#~")
@@ -143,3 +147,19 @@ def _started(name: str, program: ProgramSection, fabric: Fabric) -> Started:
 def _text(value: str | float | bool) -> str:
     """A value as a shell has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric: Fabric) -> None:
+    """Writes what a point's machine is to run during the replay into its folder."""
+    launched, names = started_beside(sections, fabric), fabric.host_names()
+    task = Task(
+        fabric_json=fabric.to_json(),
+        folder=str(Path.cwd()),
+        programs=programs(launched, fabric, os.environ, Path(JOB_FOLDER)),
+        hosts={each.name: tuple(each.hosts) for each in launched},
+        output_limit_bytes=OUTPUT_LIMIT_BYTES,
+        covered=covered_folders(folder.parent, Path.cwd()),  # with other points, which run at the same time
+        enters=any(each.launch is Launch.MPI for each in launched),
+    )
+    write_task(folder / PROGRAMS_FILE, task)
+    make_figures_folders(folder, [place_name(each.name, names[host]) for each in launched for host in each.started_on])

@@ -31,8 +31,7 @@ from filelock import FileLock, Timeout
 
 from gradwire.faults import MachineFault
 from gradwire.files import PARTIAL_SUFFIX
-from gradwire.runs.stored.lock import HOLDER_FILE, LOCK_FILE
-from gradwire.runs.stored.run_folder import SCENARIO_FILE
+from gradwire.runs.stored.run_folder import HOLDER_FILE, LOCK_FILE, SCENARIO_FILE
 from gradwire.runs.stored.symbolic_links import POINTS_FOLDER
 from gradwire.vm.machine import BOX_NAME
 from gradwire.vm.owners import FOLDER_PREFIX, is_gone, owner_of_folder, owner_of_process

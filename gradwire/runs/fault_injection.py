@@ -16,8 +16,8 @@ from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.fabric import band_of_class
 from gradwire.datatypes.records import TENANTS_CLASS, FaultRecord, PlannedFault
 from gradwire.faults import MachineFault
-from gradwire.injection.agenda import Act, Agenda
-from gradwire.injection.patient import Patient as NetworkPatient
+from gradwire.injection import Act, Agenda
+from gradwire.injection import Patient as NetworkPatient
 from gradwire.network_namespace import namespace_of
 from gradwire.topo.network import Network
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradwire.analysis.loaded_lines import LoadedLine, flows_in_words, has_choices, lines_in_words, loaded_lines
+from gradwire.analysis.link_loads import LoadedLine, flows_in_words, has_choices, lines_in_words, loaded_lines
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.runs.point_protocol import built_fabric

@@ -1,21 +1,28 @@
-"""What commands show that run no points: calibrations, what a machine lacks, and critical paths."""
+"""What commands show that run no points: calibrations, what a machine lacks, critical paths, and the timeline of an
+iteration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.congestion_report import congestion_lines
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.pause_report import pause_events
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.analysis.timeline.trace import Event, network_process, trace_events, write_trace
 from gradwire.runs.calibrate import Calibration
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
+from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
 
@@ -70,3 +77,33 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     yield from map(rich_table, tables)
     yield Text(sentence, style="bold")
     yield from map(Text, queues)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a run did in an iteration, as events of the trace event format."""
+
+    label: str
+    iteration: int
+    #: Summary of the run's verdict.
+    verdict: str
+    events: Sequence[Event]
+
+    def write(self, path: Path) -> None:
+        """Writes the timeline as JSON, compressed if the name ends in .gz."""
+        about = {"point": self.label, "iteration": str(self.iteration), "verdict": self.verdict}
+        write_trace(path, self.events, about)
+
+
+def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:
+    """The timeline of an iteration, by default the slowest measured one. Raises InputFault for a number that the run
+    does not have."""
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    with fitting(stored.folder):
+        verdict = verdict_of(stored)
+        chosen = chosen_iteration(iteration, stored.label, plan, log, record)
+        events = trace_events(plan, log, chosen, fabric, Spines(fabric).spine_of, faults=record.faults)
+        if (pauses := stored.pauses()) is not None:
+            begin_ns, end_ns = iteration_ends_ns(plan, log, chosen + 1)[chosen:].tolist()
+            events += pause_events(pauses, fabric, begin_ns, end_ns, network_process(plan))
+    return Timeline(stored.label, chosen, verdict.summary, events)

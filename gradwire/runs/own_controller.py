@@ -10,8 +10,8 @@ from gradwire.controller.followed_flows import SwitchFlows, follow
 from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.topo.counters import dumped_tables
 from gradwire.topo.network import Network
-from gradwire.topo.reading.flow_tables import dumped_tables
 
 POLL_S = 0.25
 STABLE_S = 1.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
-from gradwire.analysis.loaded_lines import lines_in_words
+from gradwire.analysis.link_loads import lines_in_words
 from gradwire.analysis.quantities import quantity
 from gradwire.runs.line_notes import lines_of_plan
 from gradwire.runs.planned import PlannedRun

@@ -23,12 +23,11 @@ from gradwire.analysis.verdict.verdict import STEADY, Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.files import refuse_full_disk
-from gradwire.programs.beside_task import write_programs
+from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.executor import Executor, MachineWatcher
-from gradwire.runs.executing.point_machine import OUTPUT_FILE, Ended
+from gradwire.runs.executing.executor import OUTPUT_FILE, Ended, Executor, MachineWatcher
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.judged import JudgedRun, by_job, failed_plan_run, judge_plan_run
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window

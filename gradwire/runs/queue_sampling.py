@@ -17,7 +17,7 @@ import numpy as np
 from gradwire.agents.timer import Timer
 from gradwire.datatypes.records import QueueLengths
 from gradwire.faults import MachineFault
-from gradwire.topo.reading.queue_lengths import QueueReader
+from gradwire.topo.counters import QueueReader
 
 END_S = 60.0
 """How long the thread may take to end, on a busy machine; it looks for its end at every reading."""

@@ -1,4 +1,5 @@
-"""Parameters of hosts' kernels that a scenario asks for: written in a host's network namespace, and read back."""
+"""Parameters of hosts' kernels: those that a scenario asks for, written in a host's network namespace and read back,
+and whether interfaces have IPv6."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from pathlib import Path
 
 from gradwire.datatypes.host_settings import AskedParameter, HostParameter, Parameters, same_value
 from gradwire.faults import InputFault
-from gradwire.topo.command import read_sysctl
+from gradwire.topo.command import read_sysctl, write_sysctl
 
 SETTINGS = Path("/proc/sys")
+QUIET = {"addr_gen_mode": "1", "accept_ra": "0", "router_solicitations": "0", "disable_ipv6": "0"}
+"""With the addresses that they are given and no other, and without asking for routers."""
 
 
 def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:
@@ -55,3 +58,20 @@ def _set(host: str, key: str, asked: AskedParameter, is_own: bool, root: Path) -
             f"{named} = '{asked.value}': the kernel of host {host} makes '{now}' of it; write what it keeps"
         )
     return HostParameter(host, key, before, is_own)
+
+
+def silence_ipv6(scope: str) -> None:
+    """Disables IPv6, if the kernel has it: neighbour discovery and router solicitation would be unplanned traffic.
+
+    scope: an interface, "all", or "default" for interfaces to come.
+    """
+    if Path("/proc/sys/net/ipv6/conf", scope).exists():
+        write_sysctl(f"net/ipv6/conf/{scope}/disable_ipv6", "1")
+
+
+def quiet_ipv6(scope: str) -> None:
+    """Lets interfaces have IPv6, if the kernel has it, without sending anything but reports of the groups that hosts
+    listen to."""
+    if Path("/proc/sys/net/ipv6/conf", scope).exists():
+        for name, value in QUIET.items():
+            write_sysctl(f"net/ipv6/conf/{scope}/{name}", value)

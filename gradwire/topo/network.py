@@ -19,16 +19,7 @@ from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
-from gradwire.topo.flow_control import FlowControl
-from gradwire.topo.host_parameters import read_again, set_parameters
-from gradwire.topo.ipv6_settings import quiet_ipv6, silence_ipv6
-from gradwire.topo.long_links import holding_commands
-from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
-from gradwire.topo.netlink.messages import Kernel, index_of, known_index
-from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
-from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
-from gradwire.topo.packet_sockets import enlarge_packet_sockets
-from gradwire.topo.reading.counters import (
+from gradwire.topo.counters import (
     DatapathCounters,
     PortCounters,
     PortQueues,
@@ -37,8 +28,16 @@ from gradwire.topo.reading.counters import (
     parse_qdiscs,
     parse_tcp,
     read_port_queues,
+    table_misses,
 )
-from gradwire.topo.reading.flow_tables import table_misses
+from gradwire.topo.flow_control import FlowControl
+from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
+from gradwire.topo.long_links import holding_commands
+from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
+from gradwire.topo.netlink.messages import Kernel, index_of, known_index
+from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
+from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     Naming,

@@ -2,25 +2,41 @@
 
 Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and
 pure ACKs) is always served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless
-fabric (PFC), unless the fabric has finite buffers or marks: then switches' ports have the queues of
-topo/switch_queues.py.
+fabric (PFC), unless the fabric has finite buffers or marks: then switches' ports have queues that drop what does not
+fit, and mark what waits behind too much.
 
 Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a
 switch by OpenFlow's set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive
 the band from the DSCP. A kernel with sch_prio keeps the bands in a `prio` qdisc with handle 1:, one without keeps them
 in HTB classes below handle 1:.
+
+Bursts that leave a host's port get their ways in turn (datatypes/sprayed_ways.py): a filter in front of the port's
+queues looks at some bits of the IP identification and writes the source's MAC address, which changes no checksum. It
+sees a burst as a whole, before segmentation, so all its frames take one way.
+
+Where buffers are finite, every band of a switch's port has its own queue, and so its own buffer, first come, first
+served: a switch whose memory is divided among its ports and traffic classes by fixed limits. Hosts keep their deep
+queues, for there what waits is in the memory of the sender, and TCP holds it back.
+
+Marks are those of DCTCP (Alizadeh et al., SIGCOMM 2010, section 3.2): a packet that arrives at a queue longer than K is
+marked, and no other. The paper makes them as here, by RED whose two thresholds are K and whose average is the queue as
+it is (section 3.1).
+
+Packets of programs, which do not know of traffic classes, are marked at their host's port. The kernel gives packets of
+a program's sockets the priority of its cgroup (net_prio), which leads them to the band of their class at the host's own
+port. Before they get there, a filter writes the band's DSCP into them, by which switches know it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 
-from gradwire.datatypes.fabric import BANDS_MAJOR, Fabric, dscp_of_band
+from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, NO_LIMIT_BYTES, Fabric, dscp_of_band, socket_priority
+from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac, ways_of
 from gradwire.faults import InputFault, MachineFault
-from gradwire.topo.spraying import spraying_commands
-from gradwire.topo.switch_queues import switch_queue
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
 SHAPER_HANDLE = "5:"
@@ -42,6 +58,15 @@ QUANTUM_BYTES = 65536
 UNLIMITED_BPS = 10**12
 """Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of
 magnitude."""
+IDENTIFICATION_AT = 4
+"""Where the IPv4 header has it, in bytes."""
+MOST_AVERAGED = 1000
+"""So many packets that a multiple of their size can still be as close to a threshold as tc wants it."""
+UNSHAPED_BPS = 10**12
+"""Stands for "no limit" where RED wants the rate at which a queue empties."""
+PROTOCOLS = {"ip": "ip", "ip6": "ipv6"}
+"""By tc's words for the headers of IPv4 and of IPv6."""
+KINDS = tuple(PROTOCOLS)
 
 
 class Classify(StrEnum):
@@ -270,3 +295,80 @@ def batch_text(commands: list[list[str]]) -> str:
         if not word or any(letter.isspace() or letter in "#\\\"'" for letter in word):
             raise ValueError(f"argument {word!r} cannot stand in a batch file")
     return "".join(" ".join(command) + "\n" for command in commands)
+
+
+def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
+    """tc commands, without "tc", for the port of a host of a fabric whose bursts take all ways in turn; none for
+    others. The port must have no `clsact` yet."""
+    if not fabric.routing.is_by_burst:
+        return []
+    turns, shift, ways = turns_of(fabric), chunk_bits(fabric), ways_of(fabric)
+    mask = f"{turns - 1 << shift:#06x}"
+    place = ["filter", "add", "dev", interface, "egress", "protocol", "ip", "prio", "1", "u32"]
+    return [
+        ["qdisc", "add", "dev", interface, "clsact"],
+        *(
+            [
+                *place,
+                *("match", "u16", f"{turn << shift:#06x}", mask, "at", str(IDENTIFICATION_AT)),
+                *("action", "pedit", "ex", "munge", "eth", "src", "set", way_mac(turn % ways)),
+            ]
+            for turn in range(turns)
+        ),
+    ]
+
+
+def switch_queue(buffer_bytes: int, ecn_bytes: int, burst_bytes: int, rate_bps: float) -> list[str]:
+    """The queue of a band at a switch's port of line rate `rate_bps` that has a buffer or marks; either may be 0.
+
+    tc counts bytes as it sees frames, without preamble, FCS and gap. RED has the order not to drop what cannot be
+    marked, such as datagrams: the buffer alone drops.
+    """
+    limit, threshold = str(buffer_bytes or NO_LIMIT_BYTES), str(ecn_bytes)
+    if not ecn_bytes:
+        return ["bfifo", "limit", limit]
+    packets, packet_bytes = averaged_packets(ecn_bytes, burst_bytes)
+    rate = f"{UNSHAPED_BPS if math.isinf(rate_bps) else round(rate_bps)}bit"
+    average = ["avpkt", str(packet_bytes), "burst", str(packets), "bandwidth", rate]
+    return ["red", "limit", limit, "min", threshold, "max", threshold, *average, "probability", "1", "ecn", "nodrop"]
+
+
+def averaged_packets(threshold_bytes: int, burst_bytes: int) -> tuple[int, int]:
+    """RED's `burst` and `avpkt` for which tc takes the shortest memory that it can: half of the weight is the newest
+    arrival's.
+
+    tc derives the weight w from them (tc_red_eval_ewma of iproute2): the largest power of 1/2, from 1/2 on, for which
+    burst + 1 - min / avpkt <= (1 - (1 - w)^burst) / w. The left side has to be 1 at least, and is about 1 where min is
+    a multiple of avpkt.
+    """
+    packets = min(max(1, threshold_bytes // burst_bytes), MOST_AVERAGED)
+    return packets, math.ceil(threshold_bytes / packets)
+
+
+def marking_commands(interface: str, bands: Iterable[int]) -> list[list[str]]:
+    """tc commands, without "tc", for a port without any `clsact`: they mark packets with the priorities of these
+    bands."""
+    filters = (_filter(interface, band, kind) for band in bands for kind in KINDS)
+    return [["qdisc", "add", "dev", interface, "clsact"], *filters]
+
+
+def _filter(interface: str, band: int, kind: str) -> list[str]:
+    """One for packets of a kind. Filters of one priority are for one protocol, so each kind has separate priorities."""
+    order = str(KINDS.index(kind) * MAX_BANDS + band + 1)
+    place = ["filter", "add", "dev", interface, "egress", "protocol", PROTOCOLS[kind], "prio", order]
+    match = ["basic", "match", "meta(priority", "eq", f"{socket_priority(band)})"]
+    return [*place, *match, "action", "pedit", "ex", "munge", *_marks(dscp_of_band(band), kind)]
+
+
+def _marks(dscp: int, kind: str) -> list[str]:
+    """What writes a DSCP. The lowest two bits of its field are those of congestion notification, which stay as they
+    are."""
+    if kind == "ip6":
+        # Bits 4 to 9 of the header, which has no checksum. Tools before iproute2 6.4 have no word for them.
+        return ["offset", "0", "u16", "set", f"{dscp << 6:#06x}", "retain", "0x0fc0"]
+    return ["ip", "dsfield", "set", f"{dscp << 2:#04x}", "retain", "0xfc", "pipe", "action", "csum", "ip4h"]
+
+
+def priority_line(interface: str, band: int) -> str:
+    """What is written to a cgroup of net_prio (ifpriomap), so that its packets go to a band of a port."""
+    return f"{interface} {socket_priority(band)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
-from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES, HostTcp
+from gradwire.datatypes.host_settings import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.long_links import inner_ends
 
@@ -62,7 +62,7 @@ STOCK_SYSCTLS: Mapping[str, str] = {
     "net/ipv4/tcp_autocorking": "1",
     "net/ipv4/tcp_wmem": f"4096 16384 {STOCK_SEND_BYTES}",
 }
-"""Parameters of hosts whose TCP is as Linux comes (datatypes/host_tcp.py has the sources); their tcp_rmem depends on
+"""Parameters of hosts whose TCP is as Linux comes (datatypes/host_settings.py has the sources); their tcp_rmem depends on
 the kernel's age."""
 STOCK_SOCKET_REQUEST_BYTES = 212992
 """SK_WMEM_MAX and SK_RMEM_MAX of include/net/sock.h: what a process on a stock host may ask of a socket's buffer."""
@@ -215,7 +215,7 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
     datapath = "netdev" if userspace else "system"
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
-    # Groups that hash connections come by OpenFlow 1.0 (controller/select_groups.py).
+    # Groups that hash connections come by OpenFlow 1.0 (controller/__main__.py).
     protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
     if naming.fabric.controller:
         protocols = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"  # whichever the user's application speaks

@@ -26,9 +26,8 @@ from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
-from gradwire.runs.stored.lock import locked
 from gradwire.runs.stored.provenance import typed_command
-from gradwire.runs.stored.run_folder import RUNS
+from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from reproduction.world.cells import By, Cell, Planned, Programs, Row, Source, load_given, with_further

@@ -19,7 +19,7 @@ from gradwire import PACKAGE
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.iterations import worker_periods_s, worker_times_s
 from gradwire.analysis.packets.capture_files import read_capture
-from gradwire.analysis.packets.dissector import slices_of
+from gradwire.analysis.packets.captures import slices_of
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.datatypes.records import OpLog, PointRecord

@@ -9,7 +9,7 @@ from random import Random
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter
 
-from gradwire.agents.capture import pcapng
+from gradwire.agents.capture import recorder
 from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.faults import InputFault
 from tests.hostile.damage import damaged
@@ -31,8 +31,10 @@ def _pcap(folder: Path) -> bytes:
 
 @cache
 def sound_pcapng() -> bytes:
-    blocks = [pcapng.section("gradwire"), pcapng.interface("h1-eth0", "port", 160, 1e10)]
-    blocks += [pcapng.packet(one.time_ns, bytes(one.data)[:160], len(one.data), 1, ("note",)) for one in PACKETS]
+    blocks = [recorder.section_block("gradwire"), recorder.interface_block("h1-eth0", "port", 160, 1e10)]
+    blocks += [
+        recorder.packet_block(one.time_ns, bytes(one.data)[:160], len(one.data), 1, ("note",)) for one in PACKETS
+    ]
     return b"".join(blocks)
 
 

@@ -19,17 +19,16 @@ from gradwire.analysis.run_difference import differences
 from gradwire.analysis.run_frames import logged_frame
 from gradwire.api.run import SILENT
 from gradwire.api.running import open as open_run
-from gradwire.cli.run_diff import facts_of
+from gradwire.cli.stored_runs import facts_of
 from gradwire.faults import InputFault
 from gradwire.runs.agreement import compared
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.listings import critical_path_shown
+from gradwire.runs.listings import critical_path_shown, timeline_of
 from gradwire.runs.stored.explanation import captured_use, explain
 from gradwire.runs.stored.files import SEALS_FILE
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import named_run, run_folder, stored_clock, stored_plans, stored_scenario
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, StoredRun
-from gradwire.runs.timeline import timeline_of
 from gradwire.runs.works import judge_folder, judge_kept, work_of_scenario
 from tests.hostile.archives import edited
 from tests.hostile.damage import damaged

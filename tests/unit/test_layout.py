@@ -237,6 +237,19 @@ def test_files_are_short_and_have_names_that_say_something() -> None:
     assert VAGUE_NAMES.search("network_utils")
 
 
+def test_what_is_started_by_name_is_defined_before_it_starts() -> None:
+    """Else a process does not find what stands below."""
+    for path in EVERY_SOURCE:
+        body = ast.parse(path.read_text()).body
+        starts = [index for index, node in enumerate(body) if starts_a_process(node)]
+        assert starts in ([], [len(body) - 1]), path
+
+
+def starts_a_process(node: ast.stmt) -> bool:
+    """Whether it is `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
 def long_signatures(source: str) -> list[str]:
     """Names of the functions of a module with more parameters than a reader keeps in mind."""
     functions = [

@@ -1,27 +1,29 @@
 """Captures of a point, and where their ports are in the network. Each is read once and kept as columns in the user's
 cache.
 
-The folder gets a dissector that knows the plan.
+The folder gets a Wireshark dissector that knows the plan: it is preceded by the plan's names.
 
 Nothing in a run folder stands for a capture but the capture: whoever made the folder could have written the columns as
-well. The cache is the user's, and its files are named after the content of the capture.
-"""
+well. The cache is the user's, and its files are named after the content of the capture."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from gradwire import PACKAGE
+from gradwire.analysis.bounds import transfers
 from gradwire.analysis.packets.capture_files import Capture, read_capture
-from gradwire.analysis.packets.dissector import dissector_text
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import CAPTURE_FOLDER, PointRecord
 from gradwire.faults import InputFault, InternalFault
 from gradwire.files import replace_text
@@ -40,6 +42,7 @@ CACHED_CAPTURES = "captures"
 MOST_CACHED_BYTES = 2 << 30
 """Of all captures in the cache, beyond which those are removed that were not used
 for longest. A row of 41 bytes per packet: 50 million."""
+DISSECTOR = Path(__file__).with_name("gradwire.lua")
 
 
 @dataclass(frozen=True)
@@ -149,3 +152,57 @@ def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecor
         else {location.endpoint for location in places if location.endpoint is not None}
     )
     replace_text(folder / CAPTURE_FOLDER / "gradwire.lua", dissector_text(plan, fabric, named))
+
+
+def dissector_text(plan: Plan, fabric: Fabric, endpoints: Collection[int]) -> str:
+    """Lua source for Wireshark with the plan's tensors, chunks and ranks, and its messages from or to `endpoints`."""
+    return "".join(f"{line}\n" for line in _names(plan, fabric, endpoints)) + "\n" + DISSECTOR.read_text()
+
+
+def _names(plan: Plan, fabric: Fabric, endpoints: Collection[int]) -> Iterator[str]:
+    hosts = fabric.endpoint_names()
+    yield f"-- Names of plan {plan.digest()} ({lua_text(plan.name)})."
+    yield "gradwire_names = {"
+    yield "ranks = {"
+    for rank, (role, host) in enumerate(zip(plan.rank_role.tolist(), plan.rank_host.tolist(), strict=True)):
+        name = f"rank {rank} ({Role(role).name.lower()} on {hosts[host]})"
+        yield f"[{rank}]={lua_text(name)},"
+    yield "},"
+    yield "tensors = {"
+    yield from (f"[{tensor}]={lua_text(name)}," for tensor, name in enumerate(plan.tensors))
+    yield "},"
+    yield "-- chunk: tensor's slice, of how many"
+    yield "chunks = {"
+    yield from (f"[{chunk}]={{{slice_},{slices}}}," for chunk, (slice_, slices) in enumerate(slices_of(plan)))
+    yield "},"
+    yield "-- message: how it is combined, order in its send queue"
+    yield "messages = {"
+    yield from _messages(plan, endpoints)
+    yield "}}"
+
+
+def slices_of(plan: Plan) -> list[tuple[int, int]]:
+    """For each chunk: the number of its slice, counted from 1, and the number of slices of its tensor."""
+    counts = np.bincount(plan.chunk_tensor, minlength=len(plan.tensors))
+    before: dict[int, int] = {}
+    slices = []
+    for tensor in plan.chunk_tensor.tolist():
+        before[tensor] = before.get(tensor, 0) + 1
+        slices.append((before[tensor], int(counts[tensor])))
+    return slices
+
+
+def _messages(plan: Plan, endpoints: Collection[int]) -> Iterator[str]:
+    ops, moved = plan.ops, transfers(plan)
+    here = np.isin(moved.src, list(endpoints)) | np.isin(moved.dst, list(endpoints))
+    recvs = np.flatnonzero(ops.kind == OpKind.RECV)
+    combine = np.zeros(len(ops), dtype=np.int64)
+    combine[ops.message[recvs]] = ops.combine[recvs]
+    for op in np.unique(moved.op[here]).tolist():
+        yield f"[{op}]={{{combine[op]},{ops.order[op]}}},"
+
+
+def lua_text(text: str) -> str:
+    """A string literal of Lua; special characters are written as the numbers of their bytes."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03d}" for byte in text.encode())
+    return f'"{"".join(plain)}"'

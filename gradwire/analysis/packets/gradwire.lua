@@ -2,7 +2,7 @@
 --
 --   wireshark -X lua_script:gradwire.lua h1-eth0.pcapng
 --
--- A run writes a copy of this file beside its captures, preceded by the names of its plan (analysis/packets/dissector.py); without
+-- A run writes a copy of this file beside its captures, preceded by the names of its plan (analysis/packets/captures.py); without
 -- them tensors are numbers. The formats are those of datatypes/wire/framing.py and datatypes/wire/datagrams.py.
 --
 -- Messages do not begin where packets do, so their headers are followed from one to the next by sequence numbers

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gradwire.datatypes.records import FaultRecord, PlannedFault
-from gradwire.injection.agenda import Act, Agenda
-from gradwire.injection.patient import Patient
+from gradwire.injection import Act, Agenda, Patient
 
 EARLY_S = 2e-3
 """How much earlier than a fault the loop comes back: epoll counts whole milliseconds, and rounds up. The rest is slept

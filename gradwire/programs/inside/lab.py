@@ -22,10 +22,10 @@ from gradwire.programs.inside.sandbox import Sandbox
 from gradwire.programs.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.command import write_sysctl
+from gradwire.topo.counters import PortQueues
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
-from gradwire.topo.reading.counters import PortQueues
 
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0

@@ -12,8 +12,7 @@ from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.namespaces import MOUNTS, mount
 from gradwire.programs.program_protocol import FOLDER
 from gradwire.topo.command import run
-from gradwire.topo.marking import marking_commands, priority_line
-from gradwire.topo.tc import batch_text
+from gradwire.topo.tc import batch_text, marking_commands, priority_line
 
 CGROUPS = FOLDER / "classes"
 

@@ -1,10 +1,12 @@
-"""Programs that Mininet calls and few machines have, as texts of scripts. Each is used where the machine has none of its
-name. Pure."""
+"""What a script's Mininet consists of: the copy of the user's that it imports, and texts of the programs that
+Mininet calls and few machines have. Each is used where the machine has none of its name."""
 
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 _MNEXEC = r"""#!/bin/bash
 # Mininet's mnexec: starts a command in namespaces. The options and what they do are those of mininet's mnexec.c.
@@ -64,6 +66,8 @@ done
 for word; do port=${word##*:}; done
 exec env GRADWIRE_ALL_OPENFLOW_VERSIONS=1 PYTHONPATH=@PATH@ @PYTHON@ -m gradwire.controller.learning_switch "${port:-6653}"
 """
+CHANGES = Path(__file__).with_name("changes.py")
+CHANGES_MODULE = "gradwire_mininet_changes"
 
 
 def programs(own_python: str, own_path: str) -> Mapping[str, str]:
@@ -73,3 +77,14 @@ def programs(own_python: str, own_path: str) -> Mapping[str, str]:
     """
     controller = _CONTROLLER.replace("@PATH@", shlex.quote(own_path)).replace("@PYTHON@", shlex.quote(own_python))
     return {"mnexec": _MNEXEC, "telnet": _TELNET, "controller": controller}
+
+
+def copy_changed(mininet: Path, folder: Path) -> None:
+    """Copies the package into a folder, for the head of a Python path. Each module of the copy hands itself to `change`
+    (changes.py) at its end; otherwise it has the text of its original."""
+    copy = folder / "mininet"
+    shutil.copytree(mininet, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for module in copy.glob("*.py"):
+        with module.open("a") as file:
+            file.write(f"\n\n__import__({CHANGES_MODULE!r}).change(globals())\n")
+    shutil.copy(CHANGES, folder / f"{CHANGES_MODULE}.py")

@@ -1,1 +1,2 @@
-"""`gradwire compare`: a question as a scenario with everyone who can run there."""
+"""`gradwire compare`: a question as a scenario with everyone who can run there, and which division of a large model
+is fastest."""

@@ -27,7 +27,7 @@ from gradwire.scenario.parallelism import Parallel, divided, kept_blocks
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.models.catalogue import Catalogue
-from gradwire.workloads.models.shortened import block_count
+from gradwire.workloads.models.resized import block_count
 from gradwire.workloads.trace_replay.recorded_job import trace_of
 from gradwire.workloads.units import byte_rate_text, rate_text
 

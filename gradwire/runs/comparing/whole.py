@@ -29,7 +29,7 @@ from gradwire.scenario.loading import Scenario, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads import builder
-from gradwire.workloads.models.shortened import block_count
+from gradwire.workloads.models.resized import block_count
 
 WHOLE_FILE = "whole.json"
 NEARLY = 0.95

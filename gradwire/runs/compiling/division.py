@@ -43,8 +43,7 @@ from gradwire.datatypes.fabric import (
 )
 from gradwire.datatypes.plan import CONTROL_CLASS, Plan
 from gradwire.files import replacing
-from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times
-from gradwire.runs.compiling.sprayed_plans import by_way
+from gradwire.runs.compiling.ideal_times import by_way, fluid_digest, ideal_times
 from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest

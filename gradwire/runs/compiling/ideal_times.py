@@ -2,6 +2,8 @@
 
 They are kept in the cache: the same plan is asked for when a run is planned, when it is judged, and when its report is
 written.
+
+Of a plan whose bursts take all ways in turn, an estimate sees each message in parts, one for each way.
 """
 
 from __future__ import annotations
@@ -22,16 +24,20 @@ from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, Se
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.sprayed_ways import ways_of
 from gradwire.files import replacing
-from gradwire.runs.compiling.sprayed_plans import by_way
 from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder
+from gradwire.workloads.divided_messages import divided
 
 DEFAULT = Departure()
 CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runs.stored.spines")
 """What decides an estimate, in addition to plan and fabric."""
+HELD_S = 1e-3
+"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket sends more when less than a
+millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -45,11 +51,6 @@ class _Kept(msgspec.Struct, frozen=True):
 def rule_of(unsent_bytes: int | None) -> SendEnds:
     """When SENDs end, by what may wait unsent of a connection then; None: when they have left."""
     return Departure() if unsent_bytes is None else Buffered(unsent_bytes)
-
-
-HELD_S = 1e-3
-"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket sends more when less than a
-millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
 
 
 def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_s: float = HELD_S) -> Buffered:
@@ -107,3 +108,9 @@ def fluid_digest() -> str:
 def _path(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> Path:
     content = "\0".join([fluid_digest(), plan.digest(), repr(fabric.to_json()), repr(send_ends)])
     return cache_folder() / "estimates" / hashlib.sha256(content.encode()).hexdigest()[:24]
+
+
+def by_way(plan: Plan, fabric: Fabric) -> Plan:
+    """The plan with its messages divided over the ways of a fabric that sprays; as it is on others. Raises InputFault
+    for one that would become too large."""
+    return divided(plan, ways_of(fabric), fabric.burst_payload_bytes()) if fabric.routing.is_by_burst else plan

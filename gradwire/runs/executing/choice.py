@@ -62,8 +62,7 @@ class Where:
             yield LocalPool(parallel, trial)
             return
         # Imported here, for only those who ask for it have it.
-        from gradwire.runs.executing.cluster.connecting import connected
-        from gradwire.runs.executing.cluster.pool import DaskPool
+        from gradwire.runs.executing.cluster.pool import DaskPool, connected
 
         kernel = cached_kernel()
         assert kernel is not None, "it is built before"

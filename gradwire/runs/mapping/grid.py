@@ -11,11 +11,11 @@ from typing import Any
 
 from gradwire.analysis.winners.winner_map import Axis, Place
 from gradwire.faults import InputFault
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.scenario.contenders import PARTIAL, contenders
 from gradwire.scenario.limits import MOST_POINTS
 from gradwire.scenario.loading import Point, Scenario, load_scenario, resolve, scenario_of
 from gradwire.scenario.overrides import set_key, setting_words
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.scenario.schema import StrategySection
 
 NOT_POINTS = ("sweep", "cases", "chart", "left_out", "printed", "printed_claims", "notes", "title", "about", "labels")

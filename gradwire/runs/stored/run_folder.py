@@ -4,36 +4,44 @@ name of its point.
 Points' folders are named after what the scenario sets, so that a new key with a default renames none of them. Folders
 of versions that named them otherwise are found by the parameters that their names begin with, where these leave no
 doubt.
+
+Whoever runs points in a folder locks it: two commands in one folder would damage each other's runs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import tomli_w
+from filelock import FileLock, Timeout
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.parameters import Where, describe, fits
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
-from gradwire.faults import InputFault
+from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.runs.point_protocol import TASK_FILE, write_json
+from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
-from gradwire.scenario.program_scenarios import AnyScenario, of_plans, resolved_scenario
+from gradwire.scenario.program_scenarios import AnyScenario, of_plans
+from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
 from gradwire.vm.machines import Clock
 
@@ -41,6 +49,18 @@ SCENARIO_FILE = "scenario.toml"
 CLOCK_FILE = "clock.json"
 RUNS = Path("runs")
 """Where run folders are made by default."""
+WORDS_MAX = 80
+"""Characters of a name's readable part."""
+HASH_DIGITS = 8
+OLDER_NAME = re.compile(r"(.*)-[0-9a-f]{6}")
+"""Six digits are a hash of all keys, defaults included, by a version that may have had others: a scenario does not
+tell it."""
+FORMER_DEFAULTS = (("run", "warmup", 1),)
+"""Defaults of other versions: section, key and value. They left these values out of names."""
+P = TypeVar("P", bound=ScenarioPoint)
+LOCK_FILE = ".lock"
+HOLDER_FILE = ".lock.json"
+"""Who holds the lock. It is not written to the lock's own file, because whoever tries for the lock may empty that."""
 
 
 def run_folder(run: Path) -> Path:
@@ -132,21 +152,6 @@ def has_valid_points(folder: Path) -> bool:
             if isinstance(verdict, dict) and verdict.get("valid") is True:
                 return True
     return False
-
-
-WORDS_MAX = 80
-"""Characters of a name's readable part."""
-HASH_DIGITS = 8
-OLDER_NAME = re.compile(r"(.*)-[0-9a-f]{6}")
-"""Six digits are a hash of all keys, defaults included, by a version that may have had others: a scenario does not
-tell it."""
-
-
-FORMER_DEFAULTS = (("run", "warmup", 1),)
-"""Defaults of other versions: section, key and value. They left these values out of names."""
-
-
-P = TypeVar("P", bound=ScenarioPoint)
 
 
 def folder_name(point: ScenarioPoint) -> str:
@@ -297,3 +302,55 @@ def chosen_iteration(wanted: int | None, label: str, plan: Plan, log: OpLog, rec
             "warm-up"
         )
     return wanted
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who runs points in a folder."""
+
+    pid: int
+    host: str
+    #: Local time at which the command began, to the second.
+    since: str
+    #: The command's words.
+    command: str
+
+    @classmethod
+    def this(cls, command: str) -> Holder:
+        """This process, which carries out `command`."""
+        now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+        return cls(os.getpid(), platform.node(), now, command)
+
+
+@contextmanager
+def locked(folder: Path, command: str) -> Iterator[None]:
+    """Makes the folder and keeps every other command from running points in it. The lock ends with the process,
+    however that ends.
+
+    command: what runs points there, for the message to others.
+
+    Raises MachineFault, with who holds the lock, if another has it, and InputFault for a link in the folder.
+    """
+    refuse_links(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK_FILE, fallback_to_soft=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as taken:
+        raise MachineFault(_taken(folder)) from taken
+    try:
+        with replacing(folder / HOLDER_FILE) as partial:
+            write_json(partial, Holder.this(command))
+        yield
+    finally:
+        (folder / HOLDER_FILE).unlink(missing_ok=True)
+        lock.release()
+
+
+def _taken(folder: Path) -> str:
+    who = "another command"
+    try:
+        holder = decoded(read_bytes(folder / HOLDER_FILE, MESSAGE_BYTES), Holder)
+        who = f"process {holder.pid} on {holder.host} since {holder.since} (`{holder.command}`)"
+    except (OSError, msgspec.DecodeError):
+        pass  # it has just begun, or has just ended
+    return f"{folder}: is in use by {who}; wait until that ends, or give another --out"

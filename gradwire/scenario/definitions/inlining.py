@@ -1,12 +1,18 @@
 """Puts what a scenario's files say into the scenario itself, under `defined`, so that it no longer depends on them.
 
-A run folder's copy of its scenario can then be read anywhere, whatever became of the files. Strategies' files are an exception: their
-code stays where it is, and the scenario has its path. To read an old run needs none of it. A trace stays where it is as well, for its size.
+A run folder's copy of its scenario can then be read anywhere, whatever became of the files. Strategies' files are an
+exception: their code stays where it is, and the scenario has its path. To read an old run needs none of it. A trace
+stays where it is as well, for its size.
+
+Files with a table of routes are TOML with [[route]], or CSV with a header. Each becomes the content of a
+RoutesDefinition.
 """
 
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import re
 import tomllib
 from collections.abc import Container, Mapping
@@ -21,13 +27,12 @@ from gradwire.scenario.definitions.controller_files import allow_controllers, co
 from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.definitions.network_files import network_in
-from gradwire.scenario.definitions.route_files import routes_in
 from gradwire.scenario.explanations import explain, validated
 from gradwire.scenario.file_references import TABLES, TRACE, is_file, python_reference, strategy_reference, swapped
 from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
-from gradwire.scenario.sections.network import NetworkDefinition
-from gradwire.scenario.toml_documents import read_document
+from gradwire.scenario.sections.network import MOST_ROWS, NetworkDefinition, RoutesDefinition
+from gradwire.scenario.toml_documents import file_text, read_document
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
@@ -43,6 +48,8 @@ NOUNS = {
 }
 FilesRead = dict[tuple[str, Path], dict[str, Any]]
 """The content of model and device files that were read already, by the table that they are for and their paths."""
+COLUMNS = ("switch", "destination", "next")
+HAS = 'a table of routes has rows like [[route]] switch = "s1" destination = "h*" next = ["s5", "s6"]'
 
 
 def inlined(document: Mapping[str, Any], base: Path, read: FilesRead | None = None) -> tuple[dict[str, Any], list[str]]:
@@ -205,3 +212,36 @@ def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str,
         lines = [line for defect in error.errors() for line in explain(kind, defect, content)]
         raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(lines)])) from error
     return content
+
+
+def routes_in(path: Path) -> dict[str, Any]:
+    """What a file says of routes, which is valid but for names. Raises InputFault with a line for each defect, which names row and key."""
+    content = _of_csv(path) if path.suffix == ".csv" else read_document(path, "routes", HAS)
+    try:
+        validated(RoutesDefinition, content)
+    except ValidationError as error:
+        lines = [line for defect in error.errors() for line in explain(RoutesDefinition, defect, content)]
+        named = [re.sub(r"^route\.(\d+)\.?", lambda match: f"row {int(match[1]) + 1}: ", line) for line in lines]
+        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
+    return content
+
+
+def _of_csv(path: Path) -> dict[str, Any]:
+    text = file_text(path, "routes", "CSV")
+    try:
+        rows = list(csv.reader(io.StringIO(text), strict=True))
+    except csv.Error as error:
+        raise InputFault(f"{path}: not valid CSV: {error}") from error
+    rows = [[cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row)]
+    if not rows or tuple(rows[0]) != COLUMNS:
+        raise InputFault(
+            f"{path}: the first line must be {','.join(COLUMNS)}; several next hops are separated by spaces"
+        )
+    if len(rows) > MOST_ROWS + 1:
+        raise InputFault(f"{path}: has {len(rows) - 1:,} rows; must be at most {MOST_ROWS:,}")
+    for number, row in enumerate(rows[1:], 1):
+        if len(row) != len(COLUMNS):
+            raise InputFault(
+                f"{path}: row {number}: has {len(row)} columns instead of {len(COLUMNS)}: {','.join(COLUMNS)}"
+            )
+    return {"route": [dict(zip(COLUMNS, row, strict=True)) for row in rows[1:]]}

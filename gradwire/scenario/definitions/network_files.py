@@ -1,18 +1,25 @@
-"""Files that describe a network: GraphML, node-link JSON, InfraGraph, and a class of Mininet's Topo, as contents of a NetworkDefinition.
+"""Files that describe a network: GraphML, node-link JSON, InfraGraph, and a class of Mininet's Topo, as contents of a
+NetworkDefinition.
 
-Every name of an attribute is known or refused: one that is passed over in silence would leave a network that is not the user's.
+Every name of an attribute is known or refused: one that is passed over in silence would leave a network that is not the
+user's.
+
+GraphML (http://graphml.graphdrawing.org) is XML that comes from others. Before networkx reads a file, expat goes
+through it, and refuses what would take all memory or read other files (declarations of entities, which GraphML has no
+use for), and what networkx would leave out without a word.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_text
-from gradwire.scenario.definitions.graphml import graphml
 from gradwire.scenario.definitions.infragraph import YAML_ENDINGS, infragraph, is_infragraph, read_document
 from gradwire.scenario.definitions.topo_process import topo_said
 from gradwire.scenario.file_references import python_reference
@@ -64,6 +71,10 @@ HARMLESS_OPTIONS = frozenset(
 HARMLESS_PARAMETERS = frozenset(
     {"ip", "mac", "cls", "defaultRoute", "isSwitch", "dpid", "protocols", "failMode", "datapath", "inNamespace", "stp"}
 )
+MOST_LINES = 10
+LONGEST_VALUE = 80
+Conversion = tuple[str, Callable[[Any], Any]]
+LONGEST_ID = 200
 
 
 def network_in(text: str, path: Path) -> Content:
@@ -154,12 +165,6 @@ def _of_graph(
     return content
 
 
-MOST_LINES = 10
-
-
-LONGEST_VALUE = 80
-
-
 def shown(value: Any) -> str:
     """A value of an attribute in a message."""
     try:
@@ -208,7 +213,6 @@ def _percent(value: Any) -> float:
     return float(value) / 100
 
 
-Conversion = tuple[str, Callable[[Any], Any]]
 EDGE_KEYS: Mapping[str, Conversion] = {
     "rate": ("rate", _bits_per_s),
     "bw": ("rate", _megabits),
@@ -267,3 +271,87 @@ def _of_topo(path: Path, said: Mapping[str, Any]) -> Content:
     if lines:
         raise InputFault("\n".join(f"{path}: {line}" for line in lines[:MOST_LINES]))
     return content
+
+
+def graphml(path: Path, text: str) -> tuple[dict[str, Mapping[str, Any]], list[tuple[str, str, Mapping[str, Any]]]]:
+    """The nodes with their attributes, and the edges. Raises InputFault."""
+    _Scan(path).of(text)
+    # It takes a third of a second to import, and few scenarios need it.
+    nx = import_module("networkx")
+    try:
+        graph = nx.parse_graphml(text)
+    except Exception as error:  # its parser raises whatever the XML or a value leads to
+        raise _unreadable(path, error) from error
+    if graph.is_directed():
+        raise InputFault(f'{path}: is directed; links carry both directions: write edgedefault="undirected"')
+    return dict(graph.nodes(data=True)), list(graph.edges(data=True))
+
+
+def _unreadable(path: Path, error: Exception) -> InputFault:
+    return InputFault(f"{path}: cannot be read as GraphML: {type(error).__name__}: {error}")
+
+
+class _Scan:
+    """Goes through a file once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open: list[str] = []
+        self._graphs = 0
+        self._nodes: set[str] = set()
+        self._edges: list[tuple[str, str, str | None]] = []
+
+    def of(self, text: str) -> None:
+        """Raises InputFault."""
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._end
+        try:
+            parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+        except (expat.ExpatError, ValueError) as error:
+            raise _unreadable(self._path, error) from error
+        if self._graphs != 1:
+            raise InputFault(f"{self._path}: has {self._graphs} graphs; must have one")
+        self._refuse_what_networkx_leaves_out()
+
+    def _doctype(self, *_: Any) -> None:
+        raise InputFault(
+            f"{self._path}: has a DOCTYPE, with which XML declares entities and names other files; remove it"
+        )
+
+    def _begin(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(" ")[2]
+        if name == "graph":
+            self._graphs += 1
+            if "node" in self._open:
+                raise InputFault(f"{self._path}: has a graph in a node; must have one graph, and all nodes in it")
+        elif name == "node":
+            self._node(attributes.get("id", ""))
+        elif name == "edge":
+            self._edges.append((attributes.get("source", ""), attributes.get("target", ""), attributes.get("id")))
+            if len(self._edges) > MOST_LINKS:
+                raise InputFault(f"{self._path}: has more than {MOST_LINKS:,} links")
+        self._open.append(name)
+
+    def _end(self, _: str) -> None:
+        self._open.pop()
+
+    def _node(self, node: str) -> None:
+        if node in self._nodes:
+            raise InputFault(f"{self._path}: two nodes have the id '{node[:LONGEST_ID]}'")
+        self._nodes.add(node)
+
+    def _refuse_what_networkx_leaves_out(self) -> None:
+        """It makes a node of an end that is none, and one edge of two parallel ones with the same id."""
+        known: set[tuple[frozenset[str], str]] = set()
+        for source, target, number in self._edges:
+            edge = f"link '{source[:LONGEST_ID]}' to '{target[:LONGEST_ID]}'"
+            for end in (source, target):
+                if end not in self._nodes:
+                    raise InputFault(f"{self._path}: {edge}: there is no node '{end[:LONGEST_ID]}'")
+            if number is not None:
+                key = frozenset((source, target)), number
+                if key in known:
+                    raise InputFault(f"{self._path}: {edge}: two of these links have the id '{number[:LONGEST_ID]}'")
+                known.add(key)

@@ -17,8 +17,7 @@ from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import costs_of, drawn_times
 from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_controller, with_routes
-from gradwire.scenario.resolution.placement import hosts_needed, placed
-from gradwire.scenario.resolution.plan_size import refuse_thousands
+from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
 from gradwire.scenario.schema import ClusterSection, ModelSection, PointSection
@@ -32,7 +31,7 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
 from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.models.shortened import shortened, shortened_time
+from gradwire.workloads.models.resized import shortened, shortened_time
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy

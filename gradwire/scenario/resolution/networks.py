@@ -7,18 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.network_graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.datatypes.read_ways import MOST_HOSTS
 from gradwire.datatypes.routing import Routing
 from gradwire.datatypes.shape import Topology
 from gradwire.datatypes.static_routes import route_defects
-from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.faults import InputFault
 from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
-from gradwire.scenario.sections.network import MOST_LINKS, MOST_SWITCHES, NetworkDefinition, NetworkLink
-from gradwire.scenario.sections.routes import RoutesDefinition
+from gradwire.scenario.sections.network import (
+    MOST_LINKS,
+    MOST_SWITCHES,
+    NetworkDefinition,
+    NetworkLink,
+    RoutesDefinition,
+)
 
 
 def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDefinition]) -> Graph | None:

@@ -1,4 +1,4 @@
-"""Which hosts each of several jobs runs on. Pure."""
+"""Which hosts each of several jobs runs on, and how many workers a plan with all ranks may have. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.job import JobPlace
+from gradwire.workloads.fields import MOST_WORKERS
+from gradwire.workloads.job import Cluster
 
 
 def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], others: Iterable[str] = ()) -> int:
@@ -80,3 +82,12 @@ def _chosen(free: Sequence[int], need: int, placement: str, fabric: Fabric, seed
         in_turn = itertools.chain.from_iterable(itertools.zip_longest(*of_leaves))
         free = [host for host in in_turn if host is not None]
     return list(free[:need])
+
+
+def refuse_thousands(cluster: Cluster) -> None:
+    """Raises InputFault for more workers than a plan with an op for each of them can have."""
+    if cluster.workers > MOST_WORKERS:
+        raise InputFault(
+            f"cluster.workers = {cluster.workers}: a plan with all ranks, which runs need, has at most {MOST_WORKERS:,} workers: "
+            "`gradwire estimate` answers for more (docs/thousands.md), and cluster.stands_for lets a few run for all"
+        )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.host_settings import CONGESTION_KEY, is_of_tcp
-from gradwire.datatypes.host_tcp import STOCK_SEND_BYTES
+from gradwire.datatypes.host_settings import CONGESTION_KEY, STOCK_SEND_BYTES, is_of_tcp
 from gradwire.datatypes.lossless import WINDOW_BUFFERS
 from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gradwire.scenario.sections.network import NetworkDefinition
-from gradwire.scenario.sections.routes import RoutesDefinition
+from gradwire.scenario.sections.network import NetworkDefinition, RoutesDefinition
 from gradwire.workloads.fields import (
     MOST_SAMPLES,
     BytesPerS,

@@ -1,18 +1,17 @@
-"""The table [fabric] of scenarios: the network."""
+"""The table [fabric] of scenarios: the network, and in [fabric.host."NAME"] what is set of single hosts' kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
-from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.lossless import GSO_BYTES, Lossless
-from gradwire.scenario.sections.host import HostSection
 from gradwire.scenario.sections.lossless import LosslessSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
@@ -25,6 +24,11 @@ from gradwire.workloads.fields import (
     SizeBytes,
 )
 
+KEY = re.compile(r"net(\.[A-Za-z0-9_-]+){2,}")
+"""A parameter of the network: a path below /proc/sys/net, in which no step leads out of it."""
+LONGEST_VALUE = 1024
+"""Characters: more than any list of algorithms or sizes has, and less than the page that the kernel takes at most."""
+MOST_PARAMETERS = 256
 LARGEST_LOSS = 0.1
 """TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
 loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
@@ -36,6 +40,82 @@ LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
 MOST_DIMENSIONS = 8
+FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
+SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
+"""Keys of fabrics with more than one switch."""
+GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
+    Topology.RING: ("switches",),
+    Topology.LINEAR: ("switches",),
+    Topology.FULL_MESH: ("switches",),
+    Topology.TORUS: ("dimensions",),
+    Topology.DRAGONFLY: ("groups", "routers", "global_links"),
+    Topology.CUSTOM: ("file",),
+}
+"""Keys of topologies whose switches are in no tiers."""
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        name = prefix + str(key).replace("/", ".")
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _parameters(value: Any) -> Any:
+    """Keys with dots, also where TOML has read them as tables in tables; numbers, and lists of numbers, as text."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _text(each) for key, each in _flat(value)}
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
+        return " ".join(str(each) for each in value)
+    return value
+
+
+Sysctls = Annotated[
+    dict[str, Annotated[str, Field(min_length=1, max_length=LONGEST_VALUE)]],
+    Field(max_length=MOST_PARAMETERS),
+    BeforeValidator(_parameters, json_schema_input_type=dict[str, str | int | bool | list[int]]),
+    InWords('parameters with their values, such as {"net.ipv4.tcp_congestion_control" = "bbr"}'),
+]
+
+
+class HostSection(Section):
+    """What the hosts are like whose names match the table's: "h1", a pattern such as "h[1-4]", or "all". Where several tables match, the
+    later one counts."""
+
+    sysctl: Sysctls
+    """Parameters of the kernel in the host's network namespace, which begin with `net.`: they are written before the first byte, after
+    gradwire's own, and read back then and at the end."""
+
+    @model_validator(mode="after")
+    def _of_the_network(self) -> Self:
+        lines = []
+        for key, value in self.sysctl.items():
+            if not KEY.fullmatch(key):
+                lines.append(
+                    f"sysctl.'{key}': is not a parameter of a host's network; write one that begins with net., such as "
+                    "net.ipv4.tcp_congestion_control"
+                )
+            if not value.isprintable() and "\t" not in value:
+                lines.append(f"sysctl.'{key}': its value must be one line of printable characters")
+        if not self.sysctl:
+            lines.append("sysctl: says nothing: give a parameter, or leave the table out")
+        if lines:
+            raise ValueError("\n".join(lines))
+        return self
+
+    def setting(self, pattern: str) -> HostSetting:
+        """The table as a fabric has it."""
+        return HostSetting(pattern, tuple(self.sysctl.items()))
 
 
 def _dimensions(value: Any) -> Any:
@@ -51,18 +131,6 @@ Dimensions = Annotated[
     BeforeValidator(_dimensions, json_schema_input_type=str | list[int]),
     InWords('the switches along each dimension, such as [4, 4] or "4x4"'),
 ]
-FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
-SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
-"""Keys of fabrics with more than one switch."""
-GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
-    Topology.RING: ("switches",),
-    Topology.LINEAR: ("switches",),
-    Topology.FULL_MESH: ("switches",),
-    Topology.TORUS: ("dimensions",),
-    Topology.DRAGONFLY: ("groups", "routers", "global_links"),
-    Topology.CUSTOM: ("file",),
-}
-"""Keys of topologies whose switches are in no tiers."""
 
 
 class LinkSection(Section):

@@ -1,21 +1,28 @@
-"""A network that a user describes, as a scenario has it under `defined.networks`; files of other forms are turned into this one."""
+"""A network or a table of routes that a user describes, as a scenario has them under `defined.networks` and
+`defined.routes`; files of other forms are turned into these.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from gradwire.datatypes.routing import Route
 from gradwire.scenario.sections.fabric import LARGEST_LOSS, LONGEST_DELAY_S
-from gradwire.workloads.fields import MOST_WORKERS, DurationS, RateBps, Section, SizeBytes
+from gradwire.workloads.fields import MOST_WORKERS, DurationS, InWords, RateBps, Section, SizeBytes
 
 MOST_SWITCHES = 256
 """Each pair of switches with hosts has its ways, and each way needs a rule at every switch: 64 switches with 256 hosts have 139,000."""
 MOST_NODES = MOST_SWITCHES + MOST_WORKERS
 MOST_LINKS = 2**14
 NodeName = Annotated[str, Field(min_length=1, max_length=64)]
+MOST_ROWS = 10_000
+"""As many as 64 switches with 156 hosts have without patterns."""
+MOST_NEXT = 256
+NodePattern = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class NetworkLink(Section):
@@ -100,3 +107,38 @@ class NetworkDefinition(Section):
     def drops_or_marks(self) -> bool:
         """Whether any queue of a switch's port drops or marks."""
         return any(link.buffer or link.ecn for link in self.links)
+
+
+def _next_hops(value: Any) -> Any:
+    return tuple(value.split()) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+NextHops = Annotated[
+    tuple[NodePattern, ...],
+    Field(min_length=1, max_length=MOST_NEXT),
+    BeforeValidator(_next_hops, json_schema_input_type=str | list[str]),
+    InWords('switches or ports, such as "s5" or ["s5", "s6-eth2"]'),
+]
+
+
+class RouteRow(Section):
+    """Where switches send packets to hosts. Of the rows that match a switch and a host, the last one counts."""
+
+    switch: NodePattern
+    """A switch, or a pattern such as "s*"."""
+    destination: NodePattern
+    """A host, or a pattern such as "h1?" or "*"."""
+    next: NextHops
+    """The neighbouring switch, which stands for all links to it, or a port such as "s1-eth3". Over several, connections are hashed."""
+
+
+class RoutesDefinition(Section):
+    """A table of routes of your own."""
+
+    route: tuple[RouteRow, ...] = Field(min_length=1, max_length=MOST_ROWS)
+    """The rows."""
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The rows as a fabric has them."""
+        return tuple(Route(row.switch, row.destination, row.next) for row in self.route)

@@ -133,7 +133,7 @@ def entry(part: Part, name: str) -> dict[str, Any]:
 
 
 def _bounds(part: Part) -> dict[str, int]:
-    """What a queue that drops or marks holds, and from which length it marks (topo/switch_queues.py); nothing for
+    """What a queue that drops or marks holds, and from which length it marks (topo/tc.py); nothing for
     other qdiscs."""
     if part.kind == "bfifo":
         return {"limit": FIFO_LIMIT.unpack_from(part.options)[0]}

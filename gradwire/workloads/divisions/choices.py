@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gradwire.workloads.engines.parallel.segments import HALF, piece_blocks
 from gradwire.workloads.models.decoders import decoder_shape
 from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.models.shortened import block_count
+from gradwire.workloads.models.resized import block_count
 
 MICROBATCH_SAMPLES = (1, 2, 4, 8)
 """Samples of a microbatch that are tried."""

@@ -10,8 +10,8 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
+from gradwire.datatypes.network_graph import spread, torus
 from gradwire.datatypes.path_delays import enough_buffer_bytes
-from gradwire.datatypes.topologies import spread, torus
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
 

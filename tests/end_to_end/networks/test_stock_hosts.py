@@ -11,7 +11,7 @@ import pytest
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S

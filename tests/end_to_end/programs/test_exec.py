@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.agents.capture import pcapng
+from gradwire.agents.capture import recorder
 from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, execute, left_behind
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -171,7 +171,7 @@ def test_ports_are_captured(tmp_path: Path) -> None:
     done = execute(tmp_path, *SIZE, "--hosts", "h1", "--capture", "h2", "--", "ping", "-c", "3", "h2")
     assert done.status == 0, done.err
     captured = (tmp_path / "run" / "capture" / "h2-eth0.pcapng").read_bytes()
-    assert captured.startswith(pcapng.section("")[:4])
+    assert captured.startswith(recorder.section_block("")[:4])
     assert captured.count(bytes([10, 0, 0, 1, 10, 0, 0, 2])) == captured.count(bytes([10, 0, 0, 2, 10, 0, 0, 1])) == 3
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from gradwire.analysis.pause_report import buffer_circles, circle_in_words, pause_events, pause_lines
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.lossless import Lossless
+from gradwire.datatypes.network_graph import ring as ring_of_switches
+from gradwire.datatypes.network_graph import spread
 from gradwire.datatypes.pauses import MOST_EVENTS, PauseEvents, PauseState
 from gradwire.datatypes.routing import Route
-from gradwire.datatypes.topologies import ring as ring_of_switches
-from gradwire.datatypes.topologies import spread
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import all_to_all, compile_transfers, ring
 from tests.unit.datatypes.test_pauses import count

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.api.settings import settings_of
+from gradwire.api.running import settings_of
 from gradwire.faults import InputFault
 from gradwire.scenario.overrides import apply_setting
 

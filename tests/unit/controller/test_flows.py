@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_group
 from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules, lookup
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from gradwire.datatypes.topologies import ring, spread
+from gradwire.datatypes.network_graph import ring, spread
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
 LEAF_SPINE = Fabric(hosts=16, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=4, spines=4, classes=2)

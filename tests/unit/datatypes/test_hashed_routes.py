@@ -11,9 +11,9 @@ import pytest
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.datatypes.fabric import Fabric, Routing, Topology, dscp_of_band
 from gradwire.datatypes.hashed_routes import parameter_of
+from gradwire.datatypes.network_graph import dragonfly, spread, torus
 from gradwire.datatypes.routes import line_interfaces, routes_of
 from gradwire.datatypes.switch_hash import UDP, FlowPorts, chosen_bucket
-from gradwire.datatypes.topologies import dragonfly, spread, torus
 from gradwire.datatypes.wire.flows import ports_of
 from gradwire.faults import InternalFault
 

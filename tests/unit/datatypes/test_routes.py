@@ -10,9 +10,8 @@ import pytest
 from gradwire.controller.flows import switch_rules, trace, trace_group
 from gradwire.datatypes.balanced_routes import BalancedRoutes
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from gradwire.datatypes.network_graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, ring, spread, torus
 from gradwire.datatypes.routes import line_interfaces, lines_of, routes_of
-from gradwire.datatypes.topologies import dragonfly, full_mesh, linear, ring, spread, torus
 from gradwire.faults import InputFault
 
 RATE_BPS = 10e9

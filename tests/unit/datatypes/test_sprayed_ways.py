@@ -17,9 +17,9 @@ from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
 from gradwire.datatypes.routes import TieredRoutes, line_interfaces
 from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.sprayed_plans import by_way
+from gradwire.runs.compiling.ideal_times import by_way
 from gradwire.runs.stored.spines import Spines
-from gradwire.topo.spraying import spraying_commands
+from gradwire.topo.tc import spraying_commands
 from gradwire.topo.wiring import REORDERING_SYSCTLS, host_sysctls
 from gradwire.workloads.patterns import Transfer, compile_transfers
 

@@ -10,11 +10,10 @@ import pytest
 
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.datatypes.fabric import Fabric, Topology, dscp_of_band
-from gradwire.datatypes.network_graph import Graph, GraphLink
+from gradwire.datatypes.network_graph import Graph, GraphLink, ring, spread
 from gradwire.datatypes.routes import line_ends, line_interfaces, routes_of
 from gradwire.datatypes.routing import Route, Routing
 from gradwire.datatypes.static_routes import MOST_CELLS, most_trunks_on_way, route_defects, rows_of
-from gradwire.datatypes.topologies import ring, spread
 from gradwire.datatypes.wire.flows import ports_of
 from gradwire.faults import InputFault
 from gradwire.workloads.patterns import probe_phases

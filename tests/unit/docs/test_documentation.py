@@ -18,8 +18,7 @@ import dask
 import pytest
 from distributed.security import Security
 
-from gradwire.scenario.definitions.inlining import inlined, read_definition
-from gradwire.scenario.definitions.route_files import routes_in
+from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
 from gradwire.scenario.loading import load_scenario, resolve
 from gradwire.scenario.program_scenarios import load_programs
 from gradwire.scenario.resolution.compilation import compile_point

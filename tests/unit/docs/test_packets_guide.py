@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.analysis.packets.dissector import DISSECTOR
+from gradwire.analysis.packets.captures import DISSECTOR
 from gradwire.scenario.schema import RunSection
 from tests.shared.captured_streams import Line, header
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.programs.program_protocol import PortTraffic, Report

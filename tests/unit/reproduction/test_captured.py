@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.capture.packet_ring import Packet
-from gradwire.agents.capture.recorder import PortFile
+from gradwire.agents.capture.recorder import Packet, PortFile
 from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.analysis.points import VALID
 from gradwire.analysis.verdict.verdict import judge

@@ -20,9 +20,8 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog, PointRecord, WindowState
 from gradwire.datatypes.wire.flows import connections_of
-from gradwire.runs import agreement, agreement_examination
-from gradwire.runs.agreement import compared, examine_and_keep, kept_agreement
-from gradwire.runs.agreement_examination import examine
+from gradwire.runs import agreement
+from gradwire.runs.agreement import compared, examine, examine_and_keep, kept_agreement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import plan_runs
 from gradwire.runs.point_protocol import PointTask, read_json, write_json
@@ -297,10 +296,10 @@ def test_no_cause_is_looked_for_where_the_point_asks_for_what_is_not_ideal(
 
 def test_a_plan_that_is_too_large_is_told_with_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged = stored_run(tmp_path, monkeypatch, change=stretched(1.2))
-    monkeypatch.setattr(agreement_examination, "LARGEST_PLAN_OPS", 10)
-    agreement = examined(judged)
-    assert agreement.cause is Cause.NOT_EXAMINED
-    assert "ops and the limit is 10 (LARGEST_PLAN_OPS)" in agreement.sentence
+    monkeypatch.setattr(agreement, "LARGEST_PLAN_OPS", 10)
+    found = examined(judged)
+    assert found.cause is Cause.NOT_EXAMINED
+    assert "ops and the limit is 10 (LARGEST_PLAN_OPS)" in found.sentence
 
 
 def keep(judged: JudgedRun) -> Agreement:

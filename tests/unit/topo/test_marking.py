@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gradwire.topo.marking import marking_commands, priority_line
-from gradwire.topo.tc import batch_text
+from gradwire.topo.tc import batch_text, marking_commands, priority_line
 
 
 def test_each_band_has_filters_that_write_its_dscp_and_mend_the_checksum() -> None:

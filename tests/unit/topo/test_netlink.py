@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import MachineFault
 from gradwire.topo.netlink.addresses import (
     ADDRESS,

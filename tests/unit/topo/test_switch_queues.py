@@ -9,8 +9,7 @@ import pytest
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.topo.switch_queues import averaged_packets
-from gradwire.topo.tc import Classify, port_commands
+from gradwire.topo.tc import Classify, averaged_packets, port_commands
 
 FRAME_BYTES = 1514
 FINITE = Fabric(hosts=4, rate_bps=10e9, classes=1, gso_bytes=FRAME_BYTES, buffer_bytes=100_000)

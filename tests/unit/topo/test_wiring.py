@@ -5,7 +5,7 @@ import pytest
 
 from gradwire import PACKAGE
 from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.wiring import (
     OVS_TIMEOUT_S,

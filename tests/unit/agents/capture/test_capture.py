@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from gradwire.agents.capture import pcapng
+from gradwire.agents.capture import recorder
 from gradwire.agents.capture.capture_process import CaptureProcess
 from gradwire.agents.capture.recorder import (
     BLOCKS_MAX,
@@ -42,11 +42,11 @@ def entries(path: Path) -> list[tuple[bytes, Any]]:
 def test_a_packet_keeps_its_nanoseconds_size_direction_and_comments(tmp_path: Path) -> None:
     path = tmp_path / "one.pcapng"
     blocks = [
-        pcapng.section(APPLICATION),
-        pcapng.interface("h1-eth0", "a port", 96, 1e10),
-        pcapng.packet(START_NS, b"12345", 64_000, pcapng.INBOUND, ["one", "another"]),
-        pcapng.packet(START_NS + 1, b"12345678", 8, pcapng.OUTBOUND),
-        pcapng.statistics(START_NS + 2, 2, 0),
+        recorder.section_block(APPLICATION),
+        recorder.interface_block("h1-eth0", "a port", 96, 1e10),
+        recorder.packet_block(START_NS, b"12345", 64_000, recorder.INBOUND, ["one", "another"]),
+        recorder.packet_block(START_NS + 1, b"12345678", 8, recorder.OUTBOUND),
+        recorder.statistics_block(START_NS + 2, 2, 0),
     ]
     path.write_bytes(b"".join(blocks))
     assert all(len(block) % 4 == 0 for block in blocks)
@@ -54,13 +54,13 @@ def test_a_packet_keeps_its_nanoseconds_size_direction_and_comments(tmp_path: Pa
     assert (first, second) == (b"12345", b"12345678")
     assert (about.tshigh << 32) + about.tslow == START_NS
     assert about.tsresol == 10**9
-    assert (about.wirelen, about.direction, about.ifname) == (64_000, pcapng.INBOUND, b"h1-eth0")
+    assert (about.wirelen, about.direction, about.ifname) == (64_000, recorder.INBOUND, b"h1-eth0")
     assert about.comments == [b"one", b"another"]
-    assert (about_second.wirelen, about_second.direction, about_second.comments) == (8, pcapng.OUTBOUND, None)
+    assert (about_second.wirelen, about_second.direction, about_second.comments) == (8, recorder.OUTBOUND, None)
 
 
 def test_a_port_without_a_limit_has_no_speed() -> None:
-    limited, unlimited = (pcapng.interface("a1-eth0", "", 96, rate) for rate in (1e9, math.inf))
+    limited, unlimited = (recorder.interface_block("a1-eth0", "", 96, rate) for rate in (1e9, math.inf))
     assert len(limited) == len(unlimited) + 12
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure, SendEnds, estimate
 from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.topologies import ring as ring_pairs
-from gradwire.datatypes.topologies import spread
+from gradwire.datatypes.network_graph import ring as ring_pairs
+from gradwire.datatypes.network_graph import spread
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, ring
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.packets.dissector import DISSECTOR, dissector_text, lua_text, slices_of
+from gradwire.analysis.packets.captures import DISSECTOR, dissector_text, lua_text, slices_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.workloads.builder import PlanBuilder

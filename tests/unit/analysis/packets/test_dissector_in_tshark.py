@@ -11,11 +11,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter
 
-from gradwire.agents.capture import pcapng
-from gradwire.agents.capture.packet_ring import Packet
-from gradwire.agents.capture.recorder import PortFile
+from gradwire.agents.capture import recorder
+from gradwire.agents.capture.recorder import Packet, PortFile
 from gradwire.analysis.packets.capture_files import read_capture
-from gradwire.analysis.packets.dissector import DISSECTOR
+from gradwire.analysis.packets.captures import DISSECTOR
 from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, REPORT_PORT, Status
 from gradwire.datatypes.wire.framing import Header
 from tests.shared.captured_streams import FRAMING, HEADER_BYTES, Line, header, hello, message, packet
@@ -150,6 +149,8 @@ def test_names_in_front_are_shown(tmp_path: Path) -> None:
 def test_wireshark_knows_the_capture_for_what_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     path.write_bytes(
-        pcapng.section("gradwire") + pcapng.interface("h1-eth0", "x", 160, 1e10) + pcapng.statistics(START_NS, 10, 2)
+        recorder.section_block("gradwire")
+        + recorder.interface_block("h1-eth0", "x", 160, 1e10)
+        + recorder.statistics_block(START_NS, 10, 2)
     )
     assert dissected(path, DISSECTOR) == []

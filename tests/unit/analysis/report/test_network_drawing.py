@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from gradwire.analysis.report.network_drawing import MOST_SLOTS, THIN, different_networks, network_drawing, rate_lines
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.topologies import linear, spread
+from gradwire.datatypes.network_graph import linear, spread
 
 SINGLE = Fabric(2, 10e9)
 FAT_TREE = Fabric(16, 100e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4, core_oversubscription=2.0)

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from typing import cast
 
 from gradwire.datatypes.records import PlannedFault
-from gradwire.injection.agenda import Act
-from gradwire.injection.patient import Patient
+from gradwire.injection import Act, Patient
 from gradwire.programs.inside.fault_times import EARLY_S, FaultTimes, Nothing
 
 BEGIN_NS = 5_000_000_000

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gradwire.programs.stock_mininet.changes import LEAST_QUEUE, duration_s, queue_frames, shape
-from gradwire.programs.stock_mininet.copy import copy_changed
 from gradwire.programs.stock_mininet.interpreter import own_interpreter
+from gradwire.programs.stock_mininet.tools import copy_changed
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,13 @@ import pytest
 
 from gradwire.analysis.program_results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import Origin
-from gradwire.scenario.program_scenarios import ProgramPoint, resolved_scenario
+from gradwire.scenario.program_scenarios import ProgramPoint
+from gradwire.scenario.scenario_files import resolved_scenario
 from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
 from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
 from reproduction.world.gloo import Predicted, further_rows, predicted, table

@@ -10,7 +10,7 @@ dask = pytest.importorskip("dask", reason="the extra dask is not installed")
 pytest.importorskip("distributed", reason="the extra dask is not installed")
 
 from gradwire.faults import InputFault  # noqa: E402
-from gradwire.runs.executing.cluster.connecting import connected  # noqa: E402
+from gradwire.runs.executing.cluster.pool import connected  # noqa: E402
 
 TLS = "tls://127.0.0.1:1"
 

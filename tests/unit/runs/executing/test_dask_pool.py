@@ -22,8 +22,7 @@ from gradwire.faults import MachineFault  # noqa: E402
 from gradwire.runs import judged  # noqa: E402
 from gradwire.runs.campaign import Campaign  # noqa: E402
 from gradwire.runs.executing.choice import Where  # noqa: E402
-from gradwire.runs.executing.cluster.connecting import connected  # noqa: E402
-from gradwire.runs.executing.cluster.pool import DaskPool  # noqa: E402
+from gradwire.runs.executing.cluster.pool import DaskPool, connected  # noqa: E402
 from gradwire.runs.executing.executor import LocalPool  # noqa: E402
 from gradwire.runs.judged import JudgedRun  # noqa: E402
 from gradwire.runs.planned import PlannedRun  # noqa: E402
@@ -219,7 +218,7 @@ def test_a_withdrawal_alone_ends_a_machine(
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradwire.runs.executing.cluster.connecting.PATIENCE_S", 0.5)
+    monkeypatch.setattr("gradwire.runs.executing.cluster.pool.PATIENCE_S", 0.5)
     for address, fault in (
         ("tcp://127.0.0.1:9", "no Dask scheduler answers there"),
         ("what://x", "no address of a Dask scheduler"),

@@ -18,8 +18,7 @@ from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.launch.place import Place, default_name, place_for, take_over
 from gradwire.runs.reporting import printed_cells, without_foreign_values
-from gradwire.runs.stored.lock import HOLDER_FILE, locked
-from gradwire.runs.stored.run_folder import write_run_folder
+from gradwire.runs.stored.run_folder import HOLDER_FILE, locked, write_run_folder
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
 from tests.shared.snippets import ROOT

@@ -13,8 +13,8 @@ from gradwire.analysis.winners.measured import AT_BORDER, ChosenCell
 from gradwire.faults import InputFault
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.mapping.axes import parse_axes
+from gradwire.runs.mapping.cells import scenario_of_cells
 from gradwire.runs.mapping.grid import Grid, grid_of
-from gradwire.runs.mapping.measuring import scenario_of_cells
 from tests.shared.command_line import gradwire_says
 
 LAYERS = [{"name": f"l{i}", "size": ["4MB"], "forward": "1ms", "backward": "2ms"} for i in range(3)]

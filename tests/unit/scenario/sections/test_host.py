@@ -14,8 +14,7 @@ from gradwire.scenario.loading import resolve
 from gradwire.scenario.program_scenarios import programs_of
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import congestion_keys
-from gradwire.scenario.sections.fabric import FabricSection
-from gradwire.scenario.sections.host import HostSection
+from gradwire.scenario.sections.fabric import FabricSection, HostSection
 
 CONGESTION = "net.ipv4.tcp_congestion_control"
 PLAN = """

@@ -24,7 +24,7 @@ from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import compute_time
-from gradwire.workloads.models.sample_length import sample_tokens, with_tokens
+from gradwire.workloads.models.resized import sample_tokens, with_tokens
 
 ONE = Choice(data=8, tensor=8, pipeline=4, chunks=1, samples=1, microbatches=8, recompute="none")
 

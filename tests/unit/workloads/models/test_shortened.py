@@ -9,7 +9,7 @@ from gradwire.scenario.loading import resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import compute_time
-from gradwire.workloads.models.shortened import block_count, kept_layers, shortened, shortened_time
+from gradwire.workloads.models.resized import block_count, kept_layers, shortened, shortened_time
 
 DOCUMENT = {
     "title": "four blocks",

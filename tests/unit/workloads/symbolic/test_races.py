@@ -18,8 +18,7 @@ from gradwire.workloads.symbolic import verification as choosing
 from gradwire.workloads.symbolic.defects import Defect
 from gradwire.workloads.symbolic.execution import Execution, executions
 from gradwire.workloads.symbolic.precedence import PrecedenceInCode, PrecedenceInPython, has_cycle
-from gradwire.workloads.symbolic.races import race
-from gradwire.workloads.symbolic.verification import ORDERS
+from gradwire.workloads.symbolic.verification import ORDERS, race
 from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
 from tests.mutations.bases import plan_of as plan_of_base
 from tests.mutations.plans import goes_on_before_its_own_part_is_complete

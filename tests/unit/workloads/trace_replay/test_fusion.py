@@ -10,8 +10,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.trace_replay.fusion import fuse_calls
-from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, fuse_calls, routes_of
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
 RANKS = 2

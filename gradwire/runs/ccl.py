@@ -1,0 +1,339 @@
+"""`gradwire ccl`: what nccl-tests would print for a network, by estimate. What the command is given, and the rows of
+the table: what NCCL takes for each size, and how long that lasts.
+
+Between machines, times are those of the network: of rings in closed form, and of trees by the second engine, as far as
+their plans are not too large. On one machine they are NCCL's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from gradwire.analysis.fluid.estimate import estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
+from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
+from gradwire.workloads.engines.nccl.duration import Call, Network, duration_s
+from gradwire.workloads.engines.nccl.environment import environment_of
+from gradwire.workloads.engines.nccl.pieces import divide
+from gradwire.workloads.engines.nccl.search import LINKS, Machine
+from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, name_of, version_of
+from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
+
+MOST_REPLAYED_OPS = 250_000
+"""Plans that the second engine replays for a row: two to three seconds."""
+MOST_SIZES = 200
+MOST_BYTES = 2**43
+MOST_EXPECTATIONS = 100
+TYPES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8": 1}
+"""Types of nccl-tests, and their bytes. NCCL treats 8-bit floats in another way."""
+_EXPECTATION = re.compile(r"(?P<size>[^=]+)=(?P<rate>[^:]+)(?::(?P<tolerance>[0-9.]{1,6})%)?")
+GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
+
+
+@dataclass(frozen=True)
+class Transport:
+    """How NCCL reaches the network."""
+
+    #: Whether NICs read the memory of GPUs.
+    gpu_direct: bool
+    #: What a message takes between machines on top of NCCL's own table, which was measured on InfiniBand.
+    crossing_s: float
+    source: str
+
+
+TRANSPORTS = {
+    "tcp": Transport(False, 75e-6, "fitted: an 8-byte all-reduce on 2 machines of 8 H100 took 175 us (gke_a3, TCP)"),
+    "rdma": Transport(True, 0.0, "none (src/graph/tuning.cc, hwLat)"),
+    "efa": Transport(True, 75e-6, "fitted: 5.37 GB/s at 1 MiB on 4 machines of 8 B200 (efa_b200)"),
+}
+
+
+def bus_factor(kind: Collective, ranks: int) -> float:
+    """What algbw is multiplied with for busbw: nccl-tests, doc/PERFORMANCE.md."""
+    if kind is Collective.ALL_REDUCE:
+        return 2 * (ranks - 1) / ranks
+    return (ranks - 1) / ranks if kind in SHARED else 1.0
+
+
+@dataclass(frozen=True)
+class Wires:
+    """The network between machines."""
+
+    #: Line rate of a NIC, in bit/s.
+    nic_bps: float
+    mtu_bytes: int
+    #: What a message takes between machines on top of NCCL's own table: software of the hosts, and the way.
+    crossing_s: float
+    #: What a machine carries each way at most, in bytes per second, whatever its NICs do.
+    machine_bytes_per_s: float = inf
+    #: What a NIC's thread takes for each message.
+    message_s: float = 0.0
+
+    def fabric(self, machines: int, nic_payload: float | None = None, delay_s: float = 0.0) -> Fabric:
+        """One switch with a port for each machine; of another rate, where a NIC carries less than its line."""
+        fabric = Fabric(hosts=max(2, machines), rate_bps=self.nic_bps, mtu_bytes=self.mtu_bytes, delay_s=delay_s / 2)
+        if nic_payload is None:
+            return fabric
+        rate_bps = nic_payload * 8 / fabric.goodput_share()
+        return Fabric(hosts=fabric.hosts, rate_bps=rate_bps, mtu_bytes=self.mtu_bytes, delay_s=delay_s / 2)
+
+    @property
+    def network(self) -> Network:
+        """The same as payload."""
+        return Network(
+            nic_bytes_per_s=self.nic_bps / 8 * self.fabric(2).goodput_share(),
+            crossing_s=self.crossing_s,
+            machine_bytes_per_s=self.machine_bytes_per_s,
+            message_s=self.message_s,
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    size_bytes: int
+    #: Elements as nccl-tests count them: of an all-gather and a reduce-scatter, those of a rank.
+    count: int
+    time_s: float
+    ranks: int
+    kind: Collective
+    algorithm: str
+    protocol: str
+    channels: int
+    chunk_bytes: int
+    #: Where the time is from.
+    by: str
+
+    @property
+    def algorithm_bytes_per_s(self) -> float:
+        """algbw: size over time."""
+        return self.size_bytes / self.time_s
+
+    @property
+    def bus_bytes_per_s(self) -> float:
+        """busbw: what nccl-tests make of it, to be compared with the rate of links."""
+        return self.algorithm_bytes_per_s * bus_factor(self.kind, self.ranks)
+
+
+def row_of(comm: Communicator, wires: Wires, kind: Collective, size_bytes: int, width: int) -> Row:
+    """The line for a size, which is rounded down to whole elements. Raises InputFault for less than one of them."""
+    grain = width * (comm.ranks if kind in SHARED else 1)
+    size = size_bytes // grain * grain
+    if size == 0:
+        raise InputFault(f"{size_bytes} bytes: less than one element of {width} bytes for each rank")
+    choice = choose(comm, kind, size)
+    pieces = divide(comm, kind, choice.algorithm, choice.protocol, size)
+    call = Call(comm, wires.network, kind, choice, pieces, size)
+    time_s, by = _time(call, wires)
+    return Row(
+        size_bytes=size,
+        count=size // grain,
+        time_s=time_s,
+        ranks=comm.ranks,
+        kind=kind,
+        algorithm=choice.algorithm.value,
+        protocol=choice.protocol.value,
+        channels=pieces.channels,
+        chunk_bytes=pieces.chunk_bytes,
+        by=by,
+    )
+
+
+def _time(call: Call, wires: Wires) -> tuple[float, str]:
+    if call.comm.machines == 1:
+        return duration_s(call), "NCCL's tables"
+    # What trees share of NICs and links changes as they fill. Of rings, the closed form says the same as the engine.
+    if call.algorithm is not RING and has_plan(call) and ops_of(call) <= MOST_REPLAYED_OPS:
+        return replayed_s(call, wires), "second engine"
+    return duration_s(call), "closed form"
+
+
+def replayed_s(call: Call, wires: Wires) -> float:
+    """How long a call takes by the second engine. Raises InputFault where it has no plan, or a too large one."""
+    fabric = wires.fabric(call.comm.machines, call.nic_payload, call.crossing_s)
+    return call.apart_s + estimate(compile_call(call), fabric, most_iterations=1).iteration_s
+
+
+def rows(comm: Communicator, wires: Wires, kind: Collective, sizes: Sequence[int], width: int) -> Iterator[Row]:
+    """The lines for sizes; those that are less than an element for each rank are left out."""
+    least = width * (comm.ranks if kind in SHARED else 1)
+    for size_bytes in sizes:
+        if size_bytes >= least:
+            yield row_of(comm, wires, kind, size_bytes, width)
+
+
+def kind_of(text: str) -> Collective:
+    """The collective of this name, with or without its hyphen. Raises InputFault."""
+    for kind in KINDS:
+        if text.lower().replace("_", "-") in (kind.value, kind.value.replace("-", "")):
+            return kind
+    raise InputFault(f"{text}: must be one of {', '.join(kind.value for kind in KINDS)}")
+
+
+def size_of(text: str) -> int:
+    """A size with its unit, or a number of bytes. Raises InputFault."""
+    stripped = text.strip()
+    try:
+        size = int(stripped[:20]) if stripped.isdecimal() else round(SIZE.parse(stripped))
+    except ValueError as error:
+        raise InputFault(f"size {text}: {error}") from None
+    if not 1 <= size <= MOST_BYTES:
+        raise InputFault(f"size {text}: must be from 1B to {MOST_BYTES >> 40}TiB")
+    return size
+
+
+def sizes_of(text: str) -> list[int]:
+    """Sizes as `8..16GiB`, which doubles from the first to the last, as `1MiB,4MiB`, or both. Raises InputFault."""
+    found: list[int] = []
+    for entry in text.split(","):
+        first, dots, last = entry.partition("..")
+        size, end = size_of(first), size_of(last if dots else first)
+        if size > end:
+            raise InputFault(f"sizes {entry}: the first must not be larger than the last")
+        while size <= end:
+            found.append(size)
+            size *= 2
+        if len(found) > MOST_SIZES:
+            raise InputFault(f"sizes {text}: more than {MOST_SIZES}")
+    return found
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A busbw that a size must reach."""
+
+    text: str
+    size_bytes: int
+    bus_bytes_per_s: float
+    #: What may be missing, as a share.
+    tolerance: float
+
+    @property
+    def bound_bytes_per_s(self) -> float:
+        """The least that passes."""
+        return self.bus_bytes_per_s * (1 - self.tolerance)
+
+    def holds(self, row: Row) -> bool:
+        """Whether a row reaches it."""
+        return row.bus_bytes_per_s >= self.bound_bytes_per_s
+
+
+def expectations_of(texts: Sequence[str]) -> list[Expectation]:
+    """What `--expect 1GiB=350GB/s:5%` says, each. Raises InputFault."""
+    if len(texts) > MOST_EXPECTATIONS:
+        raise InputFault(f"{len(texts)} expectations: at most {MOST_EXPECTATIONS}")
+    found = []
+    for text in texts:
+        match = _EXPECTATION.fullmatch(text)
+        try:
+            rate = BYTE_RATE.parse(match["rate"]) if match else 0.0
+            tolerance = float(match["tolerance"] or 0) / 100 if match else 0.0
+        except ValueError as error:
+            raise InputFault(f"--expect {text}: {error}") from None
+        if match is None or rate <= 0 or not 0 <= tolerance < 1:
+            raise InputFault(f"--expect {text}: must be SIZE=BUSBW or SIZE=BUSBW:TOLERANCE, such as 1GiB=350GB/s:5%")
+        found.append(Expectation(text, size_of(match["size"]), rate, tolerance))
+    return found
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options as they were written."""
+
+    machines: int
+    gpus: int
+    gpu: str
+    nic: str
+    nics: int
+    transport: str
+    links: int | None
+    nvswitch: bool
+    amd: bool
+    dtype: str
+    version: str
+    variables: tuple[str, ...]
+    latency: str | None
+    delay: str
+    machine_rate: str | None
+    message_cost: str
+    mtu_bytes: int
+
+
+def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
+    """The machines, the network, and notes for the reader. Raises InputFault for what cannot be."""
+    for option, value, known in (
+        ("--gpu", given.gpu, GPUS),
+        ("--transport", given.transport, TRANSPORTS),
+        ("--dtype", given.dtype, TYPES),
+    ):
+        if value not in known:
+            raise InputFault(f"{option} {value}: must be one of {', '.join(known)}")
+    if given.machines * given.gpus == 1:
+        raise InputFault("--machines 1 --gpus 1: a collective needs two GPUs or more")
+    version, gpu, transport = version_of(given.version), GPUS[given.gpu], TRANSPORTS[given.transport]
+    nic_bps = _parsed("--nic", given.nic, RATE)
+    machine = Machine(
+        gpus=given.gpus,
+        gpu=gpu,
+        nics=given.nics,
+        nic_bytes_per_s=nic_bps / 8,
+        gpu_direct=transport.gpu_direct,
+        links=LINKS[gpu] if given.links is None else given.links,
+        nvswitch=given.nvswitch and given.links != 0,
+        amd=given.amd,
+    )
+    comm = Communicator(version, machine, given.machines, environment_of(_variables(given.variables), version))
+    software_s = transport.crossing_s if given.latency is None else _parsed("--latency", given.latency, DURATION)
+    wires = Wires(
+        nic_bps=nic_bps,
+        mtu_bytes=given.mtu_bytes,
+        crossing_s=software_s + _parsed("--delay", given.delay, DURATION),
+        machine_bytes_per_s=(
+            float("inf") if given.machine_rate is None else _parsed("--machine-rate", given.machine_rate, BYTE_RATE)
+        ),
+        message_s=_parsed("--message-cost", given.message_cost, DURATION),
+    )
+    if wires.machine_bytes_per_s < 1e6:
+        raise InputFault(f"--machine-rate {given.machine_rate}: must be at least 1MB/s")
+    return comm, wires, _notes(given, comm)
+
+
+def _parsed(option: str, text: str, kind: Quantity) -> float:
+    try:
+        return kind.parse(text)
+    except ValueError as error:
+        raise InputFault(f"{option} {text}: {error}") from None
+
+
+def _variables(texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputFault(f"--env {text}: must be NAME=VALUE, such as NCCL_ALGO=Ring")
+        found[name.strip()] = value
+    return found
+
+
+def _notes(given: Given, comm: Communicator) -> list[str]:
+    searched, transport = comm.searched, TRANSPORTS[given.transport]
+    notes = [
+        f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.machines} x {comm.gpus} {given.gpu}, "
+        f"{given.nics} x {given.nic} per machine, {given.transport}"
+        if comm.machines > 1
+        else f"NCCL {name_of(comm.version)} ({TAGS[comm.version]}), {comm.gpus} {given.gpu}; all times are NCCL's own",
+        f"channels found: ring {searched.ring.channels} x {searched.ring.inside:g} GB/s"
+        + (f", {searched.nvls.channels} heads of NVLS" if searched.nvls.channels else ""),
+    ]
+    if comm.machines > 1:
+        latency = transport.source if given.latency is None else "as given"
+        notes.append(f"latency on top of NCCL's table: {latency}")
+    notes += [f"{name} has no effect on a collective" for name in comm.environment.without_effect]
+    return notes

@@ -1,1 +1,0 @@
-"""`gradwire ccl`: what nccl-tests would print for a network, by estimate."""

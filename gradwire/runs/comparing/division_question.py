@@ -1,0 +1,141 @@
+"""What is asked of `gradwire compare --gpus`: a large model, so many GPUs, machines and a network."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.runs.comparing.questions import completed, stem
+from gradwire.scenario.contenders import shared_section
+from gradwire.scenario.definitions.conversion import model_file, model_text
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.schema import PointSection
+from gradwire.workloads.divisions.choices import Asked, ModelShape
+from gradwire.workloads.models.catalogue import Catalogue
+from gradwire.workloads.models.resized import sample_tokens, with_tokens
+from gradwire.workloads.units import byte_rate_text
+
+RATE = "400gbit"
+"""Of each NIC, one for each GPU: eight ConnectX-7 in a DGX H100 (data sheet)."""
+MACHINE_GPUS = 8
+"""Of a DGX or HGX (data sheets)."""
+BATCH_TOKENS = 1 << 24
+"""Of an iteration: 16 M, as Llama 3 405B was trained with for the most part (The Llama 3 Herd of Models, 2024, section
+3.4.1)."""
+LEAST_GPUS, MOST_GPUS = 64, 65_536
+"""What estimates by classes of ranks are for (docs/thousands.md)."""
+
+
+@dataclass(frozen=True)
+class DivisionQuestion:
+    """A large model on so many GPUs, however it is divided."""
+
+    model: str
+    gpus: int
+    rate: str = RATE
+    device: str | None = None
+    machine_gpus: int = MACHINE_GPUS
+    #: Tokens of a sample; None: as in the model's paper.
+    tokens: int | None = None
+    #: Samples of an iteration; None: as many as make BATCH_TOKENS.
+    samples: int | None = None
+    #: Memory of a GPU; None: the device's own.
+    memory_bytes: float | None = None
+    settings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises InputFault for numbers that cannot be."""
+        if not LEAST_GPUS <= self.gpus <= MOST_GPUS:
+            raise InputFault(
+                f"--gpus {self.gpus}: must be between {LEAST_GPUS} and {MOST_GPUS:,}; below, --parallel runs the ways to "
+                "train a model that is divided as you say"
+            )
+        if self.gpus % self.machine_gpus:
+            raise InputFault(f"--machine-gpus {self.machine_gpus}: must divide --gpus {self.gpus}")
+
+    @property
+    def name(self) -> str:
+        """Name of the folder: the question in a few words."""
+        words = [stem(self.model), stem(self.device or ""), f"{self.gpus}gpus", self.rate]
+        words += [f"{self.tokens}tokens"] if self.tokens else []
+        words += [f"batch{self.samples}"] if self.samples else []
+        return "-".join(["compare", *filter(None, words)])
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The scenario, but for the strategy. Raises InputFault."""
+        document: dict[str, Any] = {
+            "about": f"{self.model} on {self.gpus} GPUs, {self.machine_gpus} on each machine with a NIC each.",
+            "cluster": {
+                "workers": self.gpus,
+                "workers_per_host": self.machine_gpus,
+                "nics_per_host": self.machine_gpus,
+            },
+            "fabric": {"rate": self.rate},
+            "model": {"name": self.model, **({"device": self.device} if self.device else {})},
+        }
+        return completed(document, self.settings, self._complete)
+
+    def _complete(self, document: dict[str, Any], catalogue: Catalogue) -> None:
+        """Sets the length of samples, and the rate of the links inside a machine."""
+        model = document["model"]
+        if self.tokens is not None:
+            changed = with_tokens(catalogue.model(model["name"]), self.tokens)
+            table = tomllib.loads(model_text(model_file(changed)))
+            name = model["name"] = table.pop("name")
+            document.setdefault("defined", {}).setdefault("models", {})[name] = table
+        if self.machine_gpus > 1 and model["device"] in catalogue.devices:
+            link = catalogue.device(model["device"]).link_bytes_per_s
+            if link is not None:
+                local = {"value": byte_rate_text(link), "source": f"link of {model['device']} (gradwire devices)"}
+                document.setdefault("costs", {}).setdefault("local_rate", local)
+
+    @cached_property
+    def section(self) -> PointSection:
+        """The same as a point, with any strategy. Raises InputFault."""
+        return shared_section(self.document)
+
+    @cached_property
+    def resolved(self) -> ResolvedPoint:
+        """The job, undivided."""
+        return ResolvedPoint(self.section_of({}))
+
+    @cached_property
+    def sample_tokens(self) -> int:
+        """Tokens of a sample."""
+        return sample_tokens(self.resolved.job.profile)
+
+    @cached_property
+    def batch(self) -> int:
+        """Samples of an iteration."""
+        return self.samples or max(1, BATCH_TOKENS // self.sample_tokens)
+
+    def asked(self) -> Asked:
+        """What is divided. Raises InputFault for a model that cannot be."""
+        # A model of another length has the shape of the published one.
+        profile = self.resolved.job.profile
+        published = self.resolved.catalogue.model(self.model) if self.tokens else profile
+        return Asked(self.gpus, self.machine_gpus, self.batch, ModelShape.of(published))
+
+    def section_of(self, options: Mapping[str, Any]) -> PointSection:
+        """The point with `megatron` and these options."""
+        strategy = self.section.strategy.model_copy(update={"name": "megatron", "options": dict(options)})
+        return self.section.model_copy(update={"strategy": strategy})
+
+    def scenario(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The document of a scenario with `megatron` and these options."""
+        return {**self.document, "strategy": {"name": "megatron", "options": dict(options)}}
+
+    def memory(self) -> float:
+        """Bytes that a GPU has. Raises InputFault where neither the device nor the question says."""
+        if self.memory_bytes is not None:
+            return self.memory_bytes
+        device, catalogue = self.section.model.device or "", self.resolved.catalogue
+        found = catalogue.device(device).memory_bytes if device in catalogue.devices else None
+        if found is None:
+            raise InputFault(f"device '{device}': its memory is not known; give --memory, e.g. --memory 80GiB")
+        return found

@@ -1,0 +1,310 @@
+"""The counters, flow tables and queue lengths of a network as frozen data, and how they are read from tc, Open vSwitch,
+netlink and /proc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, Port
+from gradwire.faults import MachineFault
+from gradwire.topo.command import run
+from gradwire.topo.netlink.messages import Kernel, attributes, known_index
+from gradwire.topo.netlink.qdiscs import QUEUE, RTM_GETQDISC, TC_MESSAGE, TCA_STATS2, TCA_STATS_QUEUE
+from gradwire.topo.tc import class_below_netem, class_of_band
+from gradwire.topo.wiring import asked_of_switches
+
+OPENFLOW = ("-O", "OpenFlow13")
+
+
+def dumped_tables(bridge: str) -> tuple[str, str]:
+    """What dump-flows and dump-groups print of a bridge. Raises MachineFault if the bridge does not answer."""
+    flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "--no-stats", "dump-flows", bridge))
+    return flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-groups", bridge))
+
+
+def table_misses(bridge: str, *, has_own_rules: bool) -> int:
+    """Packets that no rule of a bridge was meant for. Raises MachineFault if the bridge does not answer.
+
+    has_own_rules: whether its rules are those of a user's controller, which need have none for what matches
+    nothing else. Then those count that matched nothing, and those that a flow without any field to match took.
+    """
+    flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-flows", bridge))
+    if not has_own_rules:
+        return parse_table_misses(flows)
+    return unmatched(flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "dump-tables", bridge)))
+
+
+def unmatched(flows: str, tables: str) -> int:
+    """The same, out of what dump-flows and dump-tables print."""
+    looked_up = sum(
+        int(lookup) - int(matched) for lookup, matched in re.findall(r"lookup=(\d+), matched=(\d+)", tables)
+    )
+    to_nothing = re.findall(r"n_packets=(\d+)[^\n]*priority=0 actions=(?:drop|CONTROLLER)", flows)
+    return looked_up + sum(map(int, to_nothing))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandCounters:
+    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without
+    preamble, FCS and gap."""
+
+    bytes_sent: int
+    packets_sent: int
+    drops: int
+    backlog_bytes: int
+    requeues: int
+    #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
+    marks: int = 0
+    above_threshold: int = 0
+    #: Of a switch's queue that drops or marks (topo/tc.py), as the kernel has it: the most that it holds,
+    #: the length from which it marks some packets, and the length from which it marks all. 0 for what it has not.
+    limit_bytes: int = 0
+    threshold_bytes: int = 0
+    all_marked_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """One port's output since the network was built."""
+
+    port: Port
+    #: By number of the band.
+    bands: tuple[BandCounters, ...]
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of all bands."""
+        return sum(band.bytes_sent for band in self.bands)
+
+    @property
+    def drops(self) -> int:
+        """Packets dropped in all bands."""
+        return sum(band.drops for band in self.bands)
+
+    def since(self, earlier: PortCounters) -> PortCounters:
+        """What was counted after `earlier`, another reading of the same port, with the present backlog."""
+        pairs = zip(self.bands, earlier.bands, strict=True)
+        return PortCounters(
+            self.port,
+            tuple(
+                BandCounters(
+                    bytes_sent=now.bytes_sent - then.bytes_sent,
+                    packets_sent=now.packets_sent - then.packets_sent,
+                    drops=now.drops - then.drops,
+                    backlog_bytes=now.backlog_bytes,
+                    requeues=now.requeues - then.requeues,
+                    marks=now.marks - then.marks,
+                    above_threshold=now.above_threshold - then.above_threshold,
+                    limit_bytes=now.limit_bytes,
+                    threshold_bytes=now.threshold_bytes,
+                    all_marked_bytes=now.all_marked_bytes,
+                )
+                for now, then in pairs
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class PortQueues:
+    """Which queues a port has, and what they count together, whoever put them there."""
+
+    port: Port
+    #: Each queue's place and kind, in the words of tc: "root htb", "1:1 fq".
+    layout: tuple[str, ...]
+    #: Frames that left, as `BandCounters` counts them.
+    sent_bytes: int
+    packets_sent: int
+    drops: int
+    #: The same by band, for a port that has all its bands.
+    bands: PortCounters | None = None
+
+    def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:
+        """What is there now and was not in `original`, an earlier reading of the same port; or "nothing", if queues
+        only went away."""
+        new = tuple(sorted({*self.layout} - {*original.layout}))
+        return new or ("nothing",) * (self.layout != original.layout)
+
+    def has_shaper_of(self, original: PortQueues) -> bool:
+        """Whether the port still has its line rate and its bands, and at most queues below a band were replaced."""
+        leaf = f"{BANDS_MAJOR}:"
+        return {queue for queue in original.layout if not queue.startswith(leaf)} <= {*self.layout}
+
+
+@dataclass(frozen=True)
+class DatapathCounters:
+    """Open vSwitch's counters since the datapath was made. Other bridges on the same machine count as well."""
+
+    #: Packets that matched a datapath flow.
+    hits: int
+    #: Packets for which the switch process had to be asked.
+    upcalls: int
+    #: Packets that were dropped because asking was not possible.
+    lost: int
+    #: Packets that matched no rule of the controller and were dropped, summed over the switches.
+    table_misses: int
+
+    def since(self, earlier: DatapathCounters) -> DatapathCounters:
+        """What was counted after `earlier`."""
+        return DatapathCounters(
+            self.hits - earlier.hits,
+            self.upcalls - earlier.upcalls,
+            self.lost - earlier.lost,
+            self.table_misses - earlier.table_misses,
+        )
+
+
+@dataclass(frozen=True)
+class TcpCounters:
+    """One host's TCP since its network namespace was made."""
+
+    segments_sent: int
+    segments_retransmitted: int
+    timeouts: int
+    #: Packets of any protocol that arrived with a mark (ECN).
+    marked_packets: int = 0
+
+    def since(self, earlier: TcpCounters) -> TcpCounters:
+        """What was counted after `earlier`."""
+        return TcpCounters(
+            self.segments_sent - earlier.segments_sent,
+            self.segments_retransmitted - earlier.segments_retransmitted,
+            self.timeouts - earlier.timeouts,
+            self.marked_packets - earlier.marked_packets,
+        )
+
+
+def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
+    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class
+    (topo/tc.py) counts it.
+
+    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something
+    replaced it.
+    """
+    leaves = {(entry["dev"], entry["parent"]): entry for entry in entries if "parent" in entry}
+    counters = []
+    for interface, port in ports.items():
+        band_qdiscs = [leaves.get((interface, class_of_band(band))) for band in range(bands)]
+        if None in band_qdiscs:
+            raise MachineFault(
+                f"{interface} has no qdisc for band {band_qdiscs.index(None)}: another program changed it; "
+                f"see `tc qdisc show dev {interface}`"
+            )
+        marking = [leaves.get((interface, class_below_netem(band))) for band in range(bands)]
+        pairs = zip(band_qdiscs, marking, strict=True)
+        counters.append(PortCounters(port, tuple(_band(entry, below or entry) for entry, below in pairs if entry)))
+    return counters
+
+
+def read_port_queues(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortQueues]:
+    """Reads the same entries where programs may have replaced queues: no queue is expected.
+
+    A port's root counts what it let through; one without any sends at once and counts nothing.
+    """
+    by_interface: dict[str, list[Mapping[str, Any]]] = {interface: [] for interface in ports}
+    for entry in entries:
+        by_interface.get(entry["dev"], []).append(entry)
+    return [_port_queues(by_interface[interface], interface, port, bands) for interface, port in ports.items()]
+
+
+def _port_queues(entries: list[Mapping[str, Any]], interface: str, port: Port, bands: int) -> PortQueues:
+    root = next((entry for entry in entries if "root" in entry), {"bytes": 0, "packets": 0, "drops": 0})
+    layout = sorted(f"{entry.get('parent', 'root')} {entry['kind']}" for entry in entries)
+    whole = {class_of_band(band) for band in range(bands)} <= {entry.get("parent") for entry in entries}
+    by_band = parse_qdiscs(entries, {interface: port}, bands)[0] if whole else None
+    return PortQueues(port, tuple(layout), root["bytes"], root["packets"], root["drops"], by_band)
+
+
+def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
+    """The counters of a band. marking: its queue, which is below that of faults if they have one."""
+    is_red = marking["kind"] == "red"
+    bounds = marking["options"] if is_red or marking["kind"] == "bfifo" else {}
+    return BandCounters(
+        bytes_sent=entry["bytes"],
+        packets_sent=entry["packets"],
+        drops=entry["drops"],
+        backlog_bytes=entry["backlog"],
+        requeues=entry["requeues"],
+        marks=marking["marked"] if is_red else 0,
+        above_threshold=marking["overlimits"] if is_red else 0,
+        limit_bytes=bounds.get("limit", 0),
+        threshold_bytes=bounds.get("min", 0),
+        all_marked_bytes=bounds.get("max", 0),
+    )
+
+
+def parse_lookups(text: str) -> tuple[int, int, int]:
+    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there
+    are none."""
+    lines = re.findall(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)", text)
+    if not lines:
+        raise MachineFault(f"`ovs-appctl dpctl/show` shows no datapath: {text.strip()!r}")
+    hits, misses, lost = (sum(int(line[column]) for line in lines) for column in range(3))
+    return hits, misses, lost
+
+
+def parse_table_misses(text: str) -> int:
+    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no
+    such rule."""
+    counts = re.findall(r"\bn_packets=(\d+),.*\bpriority=0\b", text)
+    if not counts:
+        raise MachineFault("a switch has no table-miss rule: its rules are not installed, or something removed them")
+    return sum(int(count) for count in counts)
+
+
+def parse_tcp(snmp: str, netstat: str) -> TcpCounters:
+    """Reads /proc/<pid>/net/snmp and /proc/<pid>/net/netstat. Raises MachineFault if a counter is missing."""
+    tcp, extended, ip = _proc_table(snmp, "Tcp:"), _proc_table(netstat, "TcpExt:"), _proc_table(netstat, "IpExt:")
+    try:
+        return TcpCounters(tcp["OutSegs"], tcp["RetransSegs"], extended["TCPTimeouts"], ip["InCEPkts"])
+    except KeyError as missing:
+        raise MachineFault(f"the kernel does not count {missing} for TCP") from missing
+
+
+def _proc_table(text: str, prefix: str) -> dict[str, int]:
+    """Reads a line of names and a line of values that both start with `prefix`."""
+    rows = [line.split()[1:] for line in text.splitlines() if line.startswith(prefix)]
+    if len(rows) != 2:
+        raise MachineFault(f"the kernel's counters have no {prefix} table")
+    return {name: int(value) for name, value in zip(rows[0], rows[1], strict=True)}
+
+
+class QueueReader:
+    """A socket that asks the kernel for the queues of the ports of the network namespace that it was made in.
+
+    interfaces: whose queues are reported, in this order.
+    """
+
+    def __init__(self, interfaces: Sequence[str]) -> None:
+        self._place = {known_index(name): place for place, name in enumerate(interfaces)}
+        self._kernel = Kernel()
+
+    def waiting_bytes(self) -> list[int]:
+        """What waits at each interface, in all bands together. Raises MachineFault if the kernel does not tell."""
+        waiting = [0] * len(self._place)
+        for message in self._kernel.dump(RTM_GETQDISC, TC_MESSAGE.pack(0, 0, 0, 0, 0)):
+            add_waiting(message, self._place, waiting)
+        return waiting
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._kernel.close()
+
+
+def add_waiting(message: bytes, place: Mapping[int, int], waiting: list[int]) -> None:
+    """Adds the backlog of a qdisc to that of its port, if the qdisc is the queue of a band at one of the ports.
+
+    message: a struct tcmsg with its attributes. place: where a port stands in `waiting`, by its interface's index.
+    """
+    _, index, _, parent, _ = TC_MESSAGE.unpack_from(message)
+    if index not in place or parent >> 16 != BANDS_MAJOR or not 1 <= parent & 0xFFFF <= MAX_BANDS:
+        return
+    try:
+        stats = attributes(attributes(message[TC_MESSAGE.size :])[TCA_STATS2])
+        _, backlog_bytes, *_ = QUEUE.unpack_from(stats[TCA_STATS_QUEUE])
+    except KeyError as error:
+        raise MachineFault("the kernel tells of a queue without its length") from error
+    waiting[place[index]] += backlog_bytes

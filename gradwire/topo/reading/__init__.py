@@ -1,1 +1,0 @@
-"""Reads what ports, hosts and switches count, and how much waits in their queues."""

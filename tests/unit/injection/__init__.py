@@ -1,1 +1,0 @@
-"""Faults of a network, without a kernel."""

@@ -1,0 +1,61 @@
+"""The search for divisions: order, pruning, and what a question says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.runs.comparing import division_answer
+from gradwire.runs.comparing.division_question import DivisionQuestion
+from gradwire.runs.comparing.division_search import MEMORY, candidates, search
+
+SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
+
+
+def test_nothing_that_is_left_out_could_be_among_the_best(tmp_path: Path) -> None:
+    found = search(SMALL, 1)
+    times = [each.time_s for each in found.estimated]
+    assert times == sorted(times)
+    for each in found.estimated:
+        assert each.candidate.least(1.0).iteration_s <= each.time_s * (1 + 1e-9)
+        assert each.times_s[2.0] <= each.time_s <= each.times_s[0.5]
+        assert 0 < (found.mfu(each) or 0) < 0.4
+    known = {each.candidate.choice for each in found.estimated}
+    last_s = found.best[-1].time_s
+    others = [each for each in candidates(SMALL)[0] if each.choice not in known]
+    assert len(found.best) == 10
+    assert others
+    assert all(each.least(1.0).iteration_s >= last_s for each in others)
+    division_answer.write(found, tmp_path)
+    kept = json.loads((tmp_path / division_answer.JSON_FILE).read_text())
+    assert [row["place"] for row in kept["divisions"]] == list(range(1, 11))
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        division_answer.CSV_FILE,
+        division_answer.SCENARIO_FILE,
+        "chart.png",
+    }
+    assert "lower bound and not an estimate" in " ".join(division_answer.words(found))
+
+
+def test_too_little_memory_leaves_nothing() -> None:
+    with pytest.raises(InputFault, match=MEMORY):
+        search(DivisionQuestion("llama3-405b", 64, device="h100"), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"gpus": 8}, "--gpus 8"), ({"gpus": 100}, "--machine-gpus 8: must divide")],
+)
+def test_numbers_that_cannot_be(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputFault, match=reason):
+        DivisionQuestion("llama3-8b", **options)
+
+
+def test_a_question_has_sequences_of_other_lengths() -> None:
+    question = DivisionQuestion("llama3-8b", 64, device="h100", tokens=16384)
+    assert (question.sample_tokens, question.batch) == (16384, 1024)
+    assert question.asked().shape.heads == 32
