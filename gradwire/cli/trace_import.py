@@ -94,8 +94,14 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
     folder = out or FOLDER / _name(paths[0])
     refuse_unusable(folder)
     reading = said.reading()
-    with terminal.interruptible("interrupted: nothing was written"), _progress() as watch:
+    with terminal.interruptible("interrupted: nothing was written"), progress() as watch:
         imported = read_traces(paths, _name(folder), reading, watch)
+    keep(imported, folder)
+
+
+def keep(imported: Imported, folder: Path) -> None:
+    """Writes what was made of traces to a folder, with a scenario to begin with, and prints it. Raises InputFault where
+    no workload was made."""
     with writing(folder):
         imported.write(folder)
         if imported.workload is not None and not _scenario_file(folder).exists():  # which may have been edited
@@ -157,7 +163,7 @@ def _write_scenario(folder: Path, ranks: int) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Watch]:
+def progress() -> Iterator[Watch]:
     """A bar for each file, in a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(

@@ -69,7 +69,7 @@ def without_effect(points: Sequence[Point]) -> list[str]:
         )
     if keys := sorted({key for point in points for key in _lossy_keys(point.section)}):
         sentences.append(
-            "an ideal network drops and marks nothing and has no congestion control: estimates are as if "
+            "an ideal network drops, marks and pauses nothing and has no congestion control: estimates are as if "
             f"{', '.join(keys)} {'was' if len(keys) == 1 else 'were'} not set"
         )
     if any(link.jitter for point in points for link in point.section.fabric.link.values()):

@@ -49,7 +49,8 @@ class PlacedJob:
 
 
 def combined(jobs: Sequence[PlacedJob]) -> Plan:
-    """One plan in which all jobs run side by side. Plans must be without aggregators, and of hosts with one NIC."""
+    """One plan in which all jobs run side by side. Plans must be without aggregators, of hosts with one NIC, and with the
+    same `speed_while_communicating`."""
     parts = [_placed(job) for job in jobs]
     starts = {what: _starts([len(column(part)) for part in parts]) for what, column in _COUNTED.items()}
     ops = Ops(**{name: _joined_ops(parts, name, starts) for name in OP_DTYPES})
@@ -95,6 +96,7 @@ def combined(jobs: Sequence[PlacedJob]) -> Plan:
         samples=sum(part.samples for part in parts),
         notes=tuple(f"{job.name}: {note}" for job, part in zip(jobs, parts, strict=True) for note in part.notes),
         jobs=tuple(_entry(job, moved) for job, moved in zip(jobs, shifted, strict=True)),
+        speed_while_communicating=parts[0].speed_while_communicating,
     )
 
 
