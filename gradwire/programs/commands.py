@@ -172,10 +172,12 @@ def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric:
         fabric_json=fabric.to_json(),
         folder=str(Path.cwd()),
         programs=programs(launched, fabric, os.environ, Path(JOB_FOLDER)),
-        hosts={each.name: tuple(each.hosts) for each in launched},
+        hosts={program.name: tuple(program.hosts) for program in launched},
         output_limit_bytes=OUTPUT_LIMIT_BYTES,
         covered=covered_folders(folder.parent, Path.cwd()),  # with other points, which run at the same time
-        enters=any(each.launch is Launch.MPI for each in launched),
+        enters=any(program.launch is Launch.MPI for program in launched),
     )
     write_task(folder / PROGRAMS_FILE, task)
-    make_figures_folders(folder, [place_name(each.name, names[host]) for each in launched for host in each.started_on])
+    make_figures_folders(
+        folder, [place_name(program.name, names[host]) for program in launched for host in program.started_on]
+    )

@@ -197,7 +197,7 @@ def execute(request: Request) -> Summary:
             elif isinstance(event, OutputFull):
                 request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
             elif isinstance(event, Full):
-                running.send(line_of(Taken()))
+                running.answer(line_of(Taken()))
             else:
                 heard.take(event, line)
 
@@ -275,10 +275,10 @@ def _unended(request: Request, heard: Heard) -> str:
     """The programs that have not ended by themselves, and were to."""
     names = request.fabric.host_names()
     left: dict[str, list[str]] = {}
-    for each in request.programs:
-        if not each.background:
-            waiting = [names[host] for host in each.started_on if (each.name, host) not in heard.statuses]
-            left.setdefault(each.name or each.argv[0], []).extend(waiting)
+    for program in request.programs:
+        if not program.background:
+            waiting = [names[host] for host in program.started_on if (program.name, host) not in heard.statuses]
+            left.setdefault(program.name or program.argv[0], []).extend(waiting)
     return " and ".join(f"{name} on {', '.join(hosts)}" for name, hosts in left.items() if hosts)
 
 

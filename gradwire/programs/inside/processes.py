@@ -144,7 +144,7 @@ class Processes:
 
         Raises InputFault if the program is not there or cannot be executed.
         """
-        streams = streams or _pipes()
+        streams = streams or pipes()
 
         def execute(write_ends: tuple[int, int]) -> Born:
             try:
@@ -166,7 +166,7 @@ class Processes:
 
     def give_birth(self, name: str, host: int, birth: Birth, streams: Streams | None = None) -> Running:
         """Starts a program on a host in its own way. name, streams: as for `start`. Raises what `birth` raises."""
-        streams = streams or _pipes()
+        streams = streams or pipes()
         try:
             process = birth(streams.write_ends)
         except BaseException:
@@ -301,7 +301,7 @@ def _once() -> Callable[[], bool]:
     return lambda: next(answers, True)
 
 
-def _pipes() -> Streams:
+def pipes() -> Streams:
     """Two pipes."""
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
