@@ -23,7 +23,7 @@ from gradwire.workloads.engines.collectives.choice import (
     pick,
     schedule_for,
 )
-from gradwire.workloads.engines.collectives.collective_routes import ONLY, option_of
+from gradwire.workloads.engines.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.trace_replay.recorded_job import recorded_profile, recorded_times
