@@ -192,7 +192,7 @@ def execute(request: Request) -> Summary:
             elif isinstance(event, OutputFull):
                 request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
             elif isinstance(event, Full):
-                running.send(line_of(Taken()))
+                running.answer(line_of(Taken()))
             else:
                 heard.take(event, line)
 

@@ -127,7 +127,7 @@ class Processes:
 
         Raises InputFault if the program is not there or cannot be executed.
         """
-        streams = streams or _pipes()
+        streams = streams or pipes()
         read_ends, write_ends = streams.read_ends, streams.write_ends
         try:
             with nullcontext() if host == NO_HOST else self._sandbox.births():
@@ -273,7 +273,7 @@ def _once() -> Callable[[], bool]:
     return lambda: next(answers, True)
 
 
-def _pipes() -> Streams:
+def pipes() -> Streams:
     """Two pipes."""
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
