@@ -42,9 +42,9 @@ from gradwire.workloads.engines.allreduce_transfers import (
     add_gates,
     add_switches,
 )
+from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
-from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective, sent_bytes
 from gradwire.workloads.engines.nccl.options import Setup

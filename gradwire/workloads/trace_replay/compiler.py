@@ -22,8 +22,8 @@ import numpy as np
 from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, add_switches
-from gradwire.workloads.engines.collectives.choice import layout_of
 from gradwire.workloads.engines.collective_routes import Routes
+from gradwire.workloads.engines.collectives.choice import layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise, sent_bytes
 from gradwire.workloads.job import Cluster, Costs

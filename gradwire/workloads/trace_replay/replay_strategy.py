@@ -21,7 +21,6 @@ from pydantic import Field, model_validator
 
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives.choice import AUTO, PIECE_BYTES, adds_in_network
 from gradwire.workloads.engines.collective_routes import (
     ONLY,
     Routes,
@@ -31,6 +30,7 @@ from gradwire.workloads.engines.collective_routes import (
     rule_of,
     rule_type,
 )
+from gradwire.workloads.engines.collectives.choice import AUTO, PIECE_BYTES, adds_in_network
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.options import NCCL, NcclKeys, setup_of

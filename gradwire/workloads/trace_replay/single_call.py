@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collective_routes import option_of
+from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.options import NcclKeys

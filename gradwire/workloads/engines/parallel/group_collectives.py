@@ -27,10 +27,10 @@ from gradwire.workloads.engines.allreduce_transfers import (
     add_gates,
     add_switches,
 )
+from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives import in_network
 from gradwire.workloads.engines.collectives.allreduces import ring_among
 from gradwire.workloads.engines.collectives.choice import Layout, layout_of, schedule_for
-from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import (
     PER_MEMBER,
