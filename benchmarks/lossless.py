@@ -25,6 +25,7 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.lossless import GSO_BYTES, WINDOW_BUFFERS, Lossless
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, ring
 from gradwire.workloads.units import RATE, SIZE
 
@@ -134,7 +135,7 @@ def flow_rates_bps(replayed: Replayed) -> dict[tuple[int, int], float]:
     last = log.iteration == log.iteration.max()
     begun = dict(zip(log.op[last].tolist(), log.start_ns[last].tolist(), strict=True))
     ended = dict(zip(log.op[last].tolist(), log.end_ns[last].tolist(), strict=True))
-    large = ops.size_bytes > ops.size_bytes.min()
+    large = ops.size_bytes > CONTROL_BYTES
     recvs = {
         (int(ops.peer[at]), int(ops.rank[at])): at for at in np.flatnonzero(large & (ops.kind == OpKind.RECV)).tolist()
     }
