@@ -65,7 +65,7 @@ class FabricTopo(Topo):  # type: ignore[misc]
         """Adds every host, switch and link, with the fabric's names, addresses and port numbers."""
         fabric = naming.fabric
         for host, name in enumerate(fabric.endpoint_names()):
-            self.addHost(name, ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
+            self.addHost(naming.device(name), ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
         for index, name in enumerate(fabric.switch_names()):
             self.addSwitch(naming.device(name), dpid=f"{index + 1:016x}")
         addresses = {name: (fabric.host_ip(host), "16") for host, name in enumerate(fabric.endpoint_names())}
@@ -94,6 +94,7 @@ class Network:
     impaired: ports at which faults will lose or delay packets.
     socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
+    labels: what devices are called on the machine, by their names in the fabric, where that is something else.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always. If something cannot
     be built, entering removes what was built and raises MachineFault with the command and its error.
@@ -110,10 +111,11 @@ class Network:
         impaired: Collection[Port] = (),
         socket_bytes: int = 0,
         first_window: int = 0,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self.fabric = fabric
         self._abilities = abilities
-        self._naming = Naming(fabric, switch_prefix)
+        self._naming = Naming(fabric, switch_prefix, labels or {})
         self._names = fabric.endpoint_names()
         self._controller_port = controller_port
         self._owns_kernel = owns_kernel
@@ -175,8 +177,7 @@ class Network:
         """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this
         process."""
         # By name, for Mininet's own order has aggregators before hosts.
-        pid: int = self._mininet()[self._names[host]].pid
-        return pid
+        return int(self._mininet()[self._naming.device(self._names[host])].pid)
 
     def interface(self, port: Port) -> str:
         """Name of a port's interface on the machine, in its network namespace (see `namespace_of_port`)."""

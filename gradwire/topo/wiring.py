@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
@@ -100,11 +100,13 @@ def kernel_sysctls(socket_bytes: int, host_tcp: HostTcp = HostTcp.TUNED) -> dict
 class Naming:
     """Names on the machine: switches and their interfaces get a prefix, so that two networks can exist on one machine.
 
-    Hosts need no prefix, because their interfaces are created inside their own namespaces.
+    Hosts need no prefix, because their interfaces are created inside their own namespaces. Devices with a label are
+    called by it instead.
     """
 
     fabric: Fabric
     switch_prefix: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises InputFault if an interface name is too long for Linux."""
@@ -116,7 +118,7 @@ class Naming:
 
     def device(self, name: str) -> str:
         """A device's name on the machine."""
-        return self.switch_prefix + name if self.is_switch(name) else name
+        return self.labels.get(name) or (self.switch_prefix + name if self.is_switch(name) else name)
 
     def interface(self, port: Port) -> str:
         """The name of a port's interface on the machine."""

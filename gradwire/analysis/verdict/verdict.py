@@ -29,7 +29,6 @@ from gradwire.analysis.verdict.condition_checks import (
     Divided,
     beside_check,
     division_check,
-    fault_check,
     steady_check,
 )
 from gradwire.analysis.verdict.congestion_checks import (
@@ -39,6 +38,7 @@ from gradwire.analysis.verdict.congestion_checks import (
     retransmits_check,
     window_check,
 )
+from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks
 from gradwire.analysis.verdict.job_checks import job_timing
 from gradwire.analysis.verdict.line_checks import line_checks

@@ -347,7 +347,8 @@ class FabricSection(Section):
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
         if self.topology is Topology.SINGLE_SWITCH:
-            needs["routing"] = "any other than 'single'"
+            sprays = self.routing.is_by_burst
+            needs["routing"] = f"'{Topology.LEAF_SPINE}'" if sprays else f"any other than '{Topology.SINGLE_SWITCH}'"
         values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:
