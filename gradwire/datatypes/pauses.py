@@ -27,7 +27,7 @@ class PauseCount:
 
     port: str
     band: int
-    #: How often it told the far end to pause and to go on, and for how long it did not want more.
+    #: How often it told the far end to pause and to continue, and for how long it did not want more.
     pauses: int
     resumes: int
     paused_ns: int
@@ -73,7 +73,7 @@ class PauseState:
 
 @dataclass(frozen=True)
 class PauseEvents:
-    """When ports told their far ends to pause or to go on, in columns."""
+    """When ports told their far ends to pause or to continue, in columns."""
 
     #: Interface names, which `port` numbers.
     ports: tuple[str, ...]
@@ -81,7 +81,7 @@ class PauseEvents:
     time_ns: Int64
     port: Int64
     band: Int64
-    #: 1 to pause, 0 to go on.
+    #: 1 to pause, 0 to continue.
     pauses: Int64
 
     def save(self, path: Path) -> None:
