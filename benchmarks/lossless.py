@@ -3,9 +3,9 @@ two leaves and a spine, with priority flow control; and a victim of somebody els
 
     python -m benchmarks.lossless [--rate 100gbit] [--size 20MB] [--json FILE]
 
-Prints a row for each case: the job completion time, the bandwidth of a receiver beside that of its line, pauses, how long
+Prints a row for each case: the job completion time, the payload that a receiver gets per second, pauses, how long
 ports stood still, the most that a switch's port had waiting, marks, and drops. Then what the victim gets in the class of
-the incast and in its own, beside theory. Ends with status 1 if anything is dropped or a pause does not end.
+the incast and in its own, with what theory says. Ends with status 1 if anything is dropped or a pause does not end.
 """
 
 from __future__ import annotations

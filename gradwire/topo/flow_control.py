@@ -63,7 +63,7 @@ class FlowControl:
         return parse_pauses(Path(CONTROL_FILE).read_text(), self._ports, self._headroom_bytes)
 
     def events(self, start_ns: int) -> PauseEvents:
-        """When ports told their far ends to pause and to continue, in times since `start_ns` of the monotonic clock."""
+        """When ports paused their far ends and let them continue, in times since `start_ns` of the monotonic clock."""
         text = Path(EVENTS_FILE).read_text()
         rows = np.array(text.split(), dtype=np.int64).reshape(-1, 4)
         names = tuple(port.interface for port in self._ports)
