@@ -66,6 +66,13 @@ def execute(
             "mpirun on the first host, which reaches the others without ssh"
         ),
     ] = "each",
+    warm_imports: Annotated[
+        str,
+        typer.Option(
+            help="modules, e.g. torch,numpy, that are imported once for all hosts' programs, which then start as "
+            "forks; for `python SCRIPT`"
+        ),
+    ] = "",
     memory: Memory = None,
     time_limit: Annotated[str, typer.Option(help="virtual time after which programs are ended, e.g. 30s")] = "1h",
     wall_limit: Annotated[
@@ -98,7 +105,7 @@ def execute(
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
     limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
-    wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, user)
+    wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, warm_imports, user)
     user_programs.execute_program(size, wanted, limits, capture or [], out)
 
 
