@@ -3,9 +3,9 @@ two leaves and a spine, with priority flow control; and a victim of somebody els
 
     python -m benchmarks.lossless [--rate 100gbit] [--size 20MB] [--json FILE]
 
-Prints a row for each case: the job completion time, the bandwidth of a receiver beside that of its line, pauses, how long
+Prints a row for each case: the job completion time, the payload that a receiver gets per second, pauses, how long
 ports stood still, the most that a switch's port had waiting, marks, and drops. Then what the victim gets in the class of
-the incast and in its own, beside theory. Ends with status 1 if anything is dropped or a pause does not end.
+the incast and in its own, with what theory says. Ends with status 1 if anything is dropped or a pause does not end.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.lossless import GSO_BYTES, WINDOW_BUFFERS, Lossless
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, ring
 from gradwire.workloads.units import RATE, SIZE
 
@@ -134,7 +135,7 @@ def flow_rates_bps(replayed: Replayed) -> dict[tuple[int, int], float]:
     last = log.iteration == log.iteration.max()
     begun = dict(zip(log.op[last].tolist(), log.start_ns[last].tolist(), strict=True))
     ended = dict(zip(log.op[last].tolist(), log.end_ns[last].tolist(), strict=True))
-    large = ops.size_bytes > ops.size_bytes.min()
+    large = ops.size_bytes > CONTROL_BYTES
     recvs = {
         (int(ops.peer[at]), int(ops.rank[at])): at for at in np.flatnonzero(large & (ops.kind == OpKind.RECV)).tolist()
     }

@@ -119,8 +119,8 @@ def _tensors(plan: Plan, chunk: Int64, message: Bool) -> pd.Categorical[str]:
 
 def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> pd.DataFrame:
     """One row per port and band: bytes_sent and packets_sent in the whole replay, drops, marks (ECN), the port's
-    rate_bps, and utilisation. With flow control also how often it told its far end to pause, and for how long
-    (pauses, paused_s), and how often it was told, and for how long (stops, stopped_s); and the most that was charged to
+    rate_bps, and utilisation. With flow control also how often it paused its far end, and for how long
+    (pauses, paused_s), and how often it was paused, and for how long (stops, stopped_s); and the most that was charged to
     it, and was in its headroom (most_bytes, most_headroom_bytes).
 
     Band 0 carries control messages and pure ACKs, band c + 1 traffic class c. utilisation: the share of the line rate

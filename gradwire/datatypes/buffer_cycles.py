@@ -2,7 +2,7 @@
 
 A port's band may have to wait until the next port on a packet's way has room, if switches pause instead of dropping.
 So each two ports that follow one another on a way are a dependency. Where dependencies make a circle, all of its ports
-can be paused at once, each for the next, and then none will ever go on. Where they make none, that cannot happen.
+can be paused at once, each for the next, and then none will ever continue. Where they make none, that cannot happen.
 """
 
 from __future__ import annotations

@@ -11,12 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gradwire.datatypes.links import LEAST_BURSTS, Link
-
-if TYPE_CHECKING:
-    from gradwire.datatypes.fabric import Fabric
 
 BUFFER_BYTES = 12_000_000
 """Shared memory of the switches in DCQCN's paper (Zhu et al., SIGCOMM 2015, section 4: Arista 7050QX32, 12 MB)."""
@@ -35,8 +32,39 @@ none: those of a leaf, a spine and a leaf, and one more."""
 PAUSE_FRAME_BYTES = 84
 """A pause frame on the line: 64 bytes, preamble and gap (IEEE 802.3, 31B)."""
 RESPONSE_S = 2e-6
-"""How long a port may go on sending after a pause has arrived. Ports here stop at once, but timers of the virtual clock
+"""How long a port may still send after a pause has arrived. Ports here stop at once, but timers of the virtual clock
 are up to 1 us late, and this is twice that. Without it, 391 of 90,000 frames did not fit at 100 Gbit/s."""
+
+
+class PausedFabric(Protocol):
+    """What has to be known of a fabric (datatypes/fabric.py)."""
+
+    @property
+    def lossless(self) -> Lossless | None: ...  # noqa: D102 (documented there, as all of these)
+
+    @property
+    def classes(self) -> int: ...  # noqa: D102
+
+    @property
+    def mtu_bytes(self) -> int: ...  # noqa: D102
+
+    @property
+    def gso_bytes(self) -> int: ...  # noqa: D102
+
+    @property
+    def aggregators(self) -> bool: ...  # noqa: D102
+
+    @property
+    def drops(self) -> bool: ...  # noqa: D102
+
+    @property
+    def losses(self) -> Mapping[str, float]: ...  # noqa: D102
+
+    def links(self) -> list[Link]: ...  # noqa: D102
+
+    def switch_names(self) -> list[str]: ...  # noqa: D102
+
+    def burst_bytes(self, rate_bps: float, *, exact_timers: bool) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -64,7 +92,7 @@ class Lossless:
         """The traffic classes that are paused, of a fabric with so many."""
         return self.classes or tuple(range(classes))
 
-    def headroom_of(self, link: Link, fabric: Fabric) -> int:
+    def headroom_of(self, link: Link, fabric: PausedFabric) -> int:
         """Bytes of headroom of each class at either end of a link.
 
         By default all that can arrive after the pause was decided: what is on the wire, what is sent until the pause
@@ -79,13 +107,13 @@ class Lossless:
             + 2 * fabric.gso_bytes
         )
 
-    def pool_bytes(self, switch: str, fabric: Fabric) -> int:
+    def pool_bytes(self, switch: str, fabric: PausedFabric) -> int:
         """What the ports of a switch share: its memory without the headroom of all."""
         links = [link for link in fabric.links() for end in (link.a, link.b) if end.device == switch]
         reserved = sum(self.headroom_of(link, fabric) for link in links)
         return self.buffer_bytes - reserved * len(self.paused_classes(fabric.classes))
 
-    def gap_bytes(self, fabric: Fabric) -> int:
+    def gap_bytes(self, fabric: PausedFabric) -> int:
         """How far below the threshold a paused class continues."""
         return GAP_BURSTS * fabric.gso_bytes
 
@@ -95,7 +123,7 @@ def pause_frame_s(link: Link) -> float:
     return PAUSE_FRAME_BYTES * 8 / link.rate_bps
 
 
-def lossless_defects(fabric: Fabric) -> Iterator[str]:
+def lossless_defects(fabric: PausedFabric) -> Iterator[str]:
     """What is wrong with a fabric's flow control, a line each."""
     wanted = fabric.lossless
     if wanted is None:

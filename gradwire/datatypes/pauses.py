@@ -1,6 +1,6 @@
 """What priority flow control did in a run, as frozen data: pauses by port and class, memory, and who waits for whom.
 
-A port tells the far end of its link to pause a class, and obeys when it is told. Imports numpy and the standard
+A port tells the far end of its link to pause a class, and obeys its far end. Imports numpy and the standard
 library.
 """
 
@@ -27,7 +27,7 @@ class PauseCount:
 
     port: str
     band: int
-    #: How often it told the far end to pause and to go on, and for how long it did not want more.
+    #: How often it paused the far end and let it continue, and for how long it did not want more.
     pauses: int
     resumes: int
     paused_ns: int
@@ -67,13 +67,13 @@ class PauseState:
     lost: int
     counts: tuple[PauseCount, ...]
     held: tuple[Held, ...] = ()
-    #: How often anything was told; of these, the first MOST_EVENTS are kept.
+    #: Pauses and resumes, all together; of these, the first MOST_EVENTS are kept.
     told: int = 0
 
 
 @dataclass(frozen=True)
 class PauseEvents:
-    """When ports told their far ends to pause or to go on, in columns."""
+    """When ports paused their far ends or let them continue, in columns."""
 
     #: Interface names, which `port` numbers.
     ports: tuple[str, ...]
@@ -81,7 +81,7 @@ class PauseEvents:
     time_ns: Int64
     port: Int64
     band: Int64
-    #: 1 to pause, 0 to go on.
+    #: 1 to pause, 0 to continue.
     pauses: Int64
 
     def save(self, path: Path) -> None:

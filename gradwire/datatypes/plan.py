@@ -86,6 +86,8 @@ FULL_SPEED = 1000
 """Of computation, in thousandths."""
 CONTROL_CLASS = -1
 """Traffic class of requests and tokens: the band that pure ACKs use."""
+LATENCY_LANE = 64
+"""Streams from this one on, behind those that traces may use, are for latencies: time passes, and nothing computes."""
 
 
 @dataclass(frozen=True)

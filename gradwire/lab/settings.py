@@ -1,4 +1,4 @@
-"""Settings of a lab in addition to its network."""
+"""Settings of a lab, apart from its network."""
 
 from __future__ import annotations
 

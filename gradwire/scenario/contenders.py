@@ -21,8 +21,8 @@ from gradwire.faults import InputFault
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection
+from gradwire.workloads.engines.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
-from gradwire.workloads.engines.collectives.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.strategy_registry import strategy, strategy_names
 from gradwire.workloads.trace_replay.replay_strategy import NAME, ReplayOptions

@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Port
+from gradwire.datatypes.fabric import Fabric, Port
 from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.lossless import CONTROL_FILE, EVENTS_FILE, link_lines, opening_lines, parse_pauses, port_lines
 
-if TYPE_CHECKING:
-    from gradwire.topo.network import Network
+
+class BuiltNetwork(Protocol):
+    """What has to be known of a network (topo/network.py)."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """What it is built from."""
+
+    def interface(self, port: Port) -> str:
+        """Name of a port's interface on the machine."""
+
+    def namespace_of_port(self, port: Port) -> str:
+        """The /proc path of its network namespace, or "" for the machine's initial one."""
 
 
 class FlowControl:
     """Priority flow control of a network, from its making on. Raises MachineFault where the kernel has none."""
 
-    def __init__(self, network: Network, wanted: Lossless) -> None:
+    def __init__(self, network: BuiltNetwork, wanted: Lossless) -> None:
         fabric = network.fabric
         if not Path(CONTROL_FILE).exists():
             raise MachineFault(
@@ -52,7 +63,7 @@ class FlowControl:
         return parse_pauses(Path(CONTROL_FILE).read_text(), self._ports, self._headroom_bytes)
 
     def events(self, start_ns: int) -> PauseEvents:
-        """When ports told their far ends to pause and to go on, in times since `start_ns` of the monotonic clock."""
+        """When ports paused their far ends and let them continue, in times since `start_ns` of the monotonic clock."""
         text = Path(EVENTS_FILE).read_text()
         rows = np.array(text.split(), dtype=np.int64).reshape(-1, 4)
         names = tuple(port.interface for port in self._ports)

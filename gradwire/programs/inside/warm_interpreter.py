@@ -40,7 +40,8 @@ def main() -> None:
     request, _ = received(told)
     if request is None:
         return
-    _take_place_of_script(request["runs"], request["what"])
+    _look_where_it_would(request["runs"], request["what"])
+    _make_main(request["runs"], request["what"])
     answer(told, _imported(request["imports"]))
     while True:
         request, descriptors = received(told)
@@ -82,11 +83,15 @@ def answer(channel: socket.socket, message: dict[str, Any], descriptors: tuple[i
     channel.sendall(content)
 
 
-def _take_place_of_script(runs: str, what: str) -> None:
-    """Has modules found where the program would find them, and a `__main__` that is the program's."""
+def _look_where_it_would(runs: str, what: str) -> None:
+    """Has modules found where the program would find them."""
     if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
         folders = {"script": os.path.dirname(os.path.realpath(what)), "module": os.getcwd(), "code": ""}
         sys.path[0] = folders[runs]
+
+
+def _make_main(runs: str, what: str) -> None:
+    """Gives a program a `__main__`."""
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=__builtins__, __annotations__={})
     if runs == "script":
@@ -172,6 +177,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
 
 def _run(runs: str, what: str, arguments: list[str]) -> None:
     """Runs the program as Python would. Raises what it raises."""
+    _make_main(runs, what)
     sys.excepthook = _show_without_this_file
     sys.argv = [{"script": what, "module": "-m", "code": "-c"}[runs], *arguments]
     sys.orig_argv = [*sys.orig_argv[:-2], *([] if runs == "script" else [sys.argv[0]]), what, *arguments]

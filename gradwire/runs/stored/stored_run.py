@@ -283,7 +283,7 @@ class StoredRun(Generic[P_co]):
         return queues
 
     def pauses(self) -> PauseEvents | None:
-        """When ports told their far ends to pause and to go on; None without flow control."""
+        """When ports paused their far ends and let them continue; None without flow control."""
         return self._large_once(PAUSES_FILE, self._read_pauses)
 
     def _read_pauses(self) -> PauseEvents | None:

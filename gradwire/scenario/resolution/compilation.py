@@ -27,6 +27,7 @@ from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.scenario.sections.program import hosts_named as hosts_of_programs
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
+from gradwire.workloads.engines.nccl.options import connections_of
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
@@ -268,7 +269,8 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
             "model.batch, model.speedup, the model's times and costs"
         ) from error
-    connections, burst_bytes = point.section.transport.connections, point.fabric.burst_payload_bytes()
+    connections = connections_of(point.section.transport.connections, point.options)
+    burst_bytes = point.fabric.burst_payload_bytes()
     speed = round(job.costs.speed_while_communicating, 3)  # agents count in thousandths
     placed = {
         label: replace(_on_nics(plan, job.cluster), speed_while_communicating=speed) for label, plan in plans.items()

@@ -78,6 +78,8 @@ def partitioned_classes(
     job: Job, name: str, buckets: Sequence[Bucket], partition: Partition, folding: Folding
 ) -> ClassPlan:
     """The iteration of ZeRO's stages 1 and 2. Raises NotByClass where workers differ."""
+    if partition.nccl is not None:
+        raise NotByClass("strategy.options.algorithm is 'nccl', not 'ring'")
     return _PartitionedClasses(job, name, buckets, partition, folding).compile_classes()
 
 

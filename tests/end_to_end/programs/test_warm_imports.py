@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs.running import execute, left_behind
+from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, execute, left_behind
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -122,3 +123,29 @@ def test_a_command_that_is_not_of_python_is_refused_before_anything_boots(tmp_pa
     assert done.status == 2
     assert "--warm-imports torch: python3 a.py | tee log" in " ".join(done.err.split())
     assert not (tmp_path / "run").exists()
+
+
+def test_programs_of_a_scenario_that_begin_alike_are_forks_of_one_python(tmp_path: Path) -> None:
+    (tmp_path / "noted.py").write_text("import os\nwith open('imports', 'a') as file: file.write(f'{os.getpid()} ')\n")
+    look = "import json, noted, os, __main__; row = {'file': os.path.basename(__main__.__file__)}\n"
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(
+            f"{look}with open(os.environ['GRADWIRE_FIGURES'], 'a') as file: print(json.dumps(row), file=file)\n"
+        )
+    program = '[program.{0}]\ncommand = "{1} {0}.py $x"\narguments = {{ x = 1 }}\nwarm_imports = "noted"\ntraffic_class = {2}\n'
+    (tmp_path / "s.toml").write_text(
+        'title = "t"\nmetric = "file"\n[cluster]\nworkers = 2\n[fabric]\nrate = "10gbit"\nclasses = 2\n'
+        + "".join(program.format(name, sys.executable, number) for number, name in enumerate(("one", "two")))
+    )
+    done = subprocess.run(
+        [*GRADWIRE, "run", "s.toml", "--out", "run"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len((tmp_path / "imports").read_text().split()) == 1
+    figures = (tmp_path / "run" / "figures.csv").read_text()
+    assert figures.count("one.py") == figures.count("two.py") == 2

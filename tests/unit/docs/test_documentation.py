@@ -128,8 +128,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     namespace: dict[str, Any] = {}
     exec(shown_file("gradwire/workloads/models/mixer.py").text, namespace)
     traced = imported(ddp_step().write(tmp_path / "rank0.json.gz"))
-    traced.write(tmp_path / "traces" / "resnet50")
-    (tmp_path / "traces" / "resnet50" / "resnet50.toml").write_text(REPLAYED)
+    for name in ("resnet50", "llama"):  # docs/traces.md, docs/recording.md
+        traced.write(tmp_path / "traces" / name)
+        (tmp_path / "traces" / name / f"{name}.toml").write_text(REPLAYED)
     monkeypatch.setitem(models._MODELS, "mixer-b16", namespace["mixer_b16"])
     monkeypatch.chdir(tmp_path)
     return tmp_path
