@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.host_tcp import HostTcp
+from gradwire.datatypes.host_settings import HostTcp
 from gradwire.datatypes.network_graph import Graph, GraphLink
 from gradwire.datatypes.shape import Topology
 from gradwire.faults import InputFault

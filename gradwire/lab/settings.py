@@ -1,4 +1,4 @@
-"""What a lab may be told besides its network."""
+"""Settings of a lab, apart from its network."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.datatypes.records import FaultRecord, PlannedFault
+from gradwire.programs.python_command import WarmPython
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -73,6 +74,8 @@ class Program(msgspec.Struct, frozen=True):
     background: bool = False
     #: Of all that it sends, 0 the most urgent; None: with control, as what no agent sends.
     traffic_class: int | None = None
+    #: What it is forked from in place of `argv` being executed.
+    warm: WarmPython | None = None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
-from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute
+from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
 from gradwire.programs.outputs import output_file
 from gradwire.programs.program_protocol import how_it_ended
 from gradwire.programs.reported import reported
@@ -42,11 +41,9 @@ from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.work import Work
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
-from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock
 from gradwire.vm.session import LimitNames
-from gradwire.vm.watching import unwatched
 from gradwire.workloads.fields import LONGEST_S
 from gradwire.workloads.stand_in import capacity_warning
 
@@ -149,22 +146,6 @@ def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
 
 RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
 """What gives a point more."""
-ROOT_WARNING = (
-    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
-)
-
-
-def root_warnings() -> Iterator[str]:
-    """What programs of root may do."""
-    if os.geteuid() == 0:
-        yield ROOT_WARNING
-
-
-def kernel_warnings() -> Iterator[str]:
-    """What programs lack on the kernel that is there."""
-    kernel = cached_kernel()
-    if kernel is not None and (warning := unwatched(kernel)):
-        yield warning
 
 
 class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):

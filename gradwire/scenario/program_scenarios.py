@@ -182,6 +182,7 @@ class ProgramPoint(ScenarioPoint):
             gso_bytes=wanted.gso_bytes,
             buffer_bytes=wanted.buffer_bytes,
             ecn_bytes=wanted.ecn_bytes,
+            lossless=wanted.flow_control,
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from mininet.topo import Topo
 
-from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.datatypes.fabric import NO_LIMIT_BYTES, Fabric, Port
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
@@ -30,6 +30,7 @@ from gradwire.topo.counters import (
     read_port_queues,
     table_misses,
 )
+from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
 from gradwire.topo.long_links import holding_commands
 from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
@@ -124,6 +125,7 @@ class Network:
         self._cleanup = ExitStack()
         self._parameters: list[HostParameter] = []
         self.net: QuietMininet | None = None
+        self.flow_control: FlowControl | None = None
 
     @property
     def userspace(self) -> bool:
@@ -161,6 +163,8 @@ class Network:
             self._make_bridges()
             self.net.start()
             self._shape_ports()
+            if self.fabric.lossless is not None:
+                self.flow_control = FlowControl(self, self.fabric.lossless)
             self._cleanup = undo.pop_all()
         return self
 
@@ -350,16 +354,8 @@ class Network:
         receives."""
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
-        run(
-            asked_of_switches(
-                "ovs-ofctl",
-                "-O",
-                "OpenFlow13",
-                "packet-out",
-                bridge,
-                f"in_port=controller packet={frame} actions=output:1",
-            )
-        )
+        what = f"in_port=controller packet={frame} actions=output:1"
+        run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "packet-out", bridge, what))
 
     def _shape_ports(self) -> None:
         """Shapes all ports. This comes last, because Open vSwitch clears a port's qdiscs when the port is added."""
@@ -382,7 +378,7 @@ class Network:
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
                     impaired=port in self._impaired,
                     bounded=is_switch,
-                    queue_bytes=(link.buffer_bytes, link.ecn_bytes),
+                    queue_bytes=(link.buffer_bytes or NO_LIMIT_BYTES * bool(self.fabric.lossless), link.ecn_bytes),
                     flow_rate_bps=0.0 if is_switch or math.isinf(link.rate_bps) else self.fabric.flow_rate_bps,
                 )
             )

@@ -176,7 +176,7 @@ class Session:
 
     def process_count(self) -> int:
         """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
-        few of its own. 0 if that cannot be seen."""
+        few that serve the kernel itself. 0 if that cannot be seen."""
         try:
             return len(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split())
         except OSError:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
-from gradwire.injection.patient import Patient
+from gradwire.injection import Patient
 from gradwire.programs.inside.alarm import Alarm
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.fault_times import FaultTimes

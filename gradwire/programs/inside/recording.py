@@ -12,8 +12,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from gradwire.agents.capture.packet_ring import SETTLE_S
-from gradwire.agents.capture.recorder import CaptureSettings, PortCapture, PortEntry
+from gradwire.agents.capture.recorder import SETTLE_S, CaptureSettings, PortCapture, PortEntry
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import MachineFault
 from gradwire.topo.network import Network

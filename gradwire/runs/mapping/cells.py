@@ -41,8 +41,8 @@ def estimate_map(
     attempt = partial(_attempted, origin=grid.origin)
     on_done(0, len(slots))
     # The first one is estimated here: processes that are forked afterwards have the engine's machine code.
-    for part, found in zip(parts, _first_here(attempt, parts, jobs), strict=True):
-        for ((place, name), _), result in zip(part, found, strict=True):
+    for part, results in zip(parts, _first_here(attempt, parts, jobs), strict=True):
+        for ((place, name), _), result in zip(part, results, strict=True):
             if isinstance(result, str):
                 refused.setdefault(place, {})[name] = result
                 continue

@@ -271,7 +271,11 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
         ) from error
     connections = connections_of(point.section.transport.connections, point.options)
     burst_bytes = point.fabric.burst_payload_bytes()
-    return {label: divided(_on_nics(plan, job.cluster), connections, burst_bytes) for label, plan in plans.items()}
+    speed = round(job.costs.speed_while_communicating, 3)  # agents count in thousandths
+    placed = {
+        label: replace(_on_nics(plan, job.cluster), speed_while_communicating=speed) for label, plan in plans.items()
+    }
+    return {label: divided(plan, connections, burst_bytes) for label, plan in placed.items()}
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
@@ -425,6 +429,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if own_queues else wanted.gso_bytes,
         buffer_bytes=wanted.buffer_bytes,
         ecn_bytes=wanted.ecn_bytes,
+        lossless=wanted.flow_control,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         routing=wanted.routing_in_effect,
