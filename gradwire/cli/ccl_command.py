@@ -151,8 +151,14 @@ NOT_RUN = "not run: "
 
 def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> dict[int, Packets]:
     """The rows as packets, by size; those that are too large with the reason."""
-    from gradwire.api.running import run
+    from rich.console import Console
+
     from gradwire.runs.ccl_packets import Packets, read_points, scenario_of, why_not
+    from gradwire.runs.executing.choice import Where
+    from gradwire.runs.launch.execution import carry_out, prepare
+    from gradwire.runs.screen import Screen
+    from gradwire.scenario.scenario_files import read_scenario
+    from gradwire.vm.machines import Clock
 
     reasons = {row.size_bytes: why_not(given, row) for row in found}
     sent = {size: Packets(None, NOT_RUN + why) for size, why in reasons.items() if why}
@@ -160,7 +166,9 @@ def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> d
     if not small:
         return sent
     with TemporaryDirectory() as folder:
-        run(scenario_of(given, wires, small), out=f"{folder}/run", progress=not quiet)
+        screen = Screen(Console(stderr=True, quiet=quiet), Console(stderr=True))
+        read = read_scenario(scenario_of(given, wires, small), ())
+        carry_out(prepare(read, Clock(), Path(folder) / "run", screen), Where(), "gradwire ccl --packets", screen)
         return sent | read_points(Path(folder) / "run", small)
 
 
