@@ -208,7 +208,7 @@ def excerpt(timeline: Timeline, first: int, end: int) -> list[dict[str, Any]]:
 
 
 def _continued(timeline: Timeline, after: dict[int, set[int]]) -> dict[int, int]:
-    """Computations that only go on with the one before, for which nothing else waits; and that one."""
+    """Computations that only continue the one before, for which nothing else waits; and that one."""
     waiting: dict[int, int] = {}
     for waits_for in after.values():
         for other in waits_for:

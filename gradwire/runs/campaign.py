@@ -22,7 +22,7 @@ from typing_extensions import TypeVar
 from gradwire.analysis.verdict.verdict import failed_run
 from gradwire.faults import Fault, InternalFault, UnfitMachine
 from gradwire.files import refuse_full_disk, unfit_for_writing
-from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned, do_all
+from gradwire.runs.executing.executor import ElsewhereFault, Executor, MachineWatcher, Planned, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.stored_run import write_completion
@@ -158,7 +158,7 @@ def carry_out(
         except UnfitMachine:
             raise
         except Fault as fault:
-            refuse_full_disk(planned.folder, str(fault))
+            refuse_full_disk(planned.folder, "" if isinstance(fault, ElsewhereFault) else str(fault))
             verdict, elapsed_s = failed_run(str(fault)), time.monotonic() - begin_s
             judged = work_of(planned.point).judge_failure(planned.stored, planned.point, verdict, elapsed_s, planned)
         write_judgement(judged)

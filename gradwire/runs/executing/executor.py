@@ -22,6 +22,7 @@ from typing_extensions import TypeVar
 
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import MachineFault
 from gradwire.programs.program_protocol import PROGRAMS_FILE
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
@@ -103,6 +104,10 @@ class MachineWatcher(Protocol[N_contra]):
 
     def heard(self, planned: N_contra, event: Event) -> None:
         """The point's machine reported an event."""
+
+
+class ElsewhereFault(MachineFault):
+    """A fault of other machines than this one: what it says of disks says nothing of the disk here."""
 
 
 class Executor(Protocol):

@@ -98,8 +98,9 @@ BASE: dict[str, Any] = {
 """What a block of TOML may leave out."""
 
 
-PYTHON_GUIDE = ROOT / "docs" / "python.md"
-"""Its blocks of Python go on from one another, and run points: test_python_guide.py carries them out."""
+PYTHON_GUIDES = (ROOT / "docs" / "python.md", ROOT / "docs" / "labs.md")
+"""Their blocks of Python go on from one another, or boot machines: test_python_guide.py and tests/end_to_end/labs carry
+them out."""
 
 
 def blocks(*languages: str) -> pytest.MarkDecorator:
@@ -107,7 +108,7 @@ def blocks(*languages: str) -> pytest.MarkDecorator:
     chosen = [
         snippet
         for snippet in all_snippets()
-        if snippet.language in languages and (snippet.language, snippet.document) != ("python", PYTHON_GUIDE)
+        if snippet.language in languages and not (snippet.language == "python" and snippet.document in PYTHON_GUIDES)
     ]
     return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 
@@ -127,8 +128,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     namespace: dict[str, Any] = {}
     exec(shown_file("gradwire/workloads/models/mixer.py").text, namespace)
     traced = imported(ddp_step().write(tmp_path / "rank0.json.gz"))
-    traced.write(tmp_path / "traces" / "resnet50")
-    (tmp_path / "traces" / "resnet50" / "resnet50.toml").write_text(REPLAYED)
+    for name in ("resnet50", "llama"):  # docs/traces.md, docs/recording.md
+        traced.write(tmp_path / "traces" / name)
+        (tmp_path / "traces" / name / f"{name}.toml").write_text(REPLAYED)
     monkeypatch.setitem(models._MODELS, "mixer-b16", namespace["mixer_b16"])
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -31,7 +31,7 @@ from gradwire.runs.executing.cluster.orders import (
     Unfit,
     why_not,
 )
-from gradwire.runs.executing.executor import Ended, Limits, MachineWatcher
+from gradwire.runs.executing.executor import ElsewhereFault, Ended, Limits, MachineWatcher
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_protocol import TASK_FILE, PointTask, heard, read_json
 from gradwire.vm.machines import Clock
@@ -140,14 +140,14 @@ class DaskPool:
         return order, {digest: planned.folder / file for file, digest in digests.items()}
 
     def _done(self, order: Order, files: dict[str, Path], stop: threading.Event) -> Done | Failed:
-        """Asks one worker after the other until the point is done. Raises MachineFault when nobody is left, or `stop`
-        is set."""
+        """Asks one worker after the other until the point is done. Raises ElsewhereFault when nobody is left,
+        MachineFault when `stop` is set."""
         unable: dict[str, str] = {}
         first: str | None = None
         while True:
             allowed = self._roster.allowed(self._asking.present(), unable)
             if allowed == []:
-                raise MachineFault(f"no worker could run the point\n{listed({**self._roster.refused, **unable})}")
+                raise ElsewhereFault(f"no worker could run the point\n{listed({**self._roster.refused, **unable})}")
             try:
                 answer = self._asking.one(at_worker.carry_out, order, allowed, first, stop)
             except Gone:

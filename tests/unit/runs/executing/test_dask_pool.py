@@ -221,7 +221,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("gradwire.runs.executing.cluster.pool.PATIENCE_S", 0.5)
     for address, fault in (
         ("tcp://127.0.0.1:9", "no Dask scheduler answers there"),
-        ("what://x", "no address of a Dask scheduler"),
+        ("what://x", "is not an address of a Dask scheduler"),
     ):
         where = Where(executor="dask", scheduler=address)
         with pytest.raises(Exception, match=fault), connected(where.scheduler, 1):
