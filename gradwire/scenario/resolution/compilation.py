@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
@@ -401,6 +402,10 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
     if wanted.classes is not None and wanted.classes < needed_classes:
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
+        )
+    if wanted.rdma is not RdmaDevice.NONE:
+        raise InputFault(
+            f"fabric.rdma = '{wanted.rdma}': is for scenarios of programs alone; strategies send by TCP and UDP"
         )
     refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
     graph = graph_of(wanted, hosts, section.defined.networks)
