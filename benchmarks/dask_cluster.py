@@ -31,10 +31,10 @@ from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.cluster.pool import DaskPool, connected
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.point_protocol import Event, Iterated
 from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.vm.kernel import ensure_kernel
 from gradwire.vm.machines import Clock
 

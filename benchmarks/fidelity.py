@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.point_protocol import Event
 from gradwire.scenario.loading import Point, load_scenario
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.vm.machines import Clock
 from gradwire.workloads.units import SHARE
 from tests.shared.random_points import random_points

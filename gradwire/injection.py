@@ -83,6 +83,12 @@ class Agenda:
         """The faults that are in the network now."""
         return [self.faults[index] for index in self._active]
 
+    def add(self, fault: PlannedFault) -> None:
+        """Plans another fault, whose name must be its own. One whose time has come is due at once."""
+        self.faults = (*self.faults, fault)
+        self._records.append(FaultRecord(fault, -1, -1, -1))
+        self._plan_begin(len(self._records) - 1, fault.at_ns)
+
     def next_ns(self) -> int | None:
         """When something is to be done; None if nothing is, or if that depends on an iteration."""
         return self._due[0].time_ns if self._due else None

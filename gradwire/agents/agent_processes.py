@@ -216,6 +216,11 @@ class AgentGroup:
         for process in ending:
             process.stop()
 
+    def kill(self) -> None:
+        """Kills the processes in the middle of a replay, which then ends with AgentDied."""
+        for process in self._processes:
+            process.kill()
+
     @contextmanager
     def carrying(self, hosts: Sequence[HostEntry], sockets: SocketOptions, compiled_agent: str = "") -> Iterator[Self]:
         """Gives the agents the fabric's hosts. The processes end with the block, at once after an error: before the

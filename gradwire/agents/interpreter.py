@@ -57,13 +57,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from gradwire.agents.contention import Contention, Moved
 from gradwire.agents.op_state import Column, OpLogger, RankGraph, SendQueue, Stream, column
 from gradwire.agents.pace import Pace
-from gradwire.datatypes.plan import Combine, Contributions, Ledger, OpKind, Plan
+from gradwire.datatypes.plan import FULL_SPEED, Combine, Contributions, Ledger, OpKind, Plan
 from gradwire.faults import InternalFault
 
 NOTHING = Contributions(-1, 0)
@@ -111,6 +113,9 @@ class Interpreter:
     def __init__(self, plan: Plan, ranks: set[int], iterations: int, pace: Pace | None = None) -> None:
         self.plan, self.iterations = plan, iterations
         self._pace = pace
+        self._contention = Contention(plan) if plan.speed_permille != FULL_SPEED else None
+        #: Of each stream that computes while what it does may slow down, its timer.
+        self._slowing: dict[tuple[int, int], _Execution] = {}
         #: Of each timer, how long after its time `advance` was called.
         self.lateness_ns: list[int] = []
         self.iterations_done = 0
@@ -278,7 +283,12 @@ class Interpreter:
         end_ns = nominal_start_ns + work_ns
         if self._pace is not None:
             end_ns = self._pace.end_ns(self._graph.rank[op], iteration, nominal_start_ns, work_ns)
+        slows = self._contention is not None and self._contention.slows(op)
+        if self._contention is not None and slows:
+            end_ns = self._contention.computes(key, nominal_start_ns, work_ns)
         execution = _Execution(end_ns, iteration, op, nominal_start_ns, self._now_ns)
+        if slows:
+            self._slowing[key] = execution
         if end_ns > self._now_ns:
             heapq.heappush(self._timers, execution)
         else:
@@ -289,6 +299,8 @@ class Interpreter:
         if next_send is None:
             return
         iteration, op = next_send.iteration, next_send.op
+        if self._contention is not None:
+            self._move_timers(self._contention.message(iteration, op, self._now_ns))
         latency_ns = self._graph.duration_ns[op]
         if latency_ns:
             start_ns = max(self._now_ns, self._queues[lane].free_ns)
@@ -326,9 +338,20 @@ class Interpreter:
     def _end_stream_op(self, execution: _Execution) -> None:
         key = (self._graph.rank[execution.op], self._graph.lane[execution.op])
         stream = self._streams[key]
+        if self._contention is not None and key in self._slowing:
+            del self._slowing[key]
+            self._contention.computed(key)
         stream.is_running, stream.free_ns = False, execution.end_ns
         self._streams_to_serve[key] = None
         self._ended.append(execution)
+
+    def _move_timers(self, moved: Iterable[Moved]) -> None:
+        """Gives other ends to what is computed."""
+        for stream, end_ns in moved:
+            self._timers.remove(self._slowing[stream])
+            heapq.heapify(self._timers)
+            self._slowing[stream] = self._slowing[stream]._replace(end_ns=end_ns)
+            heapq.heappush(self._timers, self._slowing[stream])
 
     def _end_send(self, iteration: int, op: int, start_ns: int, end_ns: int) -> None:
         lane = self._graph.lane[op]
@@ -341,7 +364,10 @@ class Interpreter:
         """Logs an op that has ended and tells those that depend on it."""
         graph, (end_ns, iteration, op, nominal_start_ns, start_ns) = self._graph, execution
         now_ns = self._now_ns
-        self.log.add(iteration, op, nominal_start_ns, start_ns, end_ns if end_ns > now_ns else now_ns)
+        if self._contention is not None:
+            self._move_timers(self._contention.message(iteration, op, now_ns, end_ns))
+        keeps_end = end_ns > now_ns or (self._contention is not None and self._contention.slows(op))
+        self.log.add(iteration, op, nominal_start_ns, start_ns, end_ns if keeps_end else now_ns)
         for chunk in graph.produces.get(op, ()):
             self._ledger.produce(graph.rank[op], chunk, graph.worker_number.get(graph.rank[op]), iteration)
         lag, successor = graph.successor_lag, graph.successor

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.iterations import Float64
+from gradwire.analysis.pause_report import pause_lines
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import BandCount, PointRecord, QueueLengths
 
@@ -72,6 +73,7 @@ def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths |
             else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no "
             "effect"
         )
+    yield from pause_lines(fabric, record.pauses)
     yield from _windows(record)
     if queues is not None:
         yield from _queues(queues)

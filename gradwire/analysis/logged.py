@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.iterations import Float64
-from gradwire.datatypes.plan import CONTROL_CLASS, OpKind, Plan
+from gradwire.datatypes.plan import CONTROL_CLASS, FULL_SPEED, OpKind, Plan
+from gradwire.datatypes.rank_transfers import rank_transfers
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog
 from gradwire.faults import InternalFault
 
@@ -103,6 +104,11 @@ class LoggedOps:
         nominal, start, end = columns
         timed = (plan.ops.kind == OpKind.COMPUTE) | (plan.ops.kind == OpKind.REDUCE)
         finish = np.where(timed[None, :] & (end != MISSING), nominal + plan.ops.duration_ns[None, :], end)
+        if plan.speed_permille != FULL_SPEED:
+            # Its nominal end is in the log, and between those at full speed and at the lower one.
+            slows = rank_transfers(plan).slows[None, :].astype(bool) & (end != MISSING)
+            longest_ns = -(-plan.ops.duration_ns * FULL_SPEED // plan.speed_permille)
+            finish = np.where(slows, np.clip(end, finish, nominal + longest_ns[None, :] + 1), finish)
         for rank, slow in slow_times(plan, faults).items():
             its = np.flatnonzero(timed & (plan.ops.rank == rank))
             work = np.broadcast_to(plan.ops.duration_ns[its], nominal[:, its].shape)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from gradwire.datatypes.message_parts import carried_chunks
-from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
+from gradwire.datatypes.plan import LATENCY_LANE, Int64, OpKind, Plan, Role
 
 ROLE_NAMES = {Role.WORKER: "rank", Role.SERVER: "server", Role.AGGREGATOR: "aggregator"}
 
@@ -92,7 +92,7 @@ class Names:
             return f"{'backward' if self._is_backward[op] else 'forward'} {self.layer(int(ops.layer[op]))}"
         if op in self._boundaries:
             return self._boundaries[op]
-        return f"stream {int(ops.lane[op])}"
+        return "latency" if ops.lane[op] >= LATENCY_LANE else f"stream {int(ops.lane[op])}"
 
     def layer(self, layer: int) -> str:
         """Name of a layer, taken from the tensors sent for it; layers without any have only a number."""

@@ -119,7 +119,9 @@ def _tensors(plan: Plan, chunk: Int64, message: Bool) -> pd.Categorical[str]:
 
 def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> pd.DataFrame:
     """One row per port and band: bytes_sent and packets_sent in the whole replay, drops, marks (ECN), the port's
-    rate_bps, and utilisation.
+    rate_bps, and utilisation. With flow control also how often it paused its far end, and for how long
+    (pauses, paused_s), and how often it was paused, and for how long (stops, stopped_s); and the most that was charged to
+    it, and was in its headroom (most_bytes, most_headroom_bytes).
 
     Band 0 carries control messages and pure ACKs, band c + 1 traffic class c. utilisation: the share of the line rate
     that the band used on average over all iterations, preambles, checksums and gaps included; missing for a port
@@ -143,6 +145,17 @@ def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> 
     frame["rate_bps"] = frame["rate_bps"].where(frame["rate_bps"] < float("inf"))
     line_bytes = frame["bytes_sent"] + PREAMBLE_FCS_GAP_BYTES * frame["packets_sent"]
     frame["utilisation"] = 8 * line_bytes / duration_s / frame["rate_bps"]
+    return _with_pauses(frame, record) if record.pauses is not None else frame
+
+
+def _with_pauses(frame: pd.DataFrame, record: PointRecord) -> pd.DataFrame:
+    assert record.pauses is not None
+    counts = {(count.port, count.band): count for count in record.pauses.counts}
+    rows = [counts.get((band.port, band.band)) for band in record.counts.bands]
+    for name in ("pauses", "paused_ns", "stops", "stopped_ns", "most_bytes", "most_headroom_bytes"):
+        column = name.replace("_ns", "_s")
+        values = [getattr(row, name) if row is not None else 0 for row in rows]
+        frame[column] = [value / 1e9 for value in values] if name != column else values
     return frame
 
 

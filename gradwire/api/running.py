@@ -21,11 +21,10 @@ from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.expected_cost import warnings
-from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import Prepared, loaded, made_ready, prepare, prepare_comparison
-from gradwire.runs.launch.scenario_files import read_scenario
+from gradwire.runs.launch.execution import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
 from gradwire.runs.screen import PlainConsole, Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
+from gradwire.scenario.scenario_files import read_scenario
 from gradwire.vm.machines import Clock
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import typer.core
 from gradwire.cli import ccl_command, comparison_command, map_command, user_work_commands
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
-from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
+from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
 from gradwire.terminal_text import spell_what_is_missing
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."

@@ -61,14 +61,14 @@ def search_divisions(question: DivisionQuestion, jobs: int | None, out: Path | N
     refuse_unusable(folder)
     print_to = terminal.errors
     with terminal.interruptible("interrupted; nothing is written"):
-        found = search(question, jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False))
+        answer = search(question, jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False))
     with writing(folder):
-        division_answer.write(found, folder)
+        division_answer.write(answer, folder)
     if as_json:
-        print(json.dumps(division_answer.as_json(found), indent=1))
+        print(json.dumps(division_answer.as_json(answer), indent=1))
         return
-    terminal.console.print(rich_table(division_answer.table(found)))
-    for paragraph in division_answer.words(found):
+    terminal.console.print(rich_table(division_answer.table(answer)))
+    for paragraph in division_answer.words(answer):
         terminal.console.print(paragraph, highlight=False, markup=False)
     terminal.name_files(
         {

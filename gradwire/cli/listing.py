@@ -16,7 +16,6 @@ from rich.text import Text
 
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.runs.launch.scenario_files import SCENARIOS, scenario_names
 from gradwire.scenario.definitions.conversion import catalogue_of, device_file, device_text, model_file, model_text
 from gradwire.scenario.definitions.inlining import inlined
 from gradwire.scenario.reference import (
@@ -29,6 +28,7 @@ from gradwire.scenario.reference import (
     option_facts,
     sections,
 )
+from gradwire.scenario.scenario_files import SCENARIOS, scenario_names
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.installed_packages import DEVICES, GRADWIRE, MODELS
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue

@@ -89,18 +89,18 @@ def add_to(app: typer.Typer) -> None:
         refuse_unusable(folder)
         begun_s = time.perf_counter()
         with terminal.interruptible("interrupted; nothing was written"):
-            found = estimate_map(grid, jobs or cores(), share, _Progress())
+            winner_map = estimate_map(grid, jobs or cores(), share, _Progress())
         took_s = time.perf_counter() - begun_s
         with writing(folder):
-            files = write_map(folder, found)
-        _show(found, took_s)
-        if chosen := choose_cells(found, measure, seed):
+            files = write_map(folder, winner_map)
+        _show(winner_map, took_s)
+        if chosen := choose_cells(winner_map, measure, seed):
             with terminal.interruptible(terminal.RESUMES):
                 where, beside = Where(jobs, "local", None), out and out / MEASURED
                 cells, runs = measure_cells(grid, chosen, beside, where, typed_command(sys.argv), terminal.screen())
             with writing(folder):
-                files = write_map(folder, found, cells, str(runs))
-            _show_measured(found, cells)
+                files = write_map(folder, winner_map, cells, str(runs))
+            _show_measured(winner_map, cells)
             files["measured runs"] = runs
         terminal.name_files(files)
 
@@ -123,21 +123,21 @@ class _Progress:
             print(words, file=sys.stderr, flush=True)
 
 
-def _show(found: WinnerMap, took_s: float) -> None:
+def _show(winner_map: WinnerMap, took_s: float) -> None:
     from gradwire.analysis.report.tables import rich_table
     from gradwire.analysis.winners.words import conclusion, rows_table
 
-    for warning in found.warnings:
+    for warning in winner_map.warnings:
         terminal.screen().warn(warning)
-    terminal.console.print(found.title, markup=False, highlight=False)
-    terminal.console.print(rich_table(rows_table(found)))
-    terminal.console.print(f"{conclusion(found)} Estimates took {took_s:.1f} s.", markup=False, highlight=False)
+    terminal.console.print(winner_map.title, markup=False, highlight=False)
+    terminal.console.print(rich_table(rows_table(winner_map)))
+    terminal.console.print(f"{conclusion(winner_map)} Estimates took {took_s:.1f} s.", markup=False, highlight=False)
 
 
-def _show_measured(found: WinnerMap, cells: Sequence[MeasuredCell]) -> None:
+def _show_measured(winner_map: WinnerMap, cells: Sequence[MeasuredCell]) -> None:
     from gradwire.analysis.report.tables import rich_table
     from gradwire.analysis.winners.measured import summary
     from gradwire.analysis.winners.page import measured_table
 
-    terminal.console.print(rich_table(measured_table(found, cells)))
-    terminal.console.print(summary(found, cells), markup=False, highlight=False)
+    terminal.console.print(rich_table(measured_table(winner_map, cells)))
+    terminal.console.print(summary(winner_map, cells), markup=False, highlight=False)

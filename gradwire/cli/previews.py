@@ -20,7 +20,7 @@ from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.launch.place import refuse_unusable_file, writing
 from gradwire.runs.plan_listing import plan_lines, settings_lines, shared_settings
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
-from gradwire.runs.program_work import plan_programs
+from gradwire.runs.planned_programs import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, ProgramScenario

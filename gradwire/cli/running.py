@@ -12,9 +12,9 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import (
+from gradwire.runs.launch.execution import (
     Prepared,
+    carry_out,
     prepare,
     prepare_comparison,
 )

@@ -73,19 +73,19 @@ def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
         raise InputFault(
             f"--groups {path}: {error}; it has the ranks of each group by its name, {EXAMPLE_OF_GROUPS}"
         ) from error
-    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    groups: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, listed in read.items():
-        ranks = [each for each in listed if isinstance(each, int)]
-        lists = [each for each in listed if isinstance(each, list)] or [ranks]
-        everyone = [rank for each in lists for rank in each]
+        ranks = [entry for entry in listed if isinstance(entry, int)]
+        lists = [entry for entry in listed if isinstance(entry, list)] or [ranks]
+        everyone = [rank for entry in lists for rank in entry]
         mixed = bool(ranks) and lists != [ranks]
         if mixed or not all(lists) or len(set(everyone)) != len(everyone) or min(everyone) < 0:
             raise InputFault(
                 f"--groups {path}: group '{name}' has the ranks {listed}: give each rank from 0 on once, "
                 f"{EXAMPLE_OF_GROUPS}"
             )
-        found[name] = tuple(map(tuple, lists))
-    return found
+        groups[name] = tuple(map(tuple, lists))
+    return groups
 
 
 def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
@@ -94,8 +94,14 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
     folder = out or FOLDER / _name(paths[0])
     refuse_unusable(folder)
     reading = said.reading()
-    with terminal.interruptible("interrupted: nothing was written"), _progress() as watch:
+    with terminal.interruptible("interrupted: nothing was written"), progress() as watch:
         imported = read_traces(paths, _name(folder), reading, watch)
+    keep(imported, folder)
+
+
+def keep(imported: Imported, folder: Path) -> None:
+    """Writes what was made of traces to a folder, with a scenario to begin with, and prints it. Raises InputFault where
+    no workload was made."""
     with writing(folder):
         imported.write(folder)
         if imported.workload is not None and not _scenario_file(folder).exists():  # which may have been edited
@@ -157,7 +163,7 @@ def _write_scenario(folder: Path, ranks: int) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Watch]:
+def progress() -> Iterator[Watch]:
     """A bar for each file, in a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(

@@ -17,9 +17,8 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.calibrate import calibrate_fabric
 from gradwire.runs.cleaning import clean as remove_leavings
-from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.kernel import kernel_progress, make_kernel_ready
 from gradwire.runs.listings import calibration_table, findings_table
-from gradwire.runs.progress import kernel_progress
 from gradwire.runs.proof import proof, trial_on
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.wall_scale import choose_scale

@@ -23,8 +23,8 @@ from gradwire.cli import terminal
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
-from gradwire.programs.execution import Request, Summary, execute, new_folder
-from gradwire.programs.launch import Launch, Started
+from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
+from gradwire.programs.launch import Launch, Started, warm_start
 from gradwire.programs.mininet_script import ScriptRequest, ScriptSummary, check_link_rate, check_script, run_script
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.program_file import check_folder, check_program
@@ -45,7 +45,6 @@ from gradwire.runs.launch.network_size import (
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.place import refuse_unusable, writing
-from gradwire.runs.program_work import kernel_warnings, root_warnings
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.units import rate_bps, rate_text
@@ -74,6 +73,8 @@ class Wanted:
     #: Hosts to run it on, as in "h1,h4", and how it is started there.
     hosts: str
     launch: str
+    #: Modules that are imported once for all, as in "torch,numpy".
+    warm_imports: str = ""
     #: Who everything runs as from then on; None for the caller.
     user: str | None = None
 
@@ -95,7 +96,7 @@ def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequenc
     refuse_unusable(folder)
     request = Request(
         fabric=bench.fabric,
-        programs=[Started(argv, chosen_hosts(bench.fabric, wanted.hosts), _launch(wanted.launch))],
+        programs=[_started(wanted, bench.fabric)],
         memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
         time_limit_s=seconds("--time-limit", limits.time_limit),
         wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else bench.wall_limit_s,
@@ -165,6 +166,18 @@ def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
     make_kernel_ready(terminal.errors)
     for warning in kernel_warnings():
         terminal.screen().warn(warning)
+
+
+def _started(wanted: Wanted, fabric: Fabric) -> Started:
+    """Raises InputFault for options that do not fit."""
+    imports = tuple(name.strip() for name in wanted.warm_imports.split(",") if name.strip())
+    hosts = chosen_hosts(fabric, wanted.hosts)
+    started = Started(wanted.argv, hosts, _launch(wanted.launch), warm_imports=imports)
+    try:
+        warm_start(started, os.environ)
+    except InputFault as fault:
+        raise InputFault(f"--warm-imports {wanted.warm_imports}: {fault}") from fault
+    return started
 
 
 def _launch(name: str) -> Launch:

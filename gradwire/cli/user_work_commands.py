@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.runs.launch.scenario_files import scenario_names
+from gradwire.scenario.scenario_files import scenario_names
 
 PROGRAM = "program"
 
@@ -68,6 +68,13 @@ def execute(
             "mpirun on the first host, which reaches the others without ssh"
         ),
     ] = "each",
+    warm_imports: Annotated[
+        str,
+        typer.Option(
+            help="modules, e.g. torch,numpy, that are imported once for all hosts' programs, which then start as "
+            "forks; for `python SCRIPT`"
+        ),
+    ] = "",
     memory: Memory = None,
     time_limit: Annotated[str, typer.Option(help="virtual time after which programs are ended, e.g. 30s")] = "1h",
     wall_limit: Annotated[
@@ -100,7 +107,7 @@ def execute(
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma)
     limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
-    wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, user)
+    wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, warm_imports, user)
     user_programs.execute_program(size, wanted, limits, capture or [], out)
 
 
@@ -118,7 +125,9 @@ def shell(
     from gradwire.cli import user_programs
     from gradwire.runs.launch.network_size import Size
 
-    user_programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma), memory)
+    user_programs.shell(
+        Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma), memory
+    )
 
 
 class WithScript(typer.core.TyperCommand):
@@ -232,6 +241,51 @@ def import_traces(
     trace_import.import_traces(traces, out, trace_import.Said(ranks, step, groups, element_bytes, flop_rate))
 
 
+def record(
+    context: typer.Context,
+    world_size: Annotated[int, typer.Option(min=2, help="ranks of the job")],
+    device: Annotated[
+        str | None,
+        typer.Option(help="whose rate computation has: one of `gradwire devices` that has a rate, e.g. h100"),
+    ] = None,
+    flop_rate: Annotated[
+        str | None, typer.Option(help="the rate itself, in place of a device, e.g. 150TFLOP/s")
+    ] = None,
+    ranks: Annotated[
+        str,
+        typer.Option(
+            "--ranks", "--rank", help="ranks to run the script as, e.g. the first of each stage of a pipeline: 0,8,16"
+        ),
+    ] = "0",
+    gpus_per_host: Annotated[int, typer.Option(min=1, help="for LOCAL_RANK and LOCAL_WORLD_SIZE")] = 8,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="steps of the optimizer after which the script is ended; default: as soon as two after the first are alike, "
+            "at most 8. Of a script without: into how many equal parts its calls fall",
+        ),
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="compute large tensors as well, where the script decides by what they hold")
+    ] = False,
+    time_limit: Annotated[str, typer.Option(help="wall time of each rank, e.g. 1h")] = "10min",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", readable=False, help="default: a folder in traces/, named after the script"),
+    ] = None,
+) -> None:
+    """Runs a PyTorch script as one rank of a job of any size, on a CPU and without a network, and makes a workload of what
+    it would have communicated and computed."""
+
+    from gradwire.cli import script_recording
+
+    asked = script_recording.Asked(
+        context.meta[PROGRAM], world_size, ranks, gpus_per_host, iterations, values, time_limit
+    )
+    script_recording.record_script(asked, device, flop_rate, out)
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to a command line."""
     app.command("exec", cls=WithProgram)(execute)
@@ -239,3 +293,4 @@ def add_to(app: typer.Typer) -> None:
     app.command(cls=WithScript, context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(mininet)
     app.command(cls=WithMn)(mn)
     app.command("import")(import_traces)
+    app.command(cls=WithProgram)(record)

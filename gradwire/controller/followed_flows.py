@@ -75,13 +75,13 @@ class _Tables:
             candidates += self._by_destination.get((table, name, packet[name]), ())
         matching = [flow for flow in candidates if all(wanted.takes(packet[name]) for name, wanted in flow.match)]
         best = max((flow.priority for flow in matching), default=-1)
-        found = [flow for flow in matching if flow.priority == best]
-        for flow in found:
+        highest = [flow for flow in matching if flow.priority == best]
+        for flow in highest:
             if flow.others:
                 raise _Lost(f"the flow '{flow.text}' depends on {flow.others[0]}, which is not followed")
-        if len(found) > 1:
-            raise _Lost(f"two flows of one priority match: '{found[0].text}' and '{found[1].text}'")
-        return found[0] if found else None
+        if len(highest) > 1:
+            raise _Lost(f"two flows of one priority match: '{highest[0].text}' and '{highest[1].text}'")
+        return highest[0] if highest else None
 
 
 def _is_whole(name: str, wanted: Masked) -> bool:

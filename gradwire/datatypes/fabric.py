@@ -21,6 +21,7 @@ from gradwire.datatypes.host_settings import HostSetting, HostTcp, RdmaDevice
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
+from gradwire.datatypes.lossless import Lossless, lossless_defects
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.routing import Route, spray_defects
 from gradwire.datatypes.routing import Routing as Routing  # noqa: PLC0414
@@ -62,7 +63,7 @@ NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
         *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
-        *("ipv6", "controller", "ways", "rdma"),
+        *("ipv6", "controller", "ways", "lossless", "rdma"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -124,6 +125,8 @@ class Fabric(Shape):
     groups: tuple[MulticastGroup, ...] = ()
     #: Whether hosts have IPv6 addresses too (datatypes/ipv6.py), which programs may use.
     ipv6: bool = False
+    #: Priority flow control; None for queues without end.
+    lossless: Lossless | None = None
     rdma: RdmaDevice = RdmaDevice.NONE
 
     def __post_init__(self) -> None:
@@ -133,6 +136,7 @@ class Fabric(Shape):
             defects = [*self.link_defects(), *link_queue_defects(self.link_settings, self.shape_links, self.gso_bytes)]
         if self.host_settings and not defects:
             defects = list(self.host_defects())
+        defects = defects or list(lossless_defects(self))
         if defects:
             raise InputFault("\n".join(defects))
 
@@ -421,6 +425,7 @@ class Fabric(Shape):
             "ways": tuple(tuple(way) for way in fields.get("ways", ())),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
             "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
+            "lossless": Lossless.from_fields(fields.get("lossless")),
             "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),
         }
         if fields.get("graph") is not None:

@@ -82,8 +82,12 @@ class Discipline(IntEnum):
     """Strictly by `order`: no op is sent before its predecessor (TicTac's enforcement)."""
 
 
+FULL_SPEED = 1000
+"""Of computation, in thousandths."""
 CONTROL_CLASS = -1
 """Traffic class of requests and tokens: the band that pure ACKs use."""
+LATENCY_LANE = 64
+"""Streams from this one on, behind those that traces may use, are for latencies: time passes, and nothing computes."""
 
 
 @dataclass(frozen=True)
@@ -239,11 +243,19 @@ class Plan:
     nics_per_host: int = 1
     #: The jobs, if the plan has several.
     jobs: tuple[PlanJob, ...] = ()
+    #: Speed at which a worker computes while a tensor is under way at its rank (rank_transfers.py), as a share of its speed
+    #: otherwise.
+    speed_while_communicating: float = 1.0
 
     @property
     def workers(self) -> Int64:
         """Ranks that are workers."""
         return np.flatnonzero(self.rank_role == Role.WORKER).astype(np.int64)
+
+    @property
+    def speed_permille(self) -> int:
+        """`speed_while_communicating` in thousandths, for agents count in whole numbers."""
+        return max(1, round(self.speed_while_communicating * FULL_SPEED))
 
     @property
     def hosts(self) -> int:
@@ -310,6 +322,11 @@ class Plan:
             # Plans of machines with one NIC have the digest that they had before there were others.
             **({"nics_per_host": self.nics_per_host} if self.nics_per_host > 1 else {}),
             **({"jobs": [asdict(job) for job in self.jobs]} if self.jobs else {}),
+            **(
+                {"speed_while_communicating": self.speed_while_communicating}
+                if self.speed_while_communicating != 1.0
+                else {}
+            ),
         }
 
     def save(self, path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
 from gradwire.datatypes.host_settings import HostParameter
+from gradwire.datatypes.pauses import PauseState
 
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
@@ -350,3 +351,5 @@ class PointRecord:
     host_parameters: tuple[HostParameter, ...] = ()
     #: What the flows of a user's controller said (datatypes/read_ways.py); empty without one.
     ways: tuple[tuple[int, ...], ...] = ()
+    #: What priority flow control did; None without it.
+    pauses: PauseState | None = None

@@ -19,7 +19,7 @@ import msgspec
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.programs.launch import Launch, Started, programs
+from gradwire.programs.launch import SHELL_LINE, Launch, Started, programs, warm_start
 from gradwire.programs.launch import programs as launched
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, covered_folders, file_defect
@@ -27,7 +27,7 @@ from gradwire.programs.program_protocol import PROGRAMS_FILE, Task, make_figures
 from gradwire.scenario.sections.program import ProgramSection, class_beside, hosts_of
 from gradwire.vm.machine import JOB_FOLDER
 
-SHELL = "/bin/sh"
+SHELL = SHELL_LINE[0]
 SHELL_LETTERS = set("$=`(){};&|<>*?!#~")
 """What makes a word more than a program's name."""
 LOOK_UP_LIMIT_S = 10.0
@@ -39,8 +39,19 @@ def refuse_wrong_commands(programs: Mapping[str, ProgramSection]) -> None:
     check_folder(Path.cwd())
     defects = {name: command_defect(program.command) for name, program in programs.items()}
     lines = [f"program.{name}.command: {defect}" for name, defect in defects.items() if defect]
+    warm = {name: _warm_defect(program) for name, program in programs.items()}
+    lines += [f"program.{name}.warm_imports: {defect}" for name, defect in warm.items() if defect]
     if lines:
         raise InputFault("\n".join(lines))
+
+
+def _warm_defect(program: ProgramSection) -> str:
+    """Why no modules can be imported before a program starts; "" if they can be, or none are to be."""
+    try:
+        warm_start(_on_hosts("", program, ()), {name: _text(value) for name, value in program.arguments.items()})
+    except InputFault as fault:
+        return str(fault)
+    return ""
 
 
 @functools.cache
@@ -132,15 +143,20 @@ def started_beside(programs: Mapping[str, ProgramSection], fabric: Fabric) -> li
 
 
 def _started(name: str, program: ProgramSection, fabric: Fabric) -> Started:
+    return _on_hosts(name, program, hosts_of(program, fabric.host_names()))
+
+
+def _on_hosts(name: str, program: ProgramSection, hosts: Sequence[int]) -> Started:
     return Started(
-        argv=[SHELL, "-c", program.command],
-        hosts=hosts_of(program, fabric.host_names()),
+        argv=[*SHELL_LINE, program.command],
+        hosts=hosts,
         launch=Launch(program.launch),
         name=name,
         variables={variable: _text(value) for variable, value in program.arguments.items()},
         start_s=program.start,
         background=program.background,
         traffic_class=program.traffic_class,
+        warm_imports=program.warm_imports,
     )
 
 
@@ -156,10 +172,12 @@ def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric:
         fabric_json=fabric.to_json(),
         folder=str(Path.cwd()),
         programs=programs(launched, fabric, os.environ, Path(JOB_FOLDER)),
-        hosts={each.name: tuple(each.hosts) for each in launched},
+        hosts={program.name: tuple(program.hosts) for program in launched},
         output_limit_bytes=OUTPUT_LIMIT_BYTES,
         covered=covered_folders(folder.parent, Path.cwd()),  # with other points, which run at the same time
-        enters=any(each.launch is Launch.MPI for each in launched),
+        enters=any(program.launch is Launch.MPI for program in launched),
     )
     write_task(folder / PROGRAMS_FILE, task)
-    make_figures_folders(folder, [place_name(each.name, names[host]) for each in launched for host in each.started_on])
+    make_figures_folders(
+        folder, [place_name(program.name, names[host]) for program in launched for host in program.started_on]
+    )

@@ -7,7 +7,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -45,12 +45,17 @@ from gradwire.programs.program_protocol import (
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
 from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
 from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
 from gradwire.vm.streaming import FollowEnd
+from gradwire.vm.watching import unwatched
 
 SUMMARY_FILE = "summary.json"
 LINES_KEPT = 20
+ROOT_WARNING = (
+    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
+)
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ def execute(request: Request) -> Summary:
             elif isinstance(event, OutputFull):
                 request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
             elif isinstance(event, Full):
-                running.send(line_of(Taken()))
+                running.answer(line_of(Taken()))
             else:
                 heard.take(event, line)
 
@@ -270,8 +275,21 @@ def _unended(request: Request, heard: Heard) -> str:
     """The programs that have not ended by themselves, and were to."""
     names = request.fabric.host_names()
     left: dict[str, list[str]] = {}
-    for each in request.programs:
-        if not each.background:
-            waiting = [names[host] for host in each.started_on if (each.name, host) not in heard.statuses]
-            left.setdefault(each.name or each.argv[0], []).extend(waiting)
+    for program in request.programs:
+        if not program.background:
+            waiting = [names[host] for host in program.started_on if (program.name, host) not in heard.statuses]
+            left.setdefault(program.name or program.argv[0], []).extend(waiting)
     return " and ".join(f"{name} on {', '.join(hosts)}" for name, hosts in left.items() if hosts)
+
+
+def root_warnings() -> Iterator[str]:
+    """What programs of root may do."""
+    if os.geteuid() == 0:
+        yield ROOT_WARNING
+
+
+def kernel_warnings() -> Iterator[str]:
+    """What programs lack on the kernel that is there."""
+    kernel = cached_kernel()
+    if kernel is not None and (warning := unwatched(kernel)):
+        yield warning

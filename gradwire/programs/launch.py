@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.faults import InputFault
 from gradwire.programs.program_protocol import (
     ENTER_HOST,
     FIGURES_VARIABLE,
@@ -19,7 +20,10 @@ from gradwire.programs.program_protocol import (
     hydra_hosts_file,
     place_name,
 )
+from gradwire.programs.python_command import WarmPython, warm_python, words_of
 
+SHELL_LINE = ("/bin/sh", "-c")
+"""What a scenario's line is handed to."""
 MASTER_PORT = 29500
 """torchrun's default."""
 NETWORK = "10.0.0.0/16"
@@ -57,6 +61,8 @@ class Started:
     background: bool = False
     #: Of all that it sends; None: with control.
     traffic_class: int | None = None
+    #: Modules that a Python imports once, of which each program is then a fork.
+    warm_imports: Sequence[str] = ()
 
     @property
     def started_on(self) -> Sequence[int]:
@@ -68,26 +74,43 @@ def programs(
     started: Sequence[Started], fabric: Fabric, environment: Mapping[str, str], folder: Path
 ) -> tuple[Program, ...]:
     """What to start where. environment: the caller's, which programs inherit. folder: the run's, as it is called
-    inside the kernel."""
-    return tuple(
-        Program(
+    inside the kernel. Raises InputFault for imports ahead of a command that is not a plain one of Python."""
+
+    def program(each: Started, host: int, index: int) -> Program:
+        variables = {
+            **shared_environment(fabric, each.hosts, environment),
+            **_own(fabric, host, index),
+            **_told(each, fabric, index),
+            FIGURES_VARIABLE: str(figures_file(folder, place_name(each.name, fabric.host_names()[host]))),
+            **each.variables,
+        }
+        return Program(
             host,
             tuple(each.argv),
-            {
-                **shared_environment(fabric, each.hosts, environment),
-                **_own(fabric, host, index),
-                **_told(each, fabric, index),
-                FIGURES_VARIABLE: str(figures_file(folder, place_name(each.name, fabric.host_names()[host]))),
-                **each.variables,
-            },
+            variables,
             each.name,
             each.start_s,
             each.background,
             each.traffic_class,
+            warm_start(each, variables),
         )
-        for each in started
-        for index, host in enumerate(each.started_on)
-    )
+
+    return tuple(program(each, host, index) for each in started for index, host in enumerate(each.started_on))
+
+
+def warm_start(started: Started, variables: Mapping[str, str]) -> WarmPython | None:
+    """What a program is forked from; None for one that is executed. variables: its environment.
+
+    Raises InputFault if its command is not a plain one of Python.
+    """
+    if not started.warm_imports:
+        return None
+    if started.launch is Launch.MPI:
+        raise InputFault('launch = "mpi" starts an mpirun, before which no modules can be imported')
+    argv = started.argv
+    is_line = len(argv) == 3 and (Path(argv[0]).name, argv[1]) == ("sh", "-c")
+    words = words_of(argv[2], variables) if is_line else argv
+    return warm_python(words, started.warm_imports)
 
 
 def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:

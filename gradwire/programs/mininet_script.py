@@ -149,7 +149,7 @@ class _Conversation:
             case OutputFull():
                 self._request.on_output_full()
             case Full():
-                self._running.send(line_of(Taken()))
+                self._running.answer(line_of(Taken()))
             case Asked():
                 self._answer()
             case ScriptReport():

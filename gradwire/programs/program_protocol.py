@@ -15,6 +15,7 @@ import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.datatypes.records import FaultRecord, PlannedFault
+from gradwire.programs.python_command import WarmPython
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -73,6 +74,8 @@ class Program(msgspec.Struct, frozen=True):
     background: bool = False
     #: Of all that it sends, 0 the most urgent; None: with control, as what no agent sends.
     traffic_class: int | None = None
+    #: What it is forked from in place of `argv` being executed.
+    warm: WarmPython | None = None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +103,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     enters: bool = False
     #: What happens to the network meanwhile.
     faults: tuple[PlannedFault, ...] = ()
+    #: Whether any fault may happen at any link, besides these.
+    any_fault: bool = False
+    #: What hosts and switches are called, by their names in the fabric, where that is something else.
+    labels: dict[str, str] = {}
+    #: What is kept of each captured packet.
+    snaplen_bytes: int = 160
 
 
 class PortTraffic(msgspec.Struct, frozen=True):
@@ -150,6 +159,8 @@ class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     #: Its exit status, or 128 + n after signal n.
     status: int
     program: str = ""
+    #: When, on the virtual clock of a lab.
+    time_ns: int = -1
 
 
 class CommandDone(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
@@ -224,7 +235,7 @@ class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
 
 
 class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
-    """Everything up to a Full has been read."""
+    """Everything up to a Full has been read: an answer."""
 
 
 class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
@@ -237,8 +248,79 @@ class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Asked | ScriptReport | Refused
-Command = Execute | PingAll | Interrupt | Taken | Given
+class Counted(msgspec.Struct, frozen=True, tag_field="event", tag="counted"):
+    """What the network of a lab has carried so far."""
+
+    ports: tuple[PortTraffic, ...]
+    #: Programs that the kernel killed because its memory was full.
+    killed_for_memory: int
+
+
+class Held(msgspec.Struct, frozen=True, tag_field="event", tag="held"):
+    """A lab has done what it was asked for, or refused it; the clock stands still until the next command comes."""
+
+    #: The virtual clock, since the network was built.
+    time_ns: int
+    #: Whether the programs that were awaited have ended.
+    ended: bool = False
+    #: The moment that has come; -1 if none has.
+    moment: int = -1
+
+
+class Begin(msgspec.Struct, frozen=True, tag_field="command", tag="begin"):
+    """Start a program of a lab."""
+
+    #: What it is called in what is said of it.
+    name: str
+    host: int
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    #: The folder that it starts in.
+    folder: str
+    #: What it reads; the input is empty without.
+    stdin: bytes = b""
+
+
+class Kill(msgspec.Struct, frozen=True, tag_field="command", tag="kill"):
+    """Send a signal to a program of a lab, and to all that it started."""
+
+    name: str
+    number: int
+
+
+class Inject(msgspec.Struct, frozen=True, tag_field="command", tag="inject"):
+    """Plan a fault, whose time counts from the building of the network."""
+
+    fault: PlannedFault
+
+
+class Moment(msgspec.Struct, frozen=True, tag_field="command", tag="moment"):
+    """Stop the clock at a time."""
+
+    number: int
+    at_ns: int
+
+
+class Proceed(msgspec.Struct, frozen=True, tag_field="command", tag="proceed"):
+    """Let virtual time pass until programs have ended, a moment comes, or a time."""
+
+    #: Those that are waited for; none waits for the time alone.
+    awaited: tuple[str, ...]
+    until_ns: int
+
+
+class Count(msgspec.Struct, frozen=True, tag_field="command", tag="count"):
+    """Say what the network has carried so far."""
+
+
+class Conclude(msgspec.Struct, frozen=True, tag_field="command", tag="conclude"):
+    """End all programs and captures."""
+
+
+LabEvent = Counted | Held
+Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Asked | ScriptReport | Refused | LabEvent
+LabCommand = Begin | Kill | Inject | Moment | Proceed | Count | Conclude
+Command = Execute | PingAll | Interrupt | Taken | Given | LabCommand
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

@@ -138,7 +138,7 @@ class Conversation:
                 sys.stdout.buffer.write(data)
                 sys.stdout.flush()
             case Full():
-                self._running.send(line_of(Taken()))
+                self._running.answer(line_of(Taken()))
             case Ended(status=status):
                 self.status = status
             case Refused():

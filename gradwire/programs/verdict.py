@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.condition_checks import fault_check
+from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.records import PlannedFault

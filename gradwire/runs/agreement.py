@@ -174,7 +174,7 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if fabric.routing.is_by_burst:
         return "the ideal network divides messages over all ways at once (fabric.routing = 'spray')"
     if keys := congestion_keys(section):
-        return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
+        return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:
         return f"the ideal network does not know how stock hosts' windows grow (fabric.hosts = '{fabric.host_tcp}')"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"

@@ -191,18 +191,18 @@ def size_of(text: str) -> int:
 
 def sizes_of(text: str) -> list[int]:
     """Sizes as `8..16GiB`, which doubles from the first to the last, as `1MiB,4MiB`, or both. Raises InputFault."""
-    found: list[int] = []
+    sizes: list[int] = []
     for entry in text.split(","):
         first, dots, last = entry.partition("..")
         size, end = size_of(first), size_of(last if dots else first)
         if size > end:
             raise InputFault(f"sizes {entry}: the first must not be larger than the last")
         while size <= end:
-            found.append(size)
+            sizes.append(size)
             size *= 2
-        if len(found) > MOST_SIZES:
+        if len(sizes) > MOST_SIZES:
             raise InputFault(f"sizes {text}: more than {MOST_SIZES}")
-    return found
+    return sizes
 
 
 @dataclass(frozen=True)

@@ -45,36 +45,36 @@ rank a point."""
 
 def without_effect(points: Sequence[Point]) -> list[str]:
     """What scenarios ask for that estimates do not have, a sentence each: to be checked before they are trusted."""
-    found = []
+    sentences = []
     if any(point.section.program for point in points):
-        found.append("an ideal network has no programs: estimates are of the strategies alone")
+        sentences.append("an ideal network has no programs: estimates are of the strategies alone")
     if any(point.section.fabric.controller for point in points):
-        found.append(
+        sentences.append(
             "which ways a user's controller chooses is known once it has run: estimates with fabric.controller are "
             "as with fabric.routing = 'balanced'"
         )
     hosts = (point.section.fabric.hosts for point in points)
     if stock := dict.fromkeys(each for each in hosts if each.is_stock):
-        found.append(
+        sentences.append(
             "estimates do not know how TCP starts slowly and grows its windows, which hosts do with fabric.hosts = "
             f"{' or '.join(map(repr, map(str, stock)))}: where links have a delay, runs take longer"
         )
     if faults := list(dict.fromkeys(name for point in points for name in point.section.fault)):
         of = sum(bool(point.section.fault) for point in points)
         which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"
-        found.append(
+        sentences.append(
             f"an ideal network has no faults: estimates of {which} are as if "
             f"{', '.join(f'[fault.{name}]' for name in faults)} "
             "never happened"
         )
     if keys := sorted({key for point in points for key in _lossy_keys(point.section)}):
-        found.append(
-            "an ideal network drops and marks nothing and has no congestion control: estimates are as if "
+        sentences.append(
+            "an ideal network drops, marks and pauses nothing and has no congestion control: estimates are as if "
             f"{', '.join(keys)} {'was' if len(keys) == 1 else 'were'} not set"
         )
     if any(link.jitter for point in points for link in point.section.fabric.link.values()):
-        found.append("an ideal network has no jitter: estimates have the mean delay of each link")
-    return found
+        sentences.append("an ideal network has no jitter: estimates have the mean delay of each link")
+    return sentences
 
 
 def _lossy_keys(section: PointSection) -> list[str]:
@@ -249,21 +249,21 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     with origin_named(point):
         resolved = ResolvedPoint(_with_rule(point.section, send_ends))
         fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
-        found = by_class(resolved)
-        plans = {} if found else _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
+        classes = by_class(resolved)
+        plans = {} if classes else _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
     socket_bytes = buffer_bytes(point.section, fabric)
     window_bytes = short_window_bytes(fabric, socket_bytes)
 
     def times(label: str, rule: SendEnds) -> FluidTimes:
-        return found.times(rule) if found else fluid_times(plans[label], fabric, rule, window_bytes)
+        return classes.times(rule) if classes else fluid_times(plans[label], fabric, rule, window_bytes)
 
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
-    estimates = {label: times(label, rule) for label in ([found.label] if found else plans)}
+    estimates = {label: times(label, rule) for label in ([classes.label] if classes else plans)}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
     time_s = estimates[label].iteration_s
     half = held_rule(unsent_bytes, fabric, socket_bytes, HELD_S / 2)
     half_s = time_s if send_ends is not None else times(label, half).iteration_s
-    lower: Bounds = found.bounds() if found else bounds(plans[label], fabric)
+    lower: Bounds = classes.bounds() if classes else bounds(plans[label], fabric)
     return PointEstimate(
         parameters=point.parameters,
         plan=label,
@@ -274,8 +274,8 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
         by_queues=half_s / time_s - 1,
-        classes=found.classes if found else 0,
-        left_out="" if found else _copies_late(plans[label], fabric),
+        classes=classes.classes if classes else 0,
+        left_out="" if classes else _copies_late(plans[label], fabric),
     )
 
 
@@ -309,7 +309,8 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
     unsteady = sum(not point.period for point in estimates)
     foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
     if unsteady:
-        foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
+        which = "The schedule of 1 point" if unsteady == 1 else f"The schedules of {unsteady} points"
+        foot += f" {which} did not repeat: means over many iterations are shown."
     foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
     return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
 

@@ -8,11 +8,13 @@ The constants are rough. A machine may be twice as fast or as slow as the one th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from gradwire.analysis.pause_report import buffer_circles, circle_in_words
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
+from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.called_strategy import state_bytes_of
@@ -108,6 +110,7 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
                 f"{in_words(limit_s)}: it would be ended then; set a longer one, or fewer run.iterations"
             )
     yield from _of_windows(runs)
+    yield from _of_circles(runs)
     yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))
 
 
@@ -122,9 +125,26 @@ def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
         for text in (small_windows(section, fabric), crowded_memory(section, fabric, connections)):
             if text:
                 said.setdefault(text, []).append(run.label)
+    yield from _by_label(said)
+
+
+def _by_label(said: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for text, labels in said.items():
         more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
         yield f"{labels[0]}{more}: {text}"
+
+
+def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
+    """Circles of buffers, where switches pause each other, once for all points that have the same."""
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        spine_of = Spines(run.fabric).spine_of if run.fabric.lossless is not None else None
+        circles = {
+            key: each for plan in run.plans.values() for key, each in buffer_circles(plan, run.fabric, spine_of).items()
+        }
+        for traffic_class, circle in circles.items():
+            said.setdefault(circle_in_words(traffic_class, circle), []).append(run.label)
+    yield from _by_label(said)
 
 
 def _memory_bytes(run: PlannedRun) -> float | None:

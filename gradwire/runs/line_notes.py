@@ -50,17 +50,17 @@ def line_notes(runs: Sequence[JudgedRun]) -> list[str]:
     return [_of_seeds(own, found) for own, found in alike.items()]
 
 
-def _of_seeds(own: Sequence[tuple[str, str]], found: Sequence[_Loaded]) -> str:
-    if len(found) == 1:
-        return f"lines between switches, {found[0].run.label}: {lines_in_words(found[0].lines)}"
-    most = [each.lines[0] for each in found]
-    longest = max(found, key=lambda each: each.lines[0].busy_s)
+def _of_seeds(parameters: Sequence[tuple[str, str]], loaded: Sequence[_Loaded]) -> str:
+    if len(loaded) == 1:
+        return f"lines between switches, {loaded[0].run.label}: {lines_in_words(loaded[0].lines)}"
+    most = [run.lines[0] for run in loaded]
+    longest = max(loaded, key=lambda run: run.lines[0].busy_s)
     least_s, most_s = min(line.busy_s for line in most), max(line.busy_s for line in most)
     fewest, greatest = min(line.flows for line in most), max(line.flows for line in most)
     flows = flows_in_words(greatest) if fewest == greatest else f"{fewest} to {greatest} flows"
-    which = " ".join(f"{key.rpartition('.')[2]} {value}" for key, value in own)
+    which = " ".join(f"{key.rpartition('.')[2]} {value}" for key, value in parameters)
     busy = f"{most_s:.4g} s" if f"{least_s:.4g}" == f"{most_s:.4g}" else f"{least_s:.4g} to {most_s:.4g} s"
     return (
-        f"lines between switches, {which}: over {len(found)} seeds, the most loaded line is busy for {busy} of each iteration with "
+        f"lines between switches, {which}: over {len(loaded)} seeds, the most loaded line is busy for {busy} of each iteration with "
         f"{flows}; longest with seed {longest.run.result.parameters.get(SEED, '')}, from {longest.lines[0].name}"
     )

@@ -12,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.congestion_report import congestion_lines
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.pause_report import pause_events
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
-from gradwire.analysis.timeline.trace import Event, trace_events, write_trace
+from gradwire.analysis.timeline.trace import Event, network_process, trace_events, write_trace
 from gradwire.runs.calibrate import Calibration
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.stored.files import fitting
@@ -101,4 +103,7 @@ def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:
         verdict = verdict_of(stored)
         chosen = chosen_iteration(iteration, stored.label, plan, log, record)
         events = trace_events(plan, log, chosen, fabric, Spines(fabric).spine_of, faults=record.faults)
+        if (pauses := stored.pauses()) is not None:
+            begin_ns, end_ns = iteration_ends_ns(plan, log, chosen + 1)[chosen:].tolist()
+            events += pause_events(pauses, fabric, begin_ns, end_ns, network_process(plan))
     return Timeline(stored.label, chosen, verdict.summary, events)

@@ -27,8 +27,7 @@ from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.executor import Executor, MachineWatcher
-from gradwire.runs.executing.point_machine import OUTPUT_FILE, Ended
+from gradwire.runs.executing.executor import OUTPUT_FILE, Ended, Executor, MachineWatcher
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.judged import JudgedRun, by_job, failed_plan_run, judge_plan_run
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window

@@ -38,8 +38,10 @@ from gradwire.datatypes.records import (
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
 from gradwire.programs.inside.capturing import capturing
+from gradwire.runs.deadlock_watch import watching
 from gradwire.runs.own_controller import await_ways
 from gradwire.runs.point_protocol import (
+    PAUSES_FILE,
     QUEUES_FILE,
     TASK_FILE,
     AgentsStarted,
@@ -191,13 +193,15 @@ def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequen
     start. Where links have a delay, and nothing is lost that would decide windows, connections therefore begin with
     all that their buffer holds. Otherwise the first iteration of two hosts at 25 Gbit/s with a round trip of 50 ms
     took 7.0 s, and not 0.53 s as all others did: cubic leaves its slow start early, and then adds a twentieth in each
-    round trip.
+    round trip. The same holds for flow control: cubic takes a full queue for a reason to stop growing, at 1.1 MB of seven
+    senders to one at 100 Gbit/s, where RDMA has no window and pauses are what holds it back.
     """
     loses = bool(fabric.losses) or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
     return (
         0
         if loses or sockets.congestion or any(fabric.congestion_of_hosts)
-        else math.ceil(sockets.buffer_bytes / fabric.mss_bytes()) * (sockets.path_bytes > 0)
+        else math.ceil(sockets.buffer_bytes / fabric.mss_bytes())
+        * (sockets.path_bytes > 0 or fabric.lossless is not None)
     )
 
 
@@ -221,19 +225,23 @@ def run_point(folder: Path) -> None:
 def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     network, agents = ready.network, ready.agents
     say(FirstByte())
-    probe_ratio = _probe_rate(task, folder, ready)
-    chosen, notes = _choose_plan(task, folder, agents)
+    with watching(network, agents):
+        probe_ratio = _probe_rate(task, folder, ready)
+        chosen, notes = _choose_plan(task, folder, agents)
     plan = Plan.load(folder / chosen.file)
     with capturing(
         network, task.capture, folder, snaplen_bytes=task.capture_snaplen, workers=len(plan.workers)
     ) as capture:
         before = Reading(network)
+        if network.flow_control is not None:
+            network.flow_control.forget()
         say(ReplayStarted())
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
         with (
             _programs(task, folder, network),
             _faults(task, ready) as harm,
             sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
+            watching(network, agents),
         ):
             # Programs count from now on, and queues are read from now on.
             waits = not (task.programs or task.queue_period_ns)
@@ -243,7 +251,10 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         ready.controller.check_alive()
         counts = Reading(network).since(before)
         parameters = network.host_parameters()
+        pauses = network.flow_control.state() if network.flow_control is not None else None
     log.save(folder / "ops.npz")
+    if network.flow_control is not None:
+        network.flow_control.events(agents.start_ns).save(folder / PAUSES_FILE)
     if sampler is not None:
         sampler.lengths(agents.start_ns).save(folder / QUEUES_FILE)
     record = PointRecord(
@@ -264,6 +275,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         ),
         host_parameters=parameters,
         ways=ready.ways,
+        pauses=pauses,
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     )
     write_json(folder / "record.json", record, indent=1)

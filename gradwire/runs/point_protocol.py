@@ -20,6 +20,7 @@ import msgspec
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric, MulticastGroup
+from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, PlannedFault
 from gradwire.faults import InternalFault
@@ -30,6 +31,7 @@ _DECODING = threading.Lock()
 TASK_FILE = "task.json"
 REPLAY_TASK_FILE = "replay.json"
 QUEUES_FILE = "queues.npz"
+PAUSES_FILE = "pauses.npz"
 
 
 def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
@@ -131,6 +133,8 @@ class ReplayNote(msgspec.Struct, frozen=True):
     repairs: int
     #: What the network counted, if the task asked for it.
     counts: NetworkCounts | None
+    #: What flow control did, if there is any.
+    pauses: PauseState | None = None
 
 
 def built_fabric(fabric: Fabric, plans: Iterable[Plan]) -> Fabric:

@@ -1,14 +1,10 @@
-"""The work of points of programs alone: made ready with a folder and a key that names everything that decides its
-result, run, judged and reported."""
+"""The work of points of programs alone: made ready with a key, run, judged and reported."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,6 @@ import tomli_w
 from rich.console import RenderableType
 from typing_extensions import override
 
-from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult, points_frame
 from gradwire.analysis.report.program_charts import points_table
@@ -26,123 +21,39 @@ from gradwire.analysis.report.program_report import ProgramBackground, conclusio
 from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
-from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
-from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute
-from gradwire.programs.launch import Started
+from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
 from gradwire.programs.outputs import output_file
 from gradwire.programs.program_protocol import how_it_ended
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks
 from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
 from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.reporting import stop_notes
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.provenance import facts, provenance
-from gradwire.runs.stored.run_folder import folder_name, stored_clock
+from gradwire.runs.stored.run_folder import stored_clock
 from gradwire.runs.stored.soundness import refuse_outside, shown
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.work import Work
-from gradwire.scenario.loading import origin_named
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramScenario
-from gradwire.vm.code_digest import sources_digest
-from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock
 from gradwire.vm.session import LimitNames
-from gradwire.vm.watching import unwatched
 from gradwire.workloads.fields import LONGEST_S
 from gradwire.workloads.stand_in import capacity_warning
 
-INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
-"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries
-programs out."""
-LIMITS = {"time_limit", "memory_mb", "stall_limit"}
-"""Keys of a run that decide whether it comes to its end, and not its result."""
 MEANING = "A program failed and the others were ended, or one never ran."
 ENDED, READABLE, FAULTS = "programs", "figures", "faults"
 IN_WORDS = (ENDED, READABLE)
 """Checks whose values are sentences about what went wrong."""
+
+
 ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
-RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
-"""What gives a point more."""
-ROOT_WARNING = (
-    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
-)
-
-
-@dataclass(frozen=True)
-class PlannedPrograms:
-    """What a machine will run for a point."""
-
-    point: ProgramPoint
-    folder: Path
-    #: Hash of everything that decides the result, as far as gradwire can see it.
-    key: str
-
-    #: Not known: only the programs know what they will send.
-    cost_bytes = iteration_bytes = iteration_messages = 0
-    #: They have none.
-    iterations = 0
-    window = Window(0, 0)
-
-    @property
-    def fabric(self) -> Fabric:
-        """Its network."""
-        return self.point.fabric
-
-    @property
-    def stored(self) -> StoredRun[ProgramPoint]:
-        """What the run leaves, or has left."""
-        return StoredRun(self.folder, self.point)
-
-    @property
-    def label(self) -> str:
-        """The point in a few words."""
-        return self.stored.label
-
-    @property
-    def memory_mb(self) -> int:
-        """What its machine may use."""
-        return self.point.memory_mb
-
-    @property
-    def started(self) -> list[Started]:
-        """What to start where, and when."""
-        return started(self.point.programs, self.fabric)
-
-    def keyed_anew(self) -> PlannedPrograms:
-        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
-        return replace(self, key=key_of(self.point))
-
-
-def plan_programs(points: Sequence[ProgramPoint], folder: Path) -> list[PlannedPrograms]:
-    """Makes points ready for a run folder. Raises InputFault for a command that this machine cannot execute."""
-    for point in points:
-        with origin_named(point):
-            refuse_wrong_commands(point.programs)
-    return [PlannedPrograms(point, folder / "points" / folder_name(point), key_of(point)) for point in points]
-
-
-def key_of(point: ProgramPoint) -> str:
-    """Hash of the point, of the code and kernel that carry it out, and of the files that its commands name.
-
-    What programs read besides, such as libraries and data, is not seen: remove the point's folder to run it again.
-    """
-    kernel = cached_kernel()
-    decisive = {
-        "section": point.section.model_dump(mode="json", exclude={"run": LIMITS}),
-        "fabric": point.fabric.to_json(),
-        "kernel": kernel.name if kernel else "",
-        "code": sources_digest(INSIDE_MODULES),
-        "files": named_files(point.section.program),
-        "told": told(started(point.section.program, point.fabric), point.fabric),
-    }
-    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
@@ -233,17 +144,8 @@ def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
     )
 
 
-def root_warnings() -> Iterator[str]:
-    """What programs of root may do."""
-    if os.geteuid() == 0:
-        yield ROOT_WARNING
-
-
-def kernel_warnings() -> Iterator[str]:
-    """What programs lack on the kernel that is there."""
-    kernel = cached_kernel()
-    if kernel is not None and (warning := unwatched(kernel)):
-        yield warning
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
+"""What gives a point more."""
 
 
 class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):

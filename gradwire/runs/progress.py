@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -160,18 +158,3 @@ def _how(judged: JudgedRun[Any, Any]) -> str:
     return how + (
         f", begun {judged.completion.stopped + 1} times" if judged.completion and judged.completion.stopped else ""
     )
-
-
-@contextmanager
-def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is
-    being done."""
-    columns = (
-        TextColumn("building the virtual-time kernel, once"),
-        BarColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("kernel", total=1, text="")
-        yield lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:])

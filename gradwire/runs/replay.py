@@ -14,9 +14,11 @@ from pathlib import Path
 from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
+from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, OpLog
 from gradwire.faults import MachineFault
+from gradwire.runs.deadlock_watch import watching
 from gradwire.runs.point import Reading, bench, run_inside
 from gradwire.runs.point_protocol import (
     REPLAY_TASK_FILE,
@@ -55,6 +57,8 @@ class Replayed:
     repairs: int = 0
     #: The network's counters, if they were asked for.
     counts: NetworkCounts | None = None
+    #: What flow control did; None without it.
+    pauses: PauseState | None = None
 
 
 def replay_plans(
@@ -134,7 +138,7 @@ def _note_file(number: int) -> str:
 
 def _replayed(plan: Plan, fabric: Fabric, folder: Path, number: int) -> Replayed:
     note = read_json(folder / _note_file(number), ReplayNote)
-    return Replayed(plan, fabric, OpLog.load(folder / _log_file(number)), note.repairs, note.counts)
+    return Replayed(plan, fabric, OpLog.load(folder / _log_file(number)), note.repairs, note.counts, note.pauses)
 
 
 def _replay_all(folder: Path) -> None:
@@ -153,11 +157,18 @@ def _replay_all(folder: Path) -> None:
         for number in range(task.plans):
             path = folder / _plan_file(number)
             before = Reading(ready.network) if task.count else None
-            log, summaries = ready.agents.replay(Plan.load(path), path, task.iterations, lambda _: None)
+            control = ready.network.flow_control
+            if control is not None:
+                control.forget()
+            with watching(ready.network, ready.agents):
+                log, summaries = ready.agents.replay(Plan.load(path), path, task.iterations, lambda _: None)
             log.save(folder / _log_file(number))
             counts = Reading(ready.network).since(before) if before else None
             repairs = sum(agent.multicast_repairs for agent in summaries)
-            write_json(folder / _note_file(number), ReplayNote(repairs, counts))
+            write_json(
+                folder / _note_file(number),
+                ReplayNote(repairs, counts, control.state() if control is not None else None),
+            )
             say(PlanReplayed(number))
 
 

@@ -30,7 +30,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
-from gradwire.runs.executing.point_machine import OUTPUT_FILE
+from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.line_notes import line_notes
 from gradwire.runs.stored.explanation import explain

@@ -21,8 +21,8 @@ from gradwire.faults import InputFault
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection
+from gradwire.workloads.engines.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
-from gradwire.workloads.engines.collectives.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.strategy_registry import strategy, strategy_names
 from gradwire.workloads.trace_replay.replay_strategy import NAME, ReplayOptions
@@ -230,10 +230,12 @@ def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
     for kind in Collective:
         option = option_of(kind)
         if kind not in ONLY and int(Kind[kind.name]) in present:
-            options: list[dict[str, object]] = [{option: name} for name in (*ALGORITHMS[kind], AUTO)]
-            tried += [own for own in options if own not in tried and own[option] != getattr(defaults, option)]
+            others_of_kind: list[dict[str, object]] = [
+                {option: name} for name in (*ALGORITHMS[kind], AUTO) if name != getattr(defaults, option)
+            ]
+            tried += [options for options in others_of_kind if options not in tried]
     if len(np.unique(trace.tasks.call[trace.tasks.call >= 0])) > 1:
         tried.append({"priorities": "needed-first"})
     if len(np.unique(trace.tasks.priority)) > 1:
         tried.append({"priorities": "recorded"})
-    return [Contender(NAME, RECORDED, own, told_by=tuple(own)) for own in tried]
+    return [Contender(NAME, RECORDED, options, told_by=tuple(options)) for options in tried]

@@ -50,11 +50,12 @@ def value_text(value: Any, kind: ValueKind | None) -> str:
     if kind is not None and not isinstance(value, str) and (quantity := kind.of_numbers) is not None:
         return quantity.text(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(value_text(each, kind.element if kind else None) for each in value)}]"
+        return f"[{', '.join(value_text(each, kind.element if kind and kind.is_list else None) for each in value)}]"
     if isinstance(value, BaseModel):
         return _table(_settings(value, ""))
     if isinstance(value, dict):
-        return _table((key, value_text(each, kind.element if kind else None)) for key, each in value.items())
+        element = kind.element if kind and kind.is_table else None
+        return _table((key, value_text(each, element)) for key, each in value.items())
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

@@ -359,12 +359,14 @@ def _with_what_it_uses(section: PointSection) -> PointSection:
     models = {base, *(device.alike.get(base, "") for device in devices.values())}
     strategies = {name: path for name, path in defined.strategies.items() if name == section.strategy.name}
     kept = DefinedSection(
-        models={name: each for name, each in defined.models.items() if name in models},
+        models={name: definition for name, definition in defined.models.items() if name in models},
         devices=devices,
         strategies=strategies,
-        networks={name: each for name, each in defined.networks.items() if name == section.fabric.file},
-        routes={name: each for name, each in defined.routes.items() if name == section.fabric.routes},
-        controllers={name: each for name, each in defined.controllers.items() if name == section.fabric.controller},
+        networks={name: definition for name, definition in defined.networks.items() if name == section.fabric.file},
+        routes={name: definition for name, definition in defined.routes.items() if name == section.fabric.routes},
+        controllers={
+            name: definition for name, definition in defined.controllers.items() if name == section.fabric.controller
+        },
     )
     return section.model_copy(update={"defined": kept})
 

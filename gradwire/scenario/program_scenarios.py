@@ -25,7 +25,6 @@ from gradwire.scenario.loading import (
     distinct_points,
     first_names_of,
     parameter_names,
-    scenario_of_document,
     toml_content,
     with_settings,
 )
@@ -43,7 +42,7 @@ from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection, may_lose, named_faults, program_fault_defects
 from gradwire.scenario.sections.network import NetworkDefinition, RoutesDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
-from gradwire.scenario.toml_documents import has_programs, read_document
+from gradwire.scenario.toml_documents import read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
 
@@ -183,6 +182,7 @@ class ProgramPoint(ScenarioPoint):
             gso_bytes=wanted.gso_bytes,
             buffer_bytes=wanted.buffer_bytes,
             ecn_bytes=wanted.ecn_bytes,
+            lossless=wanted.flow_control,
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,
@@ -216,12 +216,6 @@ ProgramScenario = Scenario[ProgramPoint]
 """A resolved scenario of programs."""
 AnyScenario = Scenario[Point] | ProgramScenario
 """A resolved scenario, whatever its points do."""
-
-
-def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:
-    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for everything that is wrong."""
-    resolve = programs_of_document if has_programs(document) else scenario_of_document
-    return resolve(document, origin, settings)
 
 
 def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:

@@ -120,24 +120,24 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
     """
     key = key_by_first_names(key)
     everything = list(sections())
-    by_strategy = [_options_of(each) for each in strategies]
+    by_strategy = [_options_of(strategy) for strategy in strategies]
     if key == OPTIONS_KEY:
         return by_strategy
-    for each in strategies:
-        if key in (each.name, f"strategy.{each.name}"):
-            return [_options_of(each)]
+    for strategy in strategies:
+        if key in (strategy.name, f"strategy.{strategy.name}"):
+            return [_options_of(strategy)]
     if key.startswith(f"{OPTIONS_KEY}."):
-        found = [_only(section, key) for section in by_strategy]
+        matching = [_only(section, key) for section in by_strategy]
     else:
-        found = [section for section in everything if key == section.name]
-        found = found or [_only(section, key) for section in everything]
-        if not any(section.keys for section in found):
-            found = [_ending_in(section, key) for section in everything]
-    if kept := [section for section in found if section.keys]:
+        matching = [section for section in everything if key == section.name]
+        matching = matching or [_only(section, key) for section in everything]
+        if not any(section.keys for section in matching):
+            matching = [_ending_in(section, key) for section in everything]
+    if kept := [section for section in matching if section.keys]:
         return kept
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
     names += [section.name for section in everything if section.name]
-    near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(each.name for each in strategies)], 3)))
+    near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(strategy.name for strategy in strategies)], 3)))
     hint = f"did you mean {' or '.join(near)}?" if near else "`gradwire explain` lists them all"
     raise InputFault(f"{key}: no such key, section or strategy; {hint}")
 
@@ -211,11 +211,11 @@ def markdown(strategies: Sequence[Strategy]) -> str:
         heading = f"### `[{section.name}]`" if section.name else "### The file of a scenario of programs"
         parts += [heading, section.meaning, _table(section.keys)]
     parts += ["## Options of strategies", f"Written as `{OPTIONS_KEY}.NAME`."]
-    for each in strategies:
-        options = option_facts(each.options)
+    for strategy in strategies:
+        options = option_facts(strategy.options)
         parts += [
-            f"### `{each.name}`",
-            f"{each.summary} ({each.source}).",
+            f"### `{strategy.name}`",
+            f"{strategy.summary} ({strategy.source}).",
             _table(options) if options else "No options.",
         ]
     return "\n\n".join(parts) + "\n"

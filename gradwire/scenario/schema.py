@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
+from gradwire.scenario.sections.costs import CostsSection
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection
@@ -23,7 +24,6 @@ from gradwire.workloads.fields import (
     MOST_SAMPLES,
     MOST_WORKERS,
     Because,
-    BytesPerS,
     DurationS,
     Groups,
     Names,
@@ -160,56 +160,6 @@ class StrategySection(Section):
     `./my_strategies.py:NAME` for one of several). Its code is run to compile the scenario, and not to read a run folder."""
     options: dict[str, Any] = Field(default_factory=dict)
     """The strategy's own options."""
-
-
-class SourcedRate(Section):
-    """A rate of bytes and where it comes from."""
-
-    value: BytesPerS = Field(ge=1)
-    """The rate."""
-    source: str = Field(min_length=1)
-    """Where the value comes from."""
-
-
-class SourcedDuration(Section):
-    """A duration and where it comes from."""
-
-    value: DurationS = Field(ge=0)
-    """The duration."""
-    source: str = Field(min_length=1)
-    """Where the value comes from."""
-
-
-class SourcedVariation(Section):
-    """A coefficient of variation, standard deviation over mean, and where it comes from."""
-
-    value: float = Field(ge=0, le=10)
-    """The coefficient of variation."""
-    source: str = Field(min_length=1)
-    """Where the value comes from."""
-
-
-class CostsSection(Section):
-    """Costs other than those of network and GPU. Each needs its source.
-
-    A cost that is left out is free; without `compute_variation`, all workers take equally long.
-    """
-
-    aggregation_rate: SourcedRate | None = None
-    """Rate at which one server adds gradients, while the network carries data."""
-    message_latency: SourcedDuration | None = None
-    """Software latency of every message before its first byte leaves."""
-    local_rate: SourcedRate | None = None
-    """Rate of a host's own link between two of its GPUs."""
-    local_latency: SourcedDuration | None = None
-    """Software latency of every message between two GPUs of one host; if it is left out, `message_latency` as for all others."""
-    copy_rate: SourcedRate | None = None
-    """Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
-    answers a pull."""
-    slice_merge: SourcedDuration | None = None
-    """For Geryon's strategies that slice, and for NetOps' messages."""
-    compute_variation: SourcedVariation | None = None
-    """Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution with mean 1."""
 
 
 class TransportSection(Section):

@@ -55,7 +55,18 @@ def holding_commands(link: Link, ends: tuple[str, str], seed: int | None, *, sto
         place = ["filter", "add", "dev", here, "ingress", "protocol", "all", "pref", "1", "matchall"]
         own_seed = [] if seed is None or not link.jitter_s else ["seed", str(seed + number)]
         commands += [
-            ["qdisc", "add", "dev", there, "root", "netem", "limit", str(MOST_UNDER_WAY), *_delay(link, stores), *own_seed],
+            [
+                "qdisc",
+                "add",
+                "dev",
+                there,
+                "root",
+                "netem",
+                "limit",
+                str(MOST_UNDER_WAY),
+                *_delay(link, stores),
+                *own_seed,
+            ],
             ["qdisc", "add", "dev", here, "ingress"],
             [*place, "action", "mirred", "egress", "redirect", "dev", there],
         ]

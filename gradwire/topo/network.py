@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from mininet.topo import Topo
 
-from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.datatypes.fabric import NO_LIMIT_BYTES, Fabric, Port
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
@@ -30,6 +30,7 @@ from gradwire.topo.counters import (
     read_port_queues,
     table_misses,
 )
+from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
 from gradwire.topo.long_links import holding_commands, stores_packets
 from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
@@ -64,7 +65,7 @@ class FabricTopo(Topo):  # type: ignore[misc]
         """Adds every host, switch and link, with the fabric's names, addresses and port numbers."""
         fabric = naming.fabric
         for host, name in enumerate(fabric.endpoint_names()):
-            self.addHost(name, ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
+            self.addHost(naming.device(name), ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
         for index, name in enumerate(fabric.switch_names()):
             self.addSwitch(naming.device(name), dpid=f"{index + 1:016x}")
         addresses = {name: (fabric.host_ip(host), "16") for host, name in enumerate(fabric.endpoint_names())}
@@ -93,6 +94,7 @@ class Network:
     impaired: ports at which faults will lose or delay packets.
     socket_bytes: the largest buffer that a socket asks for, for which a kernel that is owned makes room.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
+    labels: what devices are called on the machine, by their names in the fabric, where that is something else.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always. If something cannot
     be built, entering removes what was built and raises MachineFault with the command and its error.
@@ -109,10 +111,11 @@ class Network:
         impaired: Collection[Port] = (),
         socket_bytes: int = 0,
         first_window: int = 0,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self.fabric = fabric
         self._abilities = abilities
-        self._naming = Naming(fabric, switch_prefix)
+        self._naming = Naming(fabric, switch_prefix, labels or {})
         self._names = fabric.endpoint_names()
         self._controller_port = controller_port
         self._owns_kernel = owns_kernel
@@ -122,6 +125,7 @@ class Network:
         self._cleanup = ExitStack()
         self._parameters: list[HostParameter] = []
         self.net: QuietMininet | None = None
+        self.flow_control: FlowControl | None = None
 
     @property
     def userspace(self) -> bool:
@@ -159,6 +163,8 @@ class Network:
             self._make_bridges()
             self.net.start()
             self._shape_ports()
+            if self.fabric.lossless is not None:
+                self.flow_control = FlowControl(self, self.fabric.lossless)
             self._cleanup = undo.pop_all()
         return self
 
@@ -171,8 +177,7 @@ class Network:
         """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this
         process."""
         # By name, for Mininet's own order has aggregators before hosts.
-        pid: int = self._mininet()[self._names[host]].pid
-        return pid
+        return int(self._mininet()[self._naming.device(self._names[host])].pid)
 
     def interface(self, port: Port) -> str:
         """Name of a port's interface on the machine, in its network namespace (see `namespace_of_port`)."""
@@ -350,16 +355,8 @@ class Network:
         receives."""
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
-        run(
-            asked_of_switches(
-                "ovs-ofctl",
-                "-O",
-                "OpenFlow13",
-                "packet-out",
-                bridge,
-                f"in_port=controller packet={frame} actions=output:1",
-            )
-        )
+        what = f"in_port=controller packet={frame} actions=output:1"
+        run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "packet-out", bridge, what))
 
     def _shape_ports(self) -> None:
         """Shapes all ports. This comes last, because Open vSwitch clears a port's qdiscs when the port is added."""
@@ -382,7 +379,7 @@ class Network:
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
                     impaired=port in self._impaired,
                     bounded=is_switch,
-                    queue_bytes=(link.buffer_bytes, link.ecn_bytes),
+                    queue_bytes=(link.buffer_bytes or NO_LIMIT_BYTES * bool(self.fabric.lossless), link.ecn_bytes),
                     flow_rate_bps=0.0 if is_switch or math.isinf(link.rate_bps) else self.fabric.flow_rate_bps,
                 )
             )

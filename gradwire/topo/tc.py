@@ -62,8 +62,9 @@ IDENTIFICATION_AT = 4
 """Where the IPv4 header has it, in bytes."""
 MOST_AVERAGED = 1000
 """So many packets that a multiple of their size can still be as close to a threshold as tc wants it."""
-UNSHAPED_BPS = 10**12
-"""Stands for "no limit" where RED wants the rate at which a queue empties."""
+MOST_RED_BPS = 34 * 10**9
+"""The highest rate at which tc lets RED's queues empty (it counts bytes per second in 32 bits). RED only uses it to
+forget its average while a queue is empty, which takes no time here: half of the weight is the newest arrival's."""
 PROTOCOLS = {"ip": "ip", "ip6": "ipv6"}
 """By tc's words for the headers of IPv4 and of IPv6."""
 KINDS = tuple(PROTOCOLS)
@@ -328,7 +329,7 @@ def switch_queue(buffer_bytes: int, ecn_bytes: int, burst_bytes: int, rate_bps: 
     if not ecn_bytes:
         return ["bfifo", "limit", limit]
     packets, packet_bytes = averaged_packets(ecn_bytes, burst_bytes)
-    rate = f"{UNSHAPED_BPS if math.isinf(rate_bps) else round(rate_bps)}bit"
+    rate = f"{round(min(rate_bps, MOST_RED_BPS))}bit"
     average = ["avpkt", str(packet_bytes), "burst", str(packets), "bandwidth", rate]
     return ["red", "limit", limit, "min", threshold, "max", threshold, *average, "probability", "1", "ecn", "nodrop"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
@@ -100,11 +100,13 @@ def kernel_sysctls(socket_bytes: int, host_tcp: HostTcp = HostTcp.TUNED) -> dict
 class Naming:
     """Names on the machine: switches and their interfaces get a prefix, so that two networks can exist on one machine.
 
-    Hosts need no prefix, because their interfaces are created inside their own namespaces.
+    Hosts need no prefix, because their interfaces are created inside their own namespaces. Devices with a label are
+    called by it instead.
     """
 
     fabric: Fabric
     switch_prefix: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises InputFault if an interface name is too long for Linux."""
@@ -116,7 +118,7 @@ class Naming:
 
     def device(self, name: str) -> str:
         """A device's name on the machine."""
-        return self.switch_prefix + name if self.is_switch(name) else name
+        return self.labels.get(name) or (self.switch_prefix + name if self.is_switch(name) else name)
 
     def interface(self, port: Port) -> str:
         """The name of a port's interface on the machine."""
@@ -215,7 +217,7 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
     datapath = "netdev" if userspace else "system"
     bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
-    # Groups that hash connections come by OpenFlow 1.0 (controller/app.py).
+    # Groups that hash connections come by OpenFlow 1.0 (controller/__main__.py).
     protocols = "OpenFlow10,OpenFlow13" if naming.fabric.routing.is_by_connection else "OpenFlow13"
     if naming.fabric.controller:
         protocols = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"  # whichever the user's application speaks

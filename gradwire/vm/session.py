@@ -18,6 +18,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.vm.answers import Answering
 from gradwire.vm.kernel_death import Ending, Surroundings, kernel_died
 from gradwire.vm.machine import (
     JOB_DEFAULTS,
@@ -82,6 +83,7 @@ class Session:
         places = places_of(kernel)
         self._watched = Watched(process.pid, places) if places else None
         self._boot = BootWatch(box, self._is_stopped)
+        self._answering = Answering(box)
         self._memory_mb, self._status_file = memory_mb, box / STATUS_FILE
         self._begun_s = time.monotonic()
         self.console = Console()
@@ -152,6 +154,10 @@ class Session:
             self._channel.sendall(line.encode() + b"\n")
         self._channel.setblocking(False)
 
+    def answer(self, line: str) -> None:
+        """Answers a job that waits for it while virtual time stands still (vm/answers.py)."""
+        self._answering.give(line.encode())
+
     def hold(self) -> None:
         """Stops the kernel with all that runs in it, so that it takes no CPU; its clock stands still."""
         self._process.send_signal(signal.SIGSTOP)
@@ -167,6 +173,21 @@ class Session:
         except OSError:
             return 0
         return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
+
+    def process_count(self) -> int:
+        """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
+        few that serve the kernel itself. 0 if that cannot be seen."""
+        try:
+            return len(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split())
+        except OSError:
+            return 0
+
+    def activity(self) -> str:
+        """The process that has the CPU, or had it last, in words."""
+        try:
+            return "a program" if self._watched is None else str(self._watched.activity())
+        except OSError:
+            return "a program"
 
     def exit_status(self) -> int:
         """The kernel's own exit status, once it has closed its console: -n after signal n. Raises MachineFault if it

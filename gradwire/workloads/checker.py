@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.message_parts import first_parts
-from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan
+from gradwire.datatypes.plan import LATENCY_LANE, Combine, Discipline, Int64, OpKind, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.verification import defects
 
-FEW_STREAMS = 16
+FEW_STREAMS = 128
 """Streams are numbered below the number of ops, or below this: a replay adds streams behind those that a
-trace may use."""
+trace may use, and latencies that overlap have theirs behind these."""
 
 
 class PlanError(InternalFault):
@@ -267,7 +267,7 @@ def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
     """Checks that every worker computes for as long as the profile says, up to the rounding of each op to whole
     nanoseconds."""
     ops = plan.ops
-    computes = ops.kind == OpKind.COMPUTE
+    computes = (ops.kind == OpKind.COMPUTE) & (ops.lane < LATENCY_LANE)
     spent_ns = np.bincount(ops.rank[computes], ops.duration_ns[computes], len(plan.rank_role))[plan.workers]
     count = np.bincount(ops.rank[computes], minlength=len(plan.rank_role))[plan.workers]
     required_s = plan.compute_s * np.array(relative_times or [1.0] * len(spent_ns))

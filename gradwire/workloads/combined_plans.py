@@ -49,7 +49,8 @@ class PlacedJob:
 
 
 def combined(jobs: Sequence[PlacedJob]) -> Plan:
-    """One plan in which all jobs run side by side. Plans must be without aggregators, and of hosts with one NIC."""
+    """One plan in which all jobs run side by side. Plans must be without aggregators, of hosts with one NIC, and with the
+    same `speed_while_communicating`."""
     parts = [_placed(job) for job in jobs]
     starts = {what: _starts([len(column(part)) for part in parts]) for what, column in _COUNTED.items()}
     ops = Ops(**{name: _joined_ops(parts, name, starts) for name in OP_DTYPES})
@@ -57,40 +58,45 @@ def combined(jobs: Sequence[PlacedJob]) -> Plan:
         _Shifted(part, {what: int(start[number]) for what, start in starts.items()})
         for number, part in enumerate(parts)
     ]
-    sets = [each.sets() for each in shifted]
-    set_starts = _starts([len(each.starts) - 1 for each in sets])
+    sets = [moved.sets() for moved in shifted]
+    set_starts = _starts([len(moved.starts) - 1 for moved in sets])
     return Plan(
         name=" + ".join(part.name for part in parts),
         rank_role=np.concatenate([part.rank_role for part in parts]),
         rank_host=np.concatenate([part.rank_host for part in parts]),
-        queue_rank=np.concatenate([each.plan.queue_rank + each.by["ranks"] for each in shifted]).astype(np.int32),
+        queue_rank=np.concatenate([moved.plan.queue_rank + moved.by["ranks"] for moved in shifted]).astype(np.int32),
         queue_discipline=np.concatenate([part.queue_discipline for part in parts]),
         chunk_bytes=np.concatenate([part.chunk_bytes for part in parts]),
-        chunk_tensor=np.concatenate([each.plan.chunk_tensor + each.by["tensors"] for each in shifted]).astype(np.int32),
+        chunk_tensor=np.concatenate([moved.plan.chunk_tensor + moved.by["tensors"] for moved in shifted]).astype(
+            np.int32
+        ),
         tensors=tuple(
             f"{job.name}: {tensor}" for job, part in zip(jobs, parts, strict=True) for tensor in part.tensors
         ),
         ops=ops,
         dep_start=_joined_rows([part.dep_start for part in parts]),
-        dep_op=np.concatenate([each.plan.dep_op + each.by["ops"] for each in shifted]),
+        dep_op=np.concatenate([moved.plan.dep_op + moved.by["ops"] for moved in shifted]),
         dep_lag=np.concatenate([part.dep_lag for part in parts]),
-        produces=np.concatenate([each.pairs(each.plan.produces) for each in shifted]),
-        consumes=np.concatenate([each.pairs(each.plan.consumes) for each in shifted]),
-        needs=np.concatenate([each.pairs(each.plan.needs) for each in shifted]),
-        begin_op=np.concatenate([each.plan.begin_op + each.by["ops"] for each in shifted]),
-        end_op=np.concatenate([each.plan.end_op + each.by["ops"] for each in shifted]),
+        produces=np.concatenate([moved.pairs(moved.plan.produces) for moved in shifted]),
+        consumes=np.concatenate([moved.pairs(moved.plan.consumes) for moved in shifted]),
+        needs=np.concatenate([moved.pairs(moved.plan.needs) for moved in shifted]),
+        begin_op=np.concatenate([moved.plan.begin_op + moved.by["ops"] for moved in shifted]),
+        end_op=np.concatenate([moved.plan.end_op + moved.by["ops"] for moved in shifted]),
         group_start=_joined_rows([part.group_start if len(part.group_start) else _NO_ROWS for part in parts]),
-        group_rank=np.concatenate([each.plan.group_rank + each.by["ranks"] for each in shifted]).astype(np.int32),
+        group_rank=np.concatenate([moved.plan.group_rank + moved.by["ranks"] for moved in shifted]).astype(np.int32),
         chunk_contributors=np.concatenate(
-            [each.contributors + start for each, start in zip(sets, set_starts, strict=False)]
+            [moved.contributors + start for moved, start in zip(sets, set_starts, strict=False)]
         ),
-        chunk_receivers=np.concatenate([each.receivers + start for each, start in zip(sets, set_starts, strict=False)]),
-        set_start=_joined_rows([each.starts for each in sets]),
-        set_rank=np.concatenate([each.ranks for each in sets]),
+        chunk_receivers=np.concatenate(
+            [moved.receivers + start for moved, start in zip(sets, set_starts, strict=False)]
+        ),
+        set_start=_joined_rows([moved.starts for moved in sets]),
+        set_rank=np.concatenate([moved.ranks for moved in sets]),
         compute_s=max(part.compute_s for part in parts),
         samples=sum(part.samples for part in parts),
         notes=tuple(f"{job.name}: {note}" for job, part in zip(jobs, parts, strict=True) for note in part.notes),
-        jobs=tuple(_entry(job, each) for job, each in zip(jobs, shifted, strict=True)),
+        jobs=tuple(_entry(job, moved) for job, moved in zip(jobs, shifted, strict=True)),
+        speed_while_communicating=parts[0].speed_while_communicating,
     )
 
 

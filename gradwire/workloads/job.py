@@ -100,6 +100,8 @@ class Costs:
     #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that
     #: slice TensorFlow's shards.
     merge_s: float = 0.0
+    #: Speed at which a worker computes while it sends, as a share of its speed otherwise.
+    speed_while_communicating: float = 1.0
 
     def latency_s(self, *, inside: bool) -> float:
         """Software latency of a message before its first byte leaves; `inside`: between two GPUs of one machine."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from gradwire.faults import Fault
 from gradwire.files import replace_text
 from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.runs.ccl_packets import call_times_s
 from gradwire.runs.compiling.ideal_times import fluid_digest
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.executing.executor import Executor
@@ -21,7 +22,6 @@ from gradwire.scenario.loading import Point, load_scenario
 from gradwire.vm.machines import Clock
 from reproduction.stored_points import Progress, StoredPoints
 from reproduction.world.cells import By, Planned, Timed
-from reproduction.world.single_call import call_times_s
 
 ESTIMATES = "estimates"
 

@@ -12,12 +12,11 @@ from typing import Any
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import prepare
+from gradwire.runs.launch.execution import carry_out, prepare
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.loading import Origin
-from gradwire.scenario.program_scenarios import resolved_scenario
+from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.vm.machines import Clock
 from reproduction.world.cells import Planned, Programs
 from reproduction.world.predicting import Predicted

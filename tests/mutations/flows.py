@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import gradwire.controller.app
+import gradwire.controller.__main__
 from gradwire.controller.rules import (
     IGMP_REPORTS_IP,
     MULTICAST_PRIORITY,
@@ -32,7 +32,7 @@ def installed(change: Callable[[SwitchRules], SwitchRules]) -> Callable[[], None
     def make(original: Callable[[Fabric], list[SwitchRules]]) -> Callable[[Fabric], list[SwitchRules]]:
         return lambda fabric: [change(switch) for switch in original(fabric)]
 
-    return partial(replace_in, gradwire.controller.app, "switch_rules", make)
+    return partial(replace_in, gradwire.controller.__main__, "switch_rules", make)
 
 
 def flows(change: Change) -> Callable[[], None]:
@@ -92,7 +92,7 @@ def forgotten_after_a_second() -> None:
 
         return message
 
-    replace_in(gradwire.controller.app, "flow_message", make)
+    replace_in(gradwire.controller.__main__, "flow_message", make)
 
 
 def twice_the_switch(rule: FlowRule) -> FlowRule:

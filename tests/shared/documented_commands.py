@@ -14,11 +14,11 @@ import typer
 from gradwire.cli import command_line
 from gradwire.cli.division_search import asked_of
 from gradwire.runs.comparing.questions import Given, Network, question_of
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.mapping.axes import parse_axes
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.scenario.toml_documents import has_programs
 from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios

@@ -28,7 +28,7 @@ FOR_ALL = (
 network namespace, syntax trees, and reading files from others and arrays in them."""
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
-    ("cli", "api", "plugin", "devices"),
+    ("cli", "api", "lab", "plugin", "devices", "recorder"),
     ("runs",),
     ("programs",),
     ("injection",),
@@ -53,9 +53,10 @@ LONG_SIGNATURES = {
     "gradwire/cli/comparison_command.py": ("compare",),
     "gradwire/cli/ccl_command.py": ("ccl",),
     "gradwire/cli/map_command.py": ("draw_map",),
-    "gradwire/cli/user_work_commands.py": ("execute", "mininet"),
-    # What users call and strategies in files use: options that a call names (docs/python.md, docs/adding-a-strategy.md).
+    "gradwire/cli/user_work_commands.py": ("execute", "mininet", "record"),
+    # What users call and strategies in files use: options that a call names (docs/python.md, docs/labs.md, docs/adding-a-strategy.md).
     "gradwire/api/running.py": ("compare",),
+    "gradwire/lab/network.py": ("link",),
     "gradwire/workloads/builder.py": ("message", "group_message", "_add"),
     "gradwire/workloads/models/shapes.py": ("layer", "conv"),
     "gradwire/workloads/models/compute_times.py": ("compute_time",),
@@ -235,6 +236,19 @@ def test_files_are_short_and_have_names_that_say_something() -> None:
     assert [path for path in EVERY_SOURCE if len(path.read_text().splitlines()) > MAX_LINES] == []
     assert [path for path in EVERY_SOURCE if VAGUE_NAMES.search(path.stem)] == []
     assert VAGUE_NAMES.search("network_utils")
+
+
+def test_what_is_started_by_name_is_defined_before_it_starts() -> None:
+    """Else a process does not find what stands below."""
+    for path in EVERY_SOURCE:
+        body = ast.parse(path.read_text()).body
+        starts = [index for index, node in enumerate(body) if starts_a_process(node)]
+        assert starts in ([], [len(body) - 1]), path
+
+
+def starts_a_process(node: ast.stmt) -> bool:
+    """Whether it is `if __name__ == "__main__"`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
 
 
 def long_signatures(source: str) -> list[str]:

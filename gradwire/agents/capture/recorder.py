@@ -297,10 +297,6 @@ def main() -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 class Packet(NamedTuple):
     """A captured packet."""
 
@@ -375,3 +371,7 @@ class PacketRing:
         self._memory.release()
         self._map.close()
         self._socket.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Of the rest of this file: compared when the agent is loaded */
-#define BORDER_DIGEST UINT64_C(0x0bf4dab26322566f)
+#define BORDER_DIGEST UINT64_C(0x59c5f6af135851d9)
 
 /* What Python found where */
 #define SIZED(type, size_bytes) _Static_assert(sizeof(type) == (size_bytes), #type " has another size in Python")
@@ -35,6 +35,9 @@
 #define LENGTH_AT 16
 #define AT_ONCE 8
 #define CONTROL_BYTES 112
+
+/* datatypes/plan.py */
+#define FULL_SPEED 1000
 
 /* agents/op_state.py, whose columns are those of OpLog */
 #define LOG_COLUMNS 5
@@ -299,6 +302,9 @@ struct given {
 	int64_t workers;
 	int64_t senders;
 	int64_t receivers;
+	int64_t ranks;
+	int64_t transfers;
+	int64_t speed_permille; /* of computation while its rank communicates; FULL_SPEED: nothing below is read */
 	const uint8_t *kind;
 	const int32_t *rank;
 	const int32_t *lane;
@@ -329,13 +335,18 @@ struct given {
 	struct lists orders; /* of each COUNTER queue: the ops of an iteration, by order */
 	const struct end *outgoing;
 	const struct end *incoming;
+	const int32_t *transfer_of; /* of each op: the transfer of its message; -1 for none */
+	const int32_t *transfer_rank;
+	const int32_t *transfer_messages;
+	const uint8_t *slows; /* of each op */
+	const int64_t *first_stream; /* of each rank, and one more */
 	int32_t payload; /* descriptor of the file that payload is sent from */
 	int32_t spare;
 	int64_t start_ns;
 	int64_t *log; /* rows of LOG_COLUMNS */
 	int64_t *lateness_ns; /* of each timer */
 };
-SIZED(struct given, 384);
+SIZED(struct given, 448);
 PLACED(struct given, ops, 0);
 PLACED(struct given, queues, 8);
 PLACED(struct given, streams, 16);
@@ -345,41 +356,49 @@ PLACED(struct given, iterations, 40);
 PLACED(struct given, workers, 48);
 PLACED(struct given, senders, 56);
 PLACED(struct given, receivers, 64);
-PLACED(struct given, kind, 72);
-PLACED(struct given, rank, 80);
-PLACED(struct given, lane, 88);
-PLACED(struct given, chunk, 96);
-PLACED(struct given, order, 104);
-PLACED(struct given, duration_ns, 112);
-PLACED(struct given, size_bytes, 120);
-PLACED(struct given, combine, 128);
-PLACED(struct given, received_as, 136);
-PLACED(struct given, is_remote, 144);
-PLACED(struct given, tensor, 152);
-PLACED(struct given, stream, 160);
-PLACED(struct given, slot, 168);
-PLACED(struct given, recv, 176);
-PLACED(struct given, sender, 184);
-PLACED(struct given, waits_first, 192);
-PLACED(struct given, waits_later, 200);
-PLACED(struct given, own_ops, 208);
-PLACED(struct given, lag, 216);
-PLACED(struct given, successors, 224);
-PLACED(struct given, produces, 240);
-PLACED(struct given, consumes, 256);
-PLACED(struct given, needs, 272);
-PLACED(struct given, worker, 288);
-PLACED(struct given, whole, 296);
-PLACED(struct given, wholes, 304);
-PLACED(struct given, discipline, 312);
-PLACED(struct given, orders, 320);
-PLACED(struct given, outgoing, 336);
-PLACED(struct given, incoming, 344);
-PLACED(struct given, payload, 352);
-PLACED(struct given, spare, 356);
-PLACED(struct given, start_ns, 360);
-PLACED(struct given, log, 368);
-PLACED(struct given, lateness_ns, 376);
+PLACED(struct given, ranks, 72);
+PLACED(struct given, transfers, 80);
+PLACED(struct given, speed_permille, 88);
+PLACED(struct given, kind, 96);
+PLACED(struct given, rank, 104);
+PLACED(struct given, lane, 112);
+PLACED(struct given, chunk, 120);
+PLACED(struct given, order, 128);
+PLACED(struct given, duration_ns, 136);
+PLACED(struct given, size_bytes, 144);
+PLACED(struct given, combine, 152);
+PLACED(struct given, received_as, 160);
+PLACED(struct given, is_remote, 168);
+PLACED(struct given, tensor, 176);
+PLACED(struct given, stream, 184);
+PLACED(struct given, slot, 192);
+PLACED(struct given, recv, 200);
+PLACED(struct given, sender, 208);
+PLACED(struct given, waits_first, 216);
+PLACED(struct given, waits_later, 224);
+PLACED(struct given, own_ops, 232);
+PLACED(struct given, lag, 240);
+PLACED(struct given, successors, 248);
+PLACED(struct given, produces, 264);
+PLACED(struct given, consumes, 280);
+PLACED(struct given, needs, 296);
+PLACED(struct given, worker, 312);
+PLACED(struct given, whole, 320);
+PLACED(struct given, wholes, 328);
+PLACED(struct given, discipline, 336);
+PLACED(struct given, orders, 344);
+PLACED(struct given, outgoing, 360);
+PLACED(struct given, incoming, 368);
+PLACED(struct given, transfer_of, 376);
+PLACED(struct given, transfer_rank, 384);
+PLACED(struct given, transfer_messages, 392);
+PLACED(struct given, slows, 400);
+PLACED(struct given, first_stream, 408);
+PLACED(struct given, payload, 416);
+PLACED(struct given, spare, 420);
+PLACED(struct given, start_ns, 424);
+PLACED(struct given, log, 432);
+PLACED(struct given, lateness_ns, 440);
 
 /* The contributions to a chunk that a message carries or a rank has summed. */
 struct contributions {

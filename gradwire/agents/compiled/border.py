@@ -25,7 +25,7 @@ from typing import Any
 from gradwire.agents import departures, transfer
 from gradwire.agents.compiled.structures import FAILURES, SHARED, AnyDetails, What, c_name
 from gradwire.agents.op_state import COLUMNS
-from gradwire.datatypes.plan import Combine, Discipline, OpKind
+from gradwire.datatypes.plan import FULL_SPEED, Combine, Discipline, OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.datatypes.wire import framing
 
@@ -52,6 +52,7 @@ _CONSTANTS: dict[str, dict[str, int]] = {
         "AT_ONCE": departures.AT_ONCE,
         "CONTROL_BYTES": departures.ANCILLARY.size,
     },
+    "datatypes/plan.py": {"FULL_SPEED": FULL_SPEED},
     "agents/op_state.py, whose columns are those of OpLog": {
         "LOG_COLUMNS": COLUMNS,
         **{f"LOG_{field.name.upper()}": place for place, field in enumerate(fields(OpLog))},

@@ -38,7 +38,8 @@ from gradwire.agents.compiled.structures import (
 from gradwire.agents.departures import Line
 from gradwire.agents.op_state import COLUMNS, RankGraph
 from gradwire.agents.transfer import payload_file
-from gradwire.datatypes.plan import Combine, Contributions, Int64, OpKind, Plan, contradiction
+from gradwire.datatypes.plan import FULL_SPEED, Combine, Contributions, Int64, OpKind, Plan, contradiction
+from gradwire.datatypes.rank_transfers import rank_transfers
 from gradwire.datatypes.records import OpLog
 from gradwire.datatypes.wire.flows import Connection
 from gradwire.faults import Fault, InternalFault, MachineFault
@@ -198,6 +199,7 @@ class CompiledReplay:
         self._give_graph()
         self._give_ledger(moves)
         self._give_lanes()
+        self._give_contention()
         # Written once before it is used: see OpLogger.
         self._log = np.full((max(1, given.own * iterations), COLUMNS), 0, np.int64)
         self._lateness_ns = np.full(max(1, given.own * iterations), 0, np.int64)
@@ -262,7 +264,24 @@ class CompiledReplay:
         sends = np.flatnonzero(self._is_own & (ops.kind == OpKind.SEND))
         sends = sends[np.argsort(ops.order[sends], kind="stable")]
         given.orders = self._columns.lists_by(ops.lane[sends], sends, given.queues)
-        arrays = {"stream": stream, "discipline": self._plan.queue_discipline}
+        first_stream = np.searchsorted(distinct[:, 0], np.arange(len(self._plan.rank_host) + 1))
+        arrays = {"stream": stream, "discipline": self._plan.queue_discipline, "first_stream": first_stream}
+        fill(given, self._columns, arrays)
+
+    def _give_contention(self) -> None:
+        """What slows down what its rank computes."""
+        plan, given = self._plan, self._given
+        given.ranks, given.speed_permille = len(plan.rank_host), plan.speed_permille
+        if given.speed_permille == FULL_SPEED:
+            return
+        of = rank_transfers(plan)
+        given.transfers = len(of.rank)
+        arrays = {
+            "transfer_of": of.transfer_of,
+            "transfer_rank": of.rank,
+            "transfer_messages": of.messages,
+            "slows": of.slows,
+        }
         fill(given, self._columns, arrays)
 
     def connect(

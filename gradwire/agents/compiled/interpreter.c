@@ -2,6 +2,7 @@
 #include "interpreter.h"
 
 #include "arithmetic.h"
+#include "contention.h"
 #include "failures.h"
 #include "ledger.h"
 #include "memory.h"
@@ -99,6 +100,7 @@ static struct iteration *new_iteration(struct replay *replay)
 	made->pending = memory(ops * sizeof(int32_t));
 	made->ready_ns = memory(ops * sizeof(int64_t));
 	made->arrivals = memory(ops * sizeof(struct arrival *));
+	made->transfers = new_transfers(replay);
 	return made;
 }
 
@@ -113,6 +115,7 @@ static struct iteration *iteration_of(struct replay *replay, int32_t number)
 	made = new_iteration(replay);
 	memcpy(made->pending, waits, (size_t)given->ops * sizeof(int32_t));
 	memset(made->ready_ns, 0, (size_t)given->ops * sizeof(int64_t));
+	reset_transfers(replay, made->transfers);
 	made->unended = given->own;
 	replay->iterations[number] = made;
 	for (int64_t own = 0; own < given->own; own++) {
@@ -140,6 +143,8 @@ static void end_stream_op(struct replay *replay, const struct entry *timer)
 	int32_t number = replay->given.stream[timer->op];
 	struct stream *stream = &replay->streams[number];
 
+	if (slows(replay, timer->op))
+		computed(replay, timer->op);
 	stream->is_running = 0;
 	stream->free_ns = timer->key;
 	serve_stream_later(replay, number);
@@ -185,6 +190,8 @@ static void serve_stream(struct replay *replay, int32_t number)
 	timer.nominal_start_ns = larger(replay->iterations[next.iteration]->ready_ns[next.op], stream->free_ns);
 	timer.start_ns = replay->now_ns;
 	timer.key = timer.nominal_start_ns + given->duration_ns[next.op];
+	if (slows(replay, next.op))
+		computes(replay, &timer);
 	if (timer.key > replay->now_ns)
 		push(&replay->timers, timer);
 	else
@@ -248,6 +255,7 @@ static void serve_queue(struct replay *replay, int32_t lane)
 
 	if (!pop_send(replay, lane, &next))
 		return;
+	note_begin(replay, next.iteration, next.op);
 	latency_ns = replay->given.duration_ns[next.op];
 	if (!latency_ns) {
 		dispatch(replay, next.iteration, next.op);
@@ -274,11 +282,12 @@ static void propagate(struct replay *replay, const struct ended *end)
 	int64_t *row = given->log + LOG_COLUMNS * replay->told.rows++;
 	const struct lists *produces = &given->produces, *successors = &given->successors;
 
+	note_message_end(replay, end->iteration, end->op, end->end_ns);
 	row[LOG_ITERATION] = end->iteration;
 	row[LOG_OP] = end->op;
 	row[LOG_NOMINAL_START_NS] = end->nominal_start_ns;
 	row[LOG_START_NS] = end->start_ns;
-	row[LOG_END_NS] = larger(end->end_ns, replay->now_ns);
+	row[LOG_END_NS] = slows(replay, end->op) ? end->end_ns : larger(end->end_ns, replay->now_ns);
 	for (int64_t at = produces->start[end->op]; at < produces->start[end->op + 1]; at++)
 		produce(replay, produces->of[at], given->worker[given->rank[end->op]], end->iteration);
 	for (int64_t edge = successors->start[end->op]; edge < successors->start[end->op + 1]; edge++) {
@@ -330,6 +339,7 @@ void open_interpreter(struct replay *replay)
 	replay->iterations = memory((size_t)replay->given.iterations * sizeof(struct iteration *));
 	open_ledger(replay);
 	open_lanes(replay);
+	open_contention(replay);
 }
 
 void begin(struct replay *replay, int64_t now_ns)

@@ -8,6 +8,7 @@
 struct receiver;
 struct replay;
 struct sender;
+struct transfer;
 
 /* A message that has arrived before its RECV could end. */
 struct arrival {
@@ -16,11 +17,12 @@ struct arrival {
 	struct arrival *next_free;
 };
 
-/* An iteration that has begun and not ended, with a place for each op of the plan. */
+/* An iteration that has begun and not ended, with a place for each op and transfer of the plan. */
 struct iteration {
 	int32_t *pending;
 	int64_t *ready_ns;
 	struct arrival **arrivals;
+	struct transfer *transfers;
 	int64_t unended;
 	struct iteration *next_free;
 };

@@ -29,10 +29,11 @@ void push(struct heap *heap, struct entry entry)
 	heap->at[place] = entry;
 }
 
-struct entry pop(struct heap *heap)
+/* Puts the last entry in the place of another, and down from there. */
+static void fill_from_end(struct heap *heap, long place)
 {
-	struct entry top = heap->at[0], moved = heap->at[--heap->count];
-	long place = 0, child;
+	struct entry moved = heap->at[--heap->count];
+	long child;
 
 	while ((child = 2 * place + 1) < heap->count) {
 		if (child + 1 < heap->count && is_before(&heap->at[child + 1], &heap->at[child]))
@@ -43,7 +44,31 @@ struct entry pop(struct heap *heap)
 		place = child;
 	}
 	heap->at[place] = moved;
+}
+
+struct entry pop(struct heap *heap)
+{
+	struct entry top = heap->at[0];
+
+	fill_from_end(heap, 0);
 	return top;
+}
+
+/* Of the few timers that there are. */
+void take_out(struct heap *heap, const struct entry *entry)
+{
+	struct entry lowest = *entry;
+	long place = 0, parent;
+
+	while (heap->at[place].op != entry->op || heap->at[place].iteration != entry->iteration)
+		place++;
+	/* Up to the top, as if it were the lowest of all, and then out */
+	for (; place; place = parent) {
+		parent = (place - 1) / 2;
+		heap->at[place] = heap->at[parent];
+	}
+	heap->at[0] = lowest;
+	fill_from_end(heap, 0);
 }
 
 void open_lanes(struct replay *replay)

@@ -21,6 +21,7 @@ struct heap {
 
 void push(struct heap *heap, struct entry entry);
 struct entry pop(struct heap *heap);
+void take_out(struct heap *heap, const struct entry *entry);
 
 struct stream {
 	int64_t free_ns;

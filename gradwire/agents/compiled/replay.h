@@ -8,6 +8,7 @@
 
 #include "border.h"
 #include "calls.h"
+#include "contention.h"
 #include "interpreter.h"
 #include "lanes.h"
 #include "transfer.h"
@@ -26,6 +27,9 @@ struct replay {
 	struct ends ended;
 	struct places streams_to_serve, queues_to_serve;
 	struct outbox outbox;
+	/* By stream, and by rank */
+	struct computing *computing;
+	struct communicating *communicating;
 	/* The ledger's: of each slot, the sum under way and the last complete iteration */
 	struct contributions *sums;
 	int64_t *complete;

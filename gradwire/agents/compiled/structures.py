@@ -151,7 +151,7 @@ class Given(ctypes.Structure):
 
     _fields_ = (
         *((name, Long) for name in ("ops", "queues", "streams", "slots", "own", "iterations", "workers")),
-        *((name, Long) for name in ("senders", "receivers")),
+        *((name, Long) for name in ("senders", "receivers", "ranks", "transfers", "speed_permille")),
         ("kind", Bytes),
         *((name, Ints) for name in ("rank", "lane", "chunk")),
         *((name, Longs) for name in ("order", "duration_ns", "size_bytes")),
@@ -167,6 +167,9 @@ class Given(ctypes.Structure):
         ("orders", Lists),
         ("outgoing", ctypes.POINTER(End)),
         ("incoming", ctypes.POINTER(End)),
+        *((name, Ints) for name in ("transfer_of", "transfer_rank", "transfer_messages")),
+        ("slows", Bytes),
+        ("first_stream", Longs),
         ("payload", Int),
         ("spare", Int),
         ("start_ns", Long),
@@ -176,6 +179,10 @@ class Given(ctypes.Structure):
     notes: ClassVar = {
         "slots": "places of the ledger: what one rank holds of one chunk",
         "own": "ops of the hosts' ranks",
+        "speed_permille": "of computation while its rank communicates; FULL_SPEED: nothing below is read",
+        "transfer_of": "of each op: the transfer of its message; -1 for none",
+        "slows": "of each op",
+        "first_stream": "of each rank, and one more",
         "tensor": "of each op's chunk; -1 for none",
         "stream": "of each COMPUTE and REDUCE: which of all ranks' streams",
         "slot": "of each SEND and RECV: its rank's holding of its chunk in the ledger; -1 for control messages",

@@ -48,38 +48,38 @@ def schedule(agenda: Agenda, thing: int, at_ns: float) -> None:
 @compiled
 def cancel(agenda: Agenda, thing: int) -> None:
     """Removes a thing's event, if it has one."""
-    place = agenda.things[thing].place
-    if place < 0:
+    position = agenda.things[thing].place
+    if position < 0:
         return
     agenda.things[thing].place = -1
     agenda.size[0] -= 1
     last = agenda.heap[agenda.size[0]]
     if last != thing:
-        _put(agenda, place, last)
-        _move(agenda, place)
+        _put(agenda, position, last)
+        _move(agenda, position)
 
 
 @compiled
-def _put(agenda: Agenda, place: int, thing: int) -> None:
-    agenda.heap[place] = thing
-    agenda.things[thing].place = place
+def _put(agenda: Agenda, position: int, thing: int) -> None:
+    agenda.heap[position] = thing
+    agenda.things[thing].place = position
 
 
 @compiled
-def _move(agenda: Agenda, place: int) -> None:
+def _move(agenda: Agenda, position: int) -> None:
     """Moves the thing at a place up or down to where it belongs."""
     things, heap, size = agenda.things, agenda.heap, agenda.size[0]
-    thing = heap[place]
+    thing = heap[position]
     at_ns = things[thing].at_ns
-    while place > 0 and things[heap[(place - 1) // 2]].at_ns > at_ns:
-        _put(agenda, place, heap[(place - 1) // 2])
-        place = (place - 1) // 2
-    while 2 * place + 1 < size:
-        below = 2 * place + 1
+    while position > 0 and things[heap[(position - 1) // 2]].at_ns > at_ns:
+        _put(agenda, position, heap[(position - 1) // 2])
+        position = (position - 1) // 2
+    while 2 * position + 1 < size:
+        below = 2 * position + 1
         if below + 1 < size and things[heap[below + 1]].at_ns < things[heap[below]].at_ns:
             below += 1
         if things[heap[below]].at_ns >= at_ns:
             break
-        _put(agenda, place, heap[below])
-        place = below
-    _put(agenda, place, thing)
+        _put(agenda, position, heap[below])
+        position = below
+    _put(agenda, position, thing)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.fluid.agenda import agenda_for
+from gradwire.analysis.fluid.contention import contention_of
 from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.graph import Float64, graph_of
 from gradwire.analysis.fluid.lanes import lanes_of
@@ -135,6 +136,7 @@ def estimate(
             jitter_ns,
             drawn,
             longer_first_ns,
+            contention_of(plan, graph.ops["lane"][:-1].astype(np.int64), len(policy) - len(plan.queue_rank), window),
         )
         times = _run(replay, most_iterations)
         if times == OVERLAPPING:

@@ -132,29 +132,29 @@ def _swap(lanes: Lanes, one: int, other: int) -> None:
 def push(lanes: Lanes, lane: int, primary: float, secondary: float, instance: int) -> None:
     """Adds a ready op to a lane."""
     record = lanes.lanes[lane]
-    base, place = record.first_entry, record.waiting
+    base, position = record.first_entry, record.waiting
     record.waiting += 1
-    entry = lanes.entries[base + place]
+    entry = lanes.entries[base + position]
     entry.primary, entry.secondary, entry.instance = primary, secondary, instance
-    while place > 0 and _is_before(lanes, base + place, base + (place - 1) // 2):
-        _swap(lanes, base + place, base + (place - 1) // 2)
-        place = (place - 1) // 2
+    while position > 0 and _is_before(lanes, base + position, base + (position - 1) // 2):
+        _swap(lanes, base + position, base + (position - 1) // 2)
+        position = (position - 1) // 2
 
 
 @compiled
 def _pop(lanes: Lanes, lane: int) -> int:
     record = lanes.lanes[lane]
-    base, place = record.first_entry, 0
+    base, position = record.first_entry, 0
     instance = lanes.entries[base].instance
     record.waiting -= 1
     size = record.waiting
     _swap(lanes, base, base + size)
-    while 2 * place + 1 < size:
-        below = 2 * place + 1
+    while 2 * position + 1 < size:
+        below = 2 * position + 1
         if below + 1 < size and _is_before(lanes, base + below + 1, base + below):
             below += 1
-        if not _is_before(lanes, base + below, base + place):
+        if not _is_before(lanes, base + below, base + position):
             break
-        _swap(lanes, base + below, base + place)
-        place = below
+        _swap(lanes, base + below, base + position)
+        position = below
     return int(instance)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
 from gradwire.analysis.fluid.compiled import compiled, inlined
+from gradwire.analysis.fluid.contention import Contention, computed_at_ns, note_computed, note_message
 from gradwire.analysis.fluid.draining import (
     append,
     drain,
@@ -63,6 +64,7 @@ class Replay(NamedTuple):
     drawn: Float64
     #: Of each op: how much longer it takes in iteration 0; empty if none does.
     longer_first_ns: Float64
+    contention: Contention
 
 
 @compiled
@@ -96,7 +98,7 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
     cancel(replay.agenda, thing)
     if thing < len(lanes):
         if lanes[thing].policy == STREAM:
-            _release(replay.progress, replay.lanes, thing)
+            _release(replay, thing)
         else:
             _dispatch(replay, lanes[thing].serving, now_ns)
     elif thing < len(lanes) + len(network.flows):
@@ -161,7 +163,7 @@ def _dispatch(replay: Replay, instance: int, now_ns: float) -> None:
     graph = replay.graph
     send = graph.ops[instance % (len(graph.ops) - 1)]
     if send.flow < 0:
-        _release(replay.progress, replay.lanes, send.lane)
+        _release(replay, send.lane)
         _deliver(graph, replay.progress, replay.lanes, instance, now_ns)
     else:
         append(replay.network, send.flow, instance, send.line_bytes, now_ns)
@@ -175,7 +177,7 @@ def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
     record = network.flows[flow]
     if record.accept_bytes <= record.left_bytes:
         record.accept_bytes = float("inf")
-        _release(replay.progress, replay.lanes, graph.ops[record.accepted % (len(graph.ops) - 1)].lane)
+        _release(replay, graph.ops[record.accepted % (len(graph.ops) - 1)].lane)
     while record.count > 0:
         oldest = network.messages[record.first_message + record.head]
         if not oldest.has_arrived and oldest.arrive_bytes <= record.left_bytes:
@@ -291,7 +293,11 @@ def _settle(replay: Replay, now_ns: float) -> None:
     while not progress.counts[OVERLAP]:
         if progress.counts[ENDED] > 0:
             progress.counts[ENDED] -= 1
-            _propagate(replay.graph, progress, replay.lanes, progress.ended[progress.counts[ENDED]], now_ns)
+            instance = progress.ended[progress.counts[ENDED]]
+            if len(replay.contention.speed) > 0:
+                ops = len(replay.graph.ops) - 1
+                note_message(replay.contention, replay.agenda, instance % ops, instance // ops, True, now_ns)
+            _propagate(replay.graph, progress, replay.lanes, instance, now_ns)
             continue
         lane = next_to_serve(replay.lanes)
         if lane == NOTHING:
@@ -311,10 +317,16 @@ def _serve(replay: Replay, lane: int, now_ns: float) -> None:
     duration_ns = graph.ops[instance % ops].duration_ns
     if len(replay.longer_first_ns) > 0 and replay.progress.columns[instance // ops].iteration == 0:
         duration_ns += replay.longer_first_ns[instance % ops]
+    is_stream = replay.lanes.lanes[lane].policy == STREAM
+    if len(replay.contention.speed) > 0 and not is_stream:
+        note_message(replay.contention, replay.agenda, instance % ops, instance // ops, False, now_ns)
     if duration_ns > 0.0:
-        schedule(replay.agenda, lane, now_ns + duration_ns)
-    elif replay.lanes.lanes[lane].policy == STREAM:
-        _release(replay.progress, replay.lanes, lane)
+        end_ns = now_ns + duration_ns
+        if len(replay.contention.speed) > 0 and replay.contention.slows[instance % ops]:
+            end_ns = computed_at_ns(replay.contention, lane, duration_ns, now_ns)
+        schedule(replay.agenda, lane, end_ns)
+    elif is_stream:
+        _release(replay, lane)
     else:
         _dispatch(replay, instance, now_ns)
 
@@ -323,9 +335,12 @@ def _serve(replay: Replay, lane: int, now_ns: float) -> None:
 
 
 @inlined
-def _release(progress: Progress, lanes: Lanes, lane: int) -> None:
+def _release(replay: Replay, lane: int) -> None:
     """Ends the op that a lane serves."""
-    _end(progress, lanes.lanes[lane].serving)
+    lanes = replay.lanes
+    _end(replay.progress, lanes.lanes[lane].serving)
+    if len(replay.contention.speed) > 0 and lanes.lanes[lane].policy == STREAM:
+        note_computed(replay.contention, lane)
     lanes.lanes[lane].serving = NOTHING
     have_served(lanes, lane)
 

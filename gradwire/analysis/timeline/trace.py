@@ -71,6 +71,11 @@ def trace_events(
     return [*_processes(Names(plan), len(plan.rank_role)), *writer.threads, *timed]
 
 
+def network_process(plan: Plan) -> int:
+    """The process of a trace that stands for the network."""
+    return len(plan.rank_role) + 1
+
+
 def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
     """Writes events as a JSON object, compressed if the name ends in .gz. `about`
     describes the trace to people who open the file."""

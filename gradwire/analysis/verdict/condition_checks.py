@@ -1,15 +1,13 @@
-"""Checks of the conditions of a run: its faults, the programs in its network, divided bytes and rates, and a steady
-state.
+"""Checks of the conditions of a run: the programs in its network, divided bytes and rates, and a steady state.
 
-Faults must have happened when they should have, and have been undone. Division, for the virtual clock or for
-run.fidelity, must leave an iteration what it is. The measured iterations must be like those that would follow for
-ever.
+Division, for the virtual clock or for run.fidelity, must leave an iteration what it is. The measured iterations must be
+like those that would follow for ever.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +17,7 @@ from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.steady import Window, window_bias
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.records import FaultRecord, PlannedFault
 
-TOLERANCE_NS = 1_000_000
-"""How late a fault may begin or end. benchmarks/faults.py saw 0.07 ms for links and for tenants, and 0.09 ms where tc
-changes queues in the namespaces of a host and of the switch. Faults at the same moment are carried out one after the
-other: this allows a dozen."""
-RESTART_TOLERANCE_NS = 10_000_000
-"""The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch
-with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred
-links."""
-FAULTS_MEANING = "A fault is not the one that the scenario asks for, or happened at another time."
 PROGRAMS_MEANING = (
     "A program failed or its report could not be read, so the strategy ran with other traffic than the scenario says."
 )
@@ -56,45 +44,6 @@ STEADY_MEANING = (
     'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, '
     "set run.warmup and run.iterations."
 )
-
-
-def fault_check(
-    faults: Sequence[PlannedFault],
-    records: Sequence[FaultRecord],
-    replay_ns: int,
-    left_out: str,
-    ended: str = "the last iteration ended",
-) -> Check:
-    """Every fault began and ended when it should have. replay_ns: when the replay ended, with which faults end that
-    last longer.
-
-    left_out: checks that were not made because of the faults, for the check's value. ended: the end in words.
-    """
-    wrong = [line for fault in faults for line in _defects(fault, records, replay_ns, ended)]
-    times = "; ".join(_times(record) for record in records)
-    value = "; ".join(wrong) if wrong else f"{times} (not checked: {left_out})" if left_out else times
-    return Check("faults", value, "each as the scenario says", not wrong, FAULTS_MEANING)
-
-
-def _times(record: FaultRecord) -> str:
-    return (
-        f"{record.fault.name}: {record.fault.what} from {record.begun_ns / 1e9:.6f} s to {record.ended_ns / 1e9:.6f} s"
-    )
-
-
-def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int, ended: str) -> Iterator[str]:
-    record = next((record for record in records if record.fault == fault), None)
-    if record is None or record.begun_ns < 0:
-        yield f"{fault.name}: {ended} before it began"
-        return
-    tolerance_ns = RESTART_TOLERANCE_NS if fault.kind.endswith("restart") else TOLERANCE_NS
-    if not 0 <= record.begun_ns - record.due_ns <= tolerance_ns:
-        yield f"{fault.name}: began at {record.begun_ns / 1e9:.6f} s instead of {record.due_ns / 1e9:.6f} s"
-    due_ns = replay_ns if fault.duration_ns < 0 else min(replay_ns, record.due_ns + fault.duration_ns)
-    # A link that flaps may be up when its time is over, and a worker's agent may end before the others.
-    early_ns = round(fault.value * 1e9) if fault.kind == "flapping" else due_ns if fault.is_of_worker else 0
-    if not -early_ns <= record.ended_ns - due_ns <= tolerance_ns:
-        yield f"{fault.name}: ended at {record.ended_ns / 1e9:.6f} s instead of {due_ns / 1e9:.6f} s"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ MOST_HOSTS = 3
 """So many hosts are named."""
 
 
-def parameter_checks(fabric: Fabric, found: Sequence[HostParameter]) -> list[Check]:
+def parameter_checks(fabric: Fabric, parameters_at_end: Sequence[HostParameter]) -> list[Check]:
     """Each parameter that the scenario sets at a host was there at the end of the run; no check where it sets none.
 
     Its value names the settings of gradwire's own that it replaces.
@@ -32,10 +32,10 @@ def parameter_checks(fabric: Fabric, found: Sequence[HostParameter]) -> list[Che
     }
     if not asked:
         return []
-    at_end = {(each.host, each.key): each.at_end for each in found}
+    at_end = {(each.host, each.key): each.at_end for each in parameters_at_end}
     wrong = [each for each, value in asked.items() if not same_value(at_end.get(each, ""), value)]
     told = "".join(f"; {key} of {host} is '{at_end.get((host, key), 'unknown')}'" for host, key in wrong[:1])
-    own = "".join(f"; instead of gradwire's own {line}" for line in replaced_settings(found))
+    own = "".join(f"; instead of gradwire's own {line}" for line in replaced_settings(parameters_at_end))
     return [
         Check(
             "host parameters",

@@ -22,7 +22,7 @@ from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.plan import Discipline, OpKind, Plan
+from gradwire.datatypes.plan import FULL_SPEED, Discipline, OpKind, Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog, PointRecord
 
 Bool = npt.NDArray[np.bool_]
@@ -214,13 +214,16 @@ def _one_at_a_time(schedule: LoggedSchedule) -> Check:
 def _no_idling(schedule: LoggedSchedule, late_ns: int) -> Check:
     """No op begins later than its dependencies and its stream or send queue allowed.
 
-    Exact for computation. A message that has a software latency may be as late as the agents' latest timer. What waits
-    for nothing begins with the run, of which the log does not tell the moment.
+    Exact for computation. A message that has a software latency may be as late as the agents' latest timer, and any
+    message by another where the log has the nominal end of a computation that slows down. What waits for nothing begins with the
+    run, of which the log does not tell the moment.
     """
+    slows = schedule.plan.speed_permille != FULL_SPEED
     latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
     allowed = np.where(schedule.is_timed, schedule.ready, schedule.ready_at_most + latency_ns)
     before = np.where(schedule.lane_free == NEVER, NEVER, schedule.lane_free + latency_ns)
-    late = _begin(schedule) - np.maximum(allowed, before) - late_ns * (latency_ns > 0)
+    timers = (latency_ns > 0).astype(np.int64) + (schedule.is_send & slows)
+    late = _begin(schedule) - np.maximum(allowed, before) - late_ns * timers
     begins_with_the_run = schedule.ready == NEVER
     late[begins_with_the_run | (schedule.plan.ops.kind == OpKind.RECV)] = 0
     return _check(

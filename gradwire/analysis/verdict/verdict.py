@@ -29,7 +29,6 @@ from gradwire.analysis.verdict.condition_checks import (
     Divided,
     beside_check,
     division_check,
-    fault_check,
     steady_check,
 )
 from gradwire.analysis.verdict.congestion_checks import (
@@ -39,11 +38,13 @@ from gradwire.analysis.verdict.congestion_checks import (
     retransmits_check,
     window_check,
 )
+from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks
 from gradwire.analysis.verdict.job_checks import job_timing
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
+from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
@@ -143,6 +144,7 @@ def judge(
         *(() if _restarts(faults) else (_table_misses(record),)),
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
+        *pause_checks(fabric, record.pauses),
         *parameter_checks(fabric, record.host_parameters),
         *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),

@@ -29,26 +29,26 @@ MARKS: Mapping[str, tuple[str, str, str]] = {
 """Marker, colour and words of measured cells."""
 
 
-def map_chart(found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> Figure:
+def map_chart(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> Figure:
     """The map: areas of winners with how much longer the next takes, borders, and marks on measured cells."""
-    x, y = found.axes
+    x, y = winner_map.axes
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_IN, 1.7 + ROW_IN * len(y.texts)), layout="constrained")
         axes = figure.subplots()
-        colours = colours_of(found)
-        for place in found.places:
-            _cell(axes, found, place, colours, is_marked=any(cell.chosen.place == place for cell in measured))
-        _borders(axes, found)
-        outcomes = {cell.chosen.place: judge_cell(found, cell).outcome for cell in measured}
+        colours = colours_of(winner_map)
+        for place in winner_map.places:
+            _cell(axes, winner_map, place, colours, is_marked=any(cell.chosen.place == place for cell in measured))
+        _borders(axes, winner_map)
+        outcomes = {cell.chosen.place: judge_cell(winner_map, cell).outcome for cell in measured}
         for (i, j), outcome in outcomes.items():
             marker, colour, _ = MARKS[outcome]
             axes.plot(i, j - 0.22, marker=marker, ms=5, mfc=colour, mec="white", mew=0.8, zorder=5)
         axes.set_xlim(-0.5, len(x.texts) - 0.5)
         axes.set_ylim(-0.5, len(y.texts) - 0.5)
         _ticks(axes, x, y)
-        axes.set_title(found.title, loc="left", wrap=True)
+        axes.set_title(winner_map.title, loc="left", wrap=True)
         figure.legend(
-            handles=_legend(found, colours, outcomes),
+            handles=_legend(winner_map, colours, outcomes),
             loc="outside lower left",
             ncols=4,
             frameon=False,
@@ -103,18 +103,18 @@ def _ticks(axes: Axes, x: Axis, y: Axis) -> None:
     axes.set_ylabel(y.key)
 
 
-def _legend(found: WinnerMap, colours: Mapping[str, str], measured: Mapping[Place, str]) -> list[Patch | Line2D]:
+def _legend(winner_map: WinnerMap, colours: Mapping[str, str], measured: Mapping[Place, str]) -> list[Patch | Line2D]:
     handles: list[Patch | Line2D] = [
-        Patch(facecolor=colours[name], label=f"{name} ({count} cells)") for name, count in found.won.items()
+        Patch(facecolor=colours[name], label=f"{name} ({count} cells)") for name, count in winner_map.won.items()
     ]
-    if found.ties:
-        words = f"level within {found.tie * 100:.3g} % ({found.ties})"
+    if winner_map.ties:
+        words = f"level within {winner_map.tie * 100:.3g} % ({winner_map.ties})"
         handles.append(Patch(facecolor=TIE_COLOUR, edgecolor="white", hatch="///", label=words))
-    if len(found.outcomes) < len(found.places):
+    if len(winner_map.outcomes) < len(winner_map.places):
         handles.append(Patch(facecolor=NOTHING_COLOUR, edgecolor="#999999", hatch="xxx", label="nothing can run"))
-    if any(not each.is_tie and len(each.order) > 1 for each in found.outcomes.values()):
+    if any(not each.is_tie and len(each.order) > 1 for each in winner_map.outcomes.values()):
         handles.append(Line2D([], [], ls="", label="1.20: the next takes 1.20 times as long"))
-    if any(each.doubtful for each in found.outcomes.values()):
+    if any(each.doubtful for each in winner_map.outcomes.values()):
         handles.append(Line2D([], [], ls="", label="?: depends on what queues hold"))
     for outcome in dict.fromkeys(measured.values()):
         marker, colour, words = MARKS[outcome]

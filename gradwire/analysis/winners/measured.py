@@ -52,35 +52,39 @@ class Judgement:
     text: str
 
 
-def choose_cells(found: WinnerMap, count: int, seed: int) -> list[ChosenCell]:
+def choose_cells(winner_map: WinnerMap, count: int, seed: int) -> list[ChosenCell]:
     """Cells to measure: half of them near borders or with an order in doubt, those whose lead is nearest to that
     of a tie, and the rest drawn at random from the others by the seed. Cells in which a single strategy can run are not
     measured."""
-    able = [place for place in found.places if place in found.outcomes and len(found.outcomes[place].order) > 1]
-    outcomes, near = found.outcomes, found.near_border()
+    able = [
+        place
+        for place in winner_map.places
+        if place in winner_map.outcomes and len(winner_map.outcomes[place].order) > 1
+    ]
+    outcomes, near = winner_map.outcomes, winner_map.near_border()
     likely_wrong = [place for place in able if place in near or outcomes[place].doubtful]
 
     def from_border(place: Place) -> tuple[bool, float]:
         """Orders in doubt first; then by how far the lead is from that of a tie, where the border runs."""
-        return not outcomes[place].doubtful, abs(outcomes[place].lead - found.tie)
+        return not outcomes[place].doubtful, abs(outcomes[place].lead - winner_map.tie)
 
     closest = sorted(likely_wrong, key=from_border)[: math.ceil(count / 2)]
     others = [place for place in able if place not in closest]
     drawn = random.Random(seed).sample(others, min(count - len(closest), len(others)))
     chosen = [(place, IN_DOUBT if outcomes[place].doubtful else AT_BORDER) for place in closest]
     chosen += [(place, AT_RANDOM) for place in sorted(drawn)]
-    return [ChosenCell(place, why, _worth_measuring(found, place)) for place, why in chosen]
+    return [ChosenCell(place, why, _worth_measuring(winner_map, place)) for place, why in chosen]
 
 
-def _worth_measuring(found: WinnerMap, place: Place) -> tuple[str, ...]:
-    outcome, times = found.outcomes[place], found.times[place]
+def _worth_measuring(winner_map: WinnerMap, place: Place) -> tuple[str, ...]:
+    outcome, times = winner_map.outcomes[place], winner_map.times[place]
     near = within_reach({name: times[name].iteration_s for name in outcome.order}, REACH)
     return tuple(near) if len(near) > 1 else outcome.order[:2]
 
 
-def judge_cell(found: WinnerMap, cell: MeasuredCell) -> Judgement:
+def judge_cell(winner_map: WinnerMap, cell: MeasuredCell) -> Judgement:
     """Whether the map's winner, or one that is level with it, is the fastest as measured, or level with the fastest."""
-    outcome = found.outcomes[cell.chosen.place]
+    outcome = winner_map.outcomes[cell.chosen.place]
     if outcome.winner not in cell.times_s or len(cell.times_s) < 2:
         why = "; ".join(f"{name}: {reason}" for name, reason in cell.invalid.items()) or "too few runs"
         return Judgement(NOTHING_VALID, "", math.nan, f"no result to compare with ({why})")
@@ -88,8 +92,8 @@ def judge_cell(found: WinnerMap, cell: MeasuredCell) -> Judgement:
     best_s = cell.times_s[fastest]
     off = cell.times_s[outcome.winner] / best_s - 1
     if outcome.is_tie:
-        return _judge_tie(found, cell, outcome, fastest)
-    if off <= found.tie:
+        return _judge_tie(winner_map, cell, outcome, fastest)
+    if off <= winner_map.tie:
         ahead = min(time_s for name, time_s in cell.times_s.items() if name != outcome.winner) / best_s - 1
         level = f"{fastest} and {outcome.winner} are level" if fastest != outcome.winner else f"{fastest} is fastest"
         return Judgement(AGREES, fastest, off, f"as the map says: {level}{f', by {ahead:.1%}' if ahead else ''}")
@@ -107,22 +111,24 @@ def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: 
     return Judgement(DISAGREES, fastest, off, text)
 
 
-def summary(found: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
+def summary(winner_map: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
     """How many measured cells agree, and the greatest error, in a sentence or two; "" if none was measured."""
     if not cells:
         return ""
-    judged = [judge_cell(found, cell) for cell in cells]
-    agree = sum(each.outcome == AGREES for each in judged)
-    wrong = [each for each in judged if each.outcome == DISAGREES]
-    none = sum(each.outcome == NOTHING_VALID for each in judged)
+    judged = [judge_cell(winner_map, cell) for cell in cells]
+    agree = sum(judgement.outcome == AGREES for judgement in judged)
+    wrong = [judgement for judgement in judged if judgement.outcome == DISAGREES]
+    none = sum(judgement.outcome == NOTHING_VALID for judgement in judged)
     errors = [
-        abs(time_s / found.times[cell.chosen.place][name].iteration_s - 1)
+        abs(time_s / winner_map.times[cell.chosen.place][name].iteration_s - 1)
         for cell in cells
         for name, time_s in cell.times_s.items()
     ]
     text = f"Of {len(cells)} cells measured by packets, {agree} agree with the map"
     if wrong:
-        text += f" and {len(wrong)} do not: the order there is off by up to {max(each.off for each in wrong):.1%}"
+        text += (
+            f" and {len(wrong)} do not: the order there is off by up to {max(judgement.off for judgement in wrong):.1%}"
+        )
     text += "."
     if none:
         text += f" {none} gave no valid result to compare with."

@@ -53,56 +53,56 @@ class DrawnCell:
         return self.y + CELL_HEIGHT - 9
 
 
-def map_page(found: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = "") -> str:
+def map_page(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = "") -> str:
     """The page. run_folder: of the measured cells, as it is named there; "" if none was measured."""
     by_place = {cell.chosen.place: cell for cell in measured}
-    marks = {place: judge_cell(found, cell).outcome for place, cell in by_place.items()}
-    x, y = found.axes
-    colours = colours_of(found)
-    legend = [{"fill": colours[name], "text": f"{name} ({count} cells)"} for name, count in found.won.items()]
-    if found.ties:
-        legend.append({"fill": "url(#tie)", "text": f"level within {found.tie * 100:.3g} % ({found.ties})"})
-    if len(found.outcomes) < len(found.places):
+    marks = {place: judge_cell(winner_map, cell).outcome for place, cell in by_place.items()}
+    x, y = winner_map.axes
+    colours = colours_of(winner_map)
+    legend = [{"fill": colours[name], "text": f"{name} ({count} cells)"} for name, count in winner_map.won.items()]
+    if winner_map.ties:
+        legend.append({"fill": "url(#tie)", "text": f"level within {winner_map.tie * 100:.3g} % ({winner_map.ties})"})
+    if len(winner_map.outcomes) < len(winner_map.places):
         legend.append({"fill": "url(#nothing)", "text": "nothing can run"})
-    tables = [rows_table(found), *([crossings_table(found)] if found.crossings else [])]
+    tables = [rows_table(winner_map), *([crossings_table(winner_map)] if winner_map.crossings else [])]
     if measured:
-        tables.insert(0, measured_table(found, measured))
+        tables.insert(0, measured_table(winner_map, measured))
     return page(
         "map.html",
         templates=TEMPLATES,
-        title=found.title,
-        conclusion=conclusion(found),
-        measured=summary(found, measured),
+        title=winner_map.title,
+        conclusion=conclusion(winner_map),
+        measured=summary(winner_map, measured),
         doubtful=DISAGREES in marks.values(),
-        warnings=found.warnings,
+        warnings=winner_map.warnings,
         x=x,
         y=y,
         tie_colour=TIE_COLOUR,
-        drawing=_drawing(found, colours, marks),
+        drawing=_drawing(winner_map, colours, marks),
         legend=legend,
         marks=set(marks.values()),
         tables=[html_table(table) for table in tables],
         run_folder=run_folder,
-        data=_data(found, by_place),
+        data=_data(winner_map, by_place),
     )
 
 
-def measured_table(found: WinnerMap, measured: Sequence[MeasuredCell]) -> TextTable:
+def measured_table(winner_map: WinnerMap, measured: Sequence[MeasuredCell]) -> TextTable:
     """One row per measured cell: where, why it was chosen, its map's winner and what the runs say."""
-    x, y = found.axes
+    x, y = winner_map.axes
     tones = {"agrees": "good", DISAGREES: "bad"}
     rows, tone = [], []
     for cell in measured:
-        (i, j), judged = cell.chosen.place, judge_cell(found, cell)
-        outcome = found.outcomes[i, j]
+        (i, j), judged = cell.chosen.place, judge_cell(winner_map, cell)
+        outcome = winner_map.outcomes[i, j]
         rows.append((x.texts[i], y.texts[j], cell.chosen.why, outcome.winner, judged.fastest, judged.text))
         tone.append(tones.get(judged.outcome, "doubtful"))
     headers = (x.key, y.key, "chosen", "fastest by estimate", "measured", "against the map")
     return TextTable("Measured cells", headers, tuple(rows), len(headers), tuple(tone))
 
 
-def _drawing(found: WinnerMap, colours: Mapping[str, str], marks: Mapping[Place, str]) -> dict[str, Any]:
-    x, y = found.axes
+def _drawing(winner_map: WinnerMap, colours: Mapping[str, str], marks: Mapping[Place, str]) -> dict[str, Any]:
+    x, y = winner_map.axes
     columns, rows = len(x.texts), len(y.texts)
     bottom, right = TOP + rows * CELL_HEIGHT, LEFT + columns * CELL
     return {
@@ -110,8 +110,8 @@ def _drawing(found: WinnerMap, colours: Mapping[str, str], marks: Mapping[Place,
         "height": bottom + BELOW,
         "cell": CELL,
         "cell_height": CELL_HEIGHT,
-        "cells": [_drawn(found, place, colours, marks.get(place, "")) for place in found.places],
-        "borders": [_border(rows, *edge) for edge in found.edges()],
+        "cells": [_drawn(winner_map, place, colours, marks.get(place, "")) for place in winner_map.places],
+        "borders": [_border(rows, *edge) for edge in winner_map.edges()],
         "x_ticks": [{"x": LEFT + (i + 0.6) * CELL, "y": bottom + 14, "text": text} for i, text in enumerate(x.texts)],
         "y_ticks": [
             {"x": LEFT - 6, "y": _top(rows, j) + CELL_HEIGHT / 2 + 4, "text": text} for j, text in enumerate(y.texts)
@@ -147,19 +147,19 @@ def _words(found: WinnerMap, place: Place) -> str:
     return "nothing can run" if outcome is None else f"{outcome.winner}, {lead_text(outcome)}"
 
 
-def _data(found: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
+def _data(winner_map: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
     """What the script shows, as JSON that cannot end the element that it stands in."""
     cells: dict[str, Any] = {}
-    for place in found.places:
-        outcome, cell = found.outcomes.get(place), by_place.get(place)
+    for place in winner_map.places:
+        outcome, cell = winner_map.outcomes.get(place), by_place.get(place)
         row: dict[str, Any] = {
-            "words": f"{_words(found, place)}.",
+            "words": f"{_words(winner_map, place)}.",
             "doubtful": bool(outcome and outcome.doubtful),
-            "times": [[name, found.times[place][name].iteration_s] for name in outcome.order] if outcome else [],
-            "refused": list(found.refused.get(place, {}).items()),
+            "times": [[name, winner_map.times[place][name].iteration_s] for name in outcome.order] if outcome else [],
+            "refused": list(winner_map.refused.get(place, {}).items()),
         }
         if cell is not None:
-            judged = judge_cell(found, cell)
+            judged = judge_cell(winner_map, cell)
             row["measured"] = {
                 "why": cell.chosen.why,
                 "times": dict(cell.times_s),
@@ -169,8 +169,8 @@ def _data(found: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
             }
         cells[f"{place[0]},{place[1]}"] = row
     document = {
-        "strategies": list(found.strategies),
-        "axes": [{"key": axis.key, "values": list(axis.texts)} for axis in found.axes],
+        "strategies": list(winner_map.strategies),
+        "axes": [{"key": axis.key, "values": list(axis.texts)} for axis in winner_map.axes],
         "cells": cells,
     }
     return Markup(json.dumps(document, allow_nan=False).replace("<", "\\u003c"))

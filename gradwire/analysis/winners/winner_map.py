@@ -207,10 +207,10 @@ def crossing_share(here: Mapping[str, Time], there: Mapping[str, Time], before: 
 
 def stretches(winners: Sequence[str | None]) -> list[tuple[str | None, int, int]]:
     """Runs of equal winners along a row: who, and the first and the last of the cells."""
-    found: list[tuple[str | None, int, int]] = []
+    runs: list[tuple[str | None, int, int]] = []
     for index, name in enumerate(winners):
-        if found and found[-1][0] == name:
-            found[-1] = (name, found[-1][1], index)
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1], index)
         else:
-            found.append((name, index, index))
-    return found
+            runs.append((name, index, index))
+    return runs

@@ -8,28 +8,30 @@ from gradwire.analysis.winners.winner_map import Axis, Outcome, WinnerMap, stret
 TIED, NOTHING = "tie", "nothing can run"
 
 
-def conclusion(found: WinnerMap) -> str:
+def conclusion(winner_map: WinnerMap) -> str:
     """Who wins how many cells and by how much, in a sentence or two."""
-    cells = len(found.outcomes)
-    won = [f"{name} in {count}{_most(found, name)}" for name, count in found.won.items()]
+    cells = len(winner_map.outcomes)
+    won = [f"{name} in {count}{_most(winner_map, name)}" for name, count in winner_map.won.items()]
     text = (
         f"Of {cells} cells, fastest: {', '.join(won)}" if won else f"In none of {cells} cells is one strategy fastest"
     )
-    if found.ties:
-        text += f"; in {found.ties} several are level within {found.tie * 100:.3g} %"
+    if winner_map.ties:
+        text += f"; in {winner_map.ties} several are level within {winner_map.tie * 100:.3g} %"
     text += "."
-    if (unable := len(found.places) - cells) > 0:
+    if (unable := len(winner_map.places) - cells) > 0:
         text += f" In {unable} cells nothing can run."
-    if doubtful := sum(outcome.doubtful for outcome in found.outcomes.values()):
+    if doubtful := sum(outcome.doubtful for outcome in winner_map.outcomes.values()):
         text += f" In {doubtful} the order depends on how much queues hold: measure these."
-    if found.left_out:
-        text += " Left out: " + "; ".join(f"{name} {why}" for name, why in found.left_out.items()) + "."
+    if winner_map.left_out:
+        text += " Left out: " + "; ".join(f"{name} {why}" for name, why in winner_map.left_out.items()) + "."
     return text
 
 
-def _most(found: WinnerMap, name: str) -> str:
+def _most(winner_map: WinnerMap, name: str) -> str:
     leads = [
-        each.lead for each in found.outcomes.values() if each.winner == name and not each.is_tie and len(each.order) > 1
+        each.lead
+        for each in winner_map.outcomes.values()
+        if each.winner == name and not each.is_tie and len(each.order) > 1
     ]
     return f" (by up to {1 + max(leads):.3g}x)" if leads else ""
 
@@ -61,14 +63,17 @@ def number_text(axis: Axis, number: float) -> str:
     return f"{float(text[:digits].replace('_', '')) * number / at:.3g}{text[digits:].strip()}"
 
 
-def rows_table(found: WinnerMap) -> TextTable:
+def rows_table(winner_map: WinnerMap) -> TextTable:
     """For each value of the second axis, the winners along the first one with the numbers at which they change."""
-    x, y = found.axes
+    x, y = winner_map.axes
     rows = []
     for j in reversed(range(len(y.texts))):
-        winners = [found.shown((i, j)) for i in range(len(x.texts))]
-        rows.append((y.texts[j], "; ".join(_stretch(found, j, *each) for each in stretches(winners))))
-    foot = f"Estimates on an ideal network, and not runs. tie: no strategy is faster than the next by more than {found.tie * 100:.3g} %."
+        winners = [winner_map.shown((i, j)) for i in range(len(x.texts))]
+        rows.append((y.texts[j], "; ".join(_stretch(winner_map, j, *stretch) for stretch in stretches(winners))))
+    foot = (
+        "Estimates on an ideal network, and not runs. tie: no strategy is faster than the next by more than "
+        f"{winner_map.tie * 100:.3g} %."
+    )
     return TextTable("Winners", (y.key, f"along {x.key}"), tuple(rows), 2, ("",) * len(rows), foot)
 
 
@@ -83,16 +88,18 @@ def _tied(found: WinnerMap, row: int, first: int, last: int) -> str:
     return f"{TIED} of {', '.join(names)}"
 
 
-def crossings_table(found: WinnerMap) -> TextTable:
+def crossings_table(winner_map: WinnerMap) -> TextTable:
     """Where the winner changes along each axis, interpolated between two cells."""
     rows = []
-    for each in found.crossings:
-        i, j = each.place
-        beyond = (i + 1, j) if each.along == 0 else (i, j + 1)
-        if all({each.before, each.after} <= set(found.outcomes[place].level) for place in (each.place, beyond)):
+    for border in winner_map.crossings:
+        i, j = border.place
+        beyond = (i + 1, j) if border.along == 0 else (i, j + 1)
+        if all(
+            {border.before, border.after} <= set(winner_map.outcomes[place].level) for place in (border.place, beyond)
+        ):
             continue  # they are level on both sides
-        axis, other = found.axes[each.along], found.axes[1 - each.along]
-        at = f"{other.key} = {other.texts[each.place[1 - each.along]]}"
-        rows.append((at, each.before, each.after, f"{axis.key} = {number_text(axis, each.number)}"))
+        axis, other = winner_map.axes[border.along], winner_map.axes[1 - border.along]
+        at = f"{other.key} = {other.texts[border.place[1 - border.along]]}"
+        rows.append((at, border.before, border.after, f"{axis.key} = {number_text(axis, border.number)}"))
     foot = "Where both take equally long, interpolated between the estimates of the cells on its two sides."
     return TextTable("Borders", ("at", "from", "to", "changes at"), tuple(rows), 4, ("",) * len(rows), foot)

@@ -21,6 +21,7 @@ import msgspec
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import Fault, MachineFault
 from gradwire.programs.inside.door import door
+from gradwire.programs.inside.forking import interpreters
 from gradwire.programs.inside.host import Host
 from gradwire.programs.inside.namespaces import name_hosts
 from gradwire.programs.inside.processes import Processes, Schedule
@@ -110,14 +111,16 @@ def _run_on(hosts: Sequence[Host], sandbox: Sandbox, pids: Sequence[int], task: 
     make_classes(names, pids, {each.traffic_class for each in task.programs if each.traffic_class is not None})
     kept = Kept(folder, names)
     processes = Processes(hosts, sandbox, kept, task.output_limit_bytes)
-    print(READY, flush=True)
-    kept.begin()
-    schedule = Schedule(task.programs, task.folder, time.monotonic())
-    try:
-        schedule.follow(processes, lambda: kept.is_over)
-    finally:
-        processes.end_all()
-        sandbox.end()
+    with interpreters(task.programs, task.folder, hosts, sandbox) as forks:
+        print(READY, flush=True)
+        kept.begin()
+        schedule = Schedule(task.programs, task.folder, time.monotonic(), forks)
+        try:
+            schedule.follow(processes, lambda: kept.is_over)
+        finally:
+            processes.end_all()
+            forks.end()
+            sandbox.end()
     started = tuple(place_name(program.name, names[program.host]) for program, _ in schedule.started)
     ended = EndedBeside(started, kept.statuses, kept.ended_s, processes.dropped_bytes)
     (folder / ENDED_FILE).write_bytes(msgspec.json.encode(ended))

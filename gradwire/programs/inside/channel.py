@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import tty
-from collections import deque
 from pathlib import Path
 
-from gradwire.programs.program_protocol import Command, Event, Full, Taken, command_of, line_of
+from gradwire.programs.program_protocol import Command, Event, Full, command_of, line_of
 from gradwire.programs.signatures import Signatures
+from gradwire.vm.answers import Answers
 
 TERMINAL = "/dev/tty1"
 """Which vm/session.py connects to the command outside."""
@@ -20,13 +20,13 @@ LINE_OVERHEAD_BYTES = 1024
 
 
 class Channel:
-    """Sends events and receives commands. Waiting for the other side takes no virtual time.
+    """Sends events and receives commands.
 
-    Nor may the kernel ever have to keep what the other side has not read, for while a process runs it does not notice
-    that there is room again. So after WINDOW_BYTES this one asks whether all was taken.
+    The kernel may never have to keep what the other side has not read, for while a process runs it does not notice
+    that there is room again. So after WINDOW_BYTES this one asks whether all was taken. It waits for that, and for what
+    `answer` waits for, while virtual time stands still (vm/answers.py): how long the other side takes is seen by nobody.
 
-    The clock moves on only when every process waits. So this one does not: as long as the other side does not read or
-    write, it keeps asking, and yields the CPU to others in between.
+    What comes over the terminal is for a person's keys, and costs the microseconds that it takes to look for it.
     """
 
     def __init__(self, key_file: Path) -> None:
@@ -35,12 +35,12 @@ class Channel:
         Removes the file with the key that its lines are signed with, before any program can read it.
         """
         self._signatures = Signatures(key_file.read_bytes())
+        self._answers = Answers(key_file.parent)
         key_file.unlink()
         self._fd = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         tty.setraw(self._fd)
         self._rest = b""
         self._unread_bytes = 0
-        self._waiting: deque[Command] = deque()
 
     def fileno(self) -> int:
         """For a selector: readable if a command may have come."""
@@ -52,19 +52,19 @@ class Channel:
         if self._unread_bytes < WINDOW_BYTES:
             return
         self._write(Full())
-        while not isinstance(command := self._read(), Taken):
-            if command is None:
-                os.sched_yield()
-            else:
-                self._waiting.append(command)
+        self._answers.next()
         self._unread_bytes = 0
+
+    def answer(self) -> Command:
+        """The next command that the other side gives as an answer; nothing happens in the kernel until it comes."""
+        return command_of(self._answers.next())
 
     def heard(self) -> Command | None:
         """A command, if one has come whole."""
-        return self._waiting.popleft() if self._waiting else self._read()
+        return self._read()
 
     def next(self) -> Command:
-        """The next command, for which it waits as long as it takes, while virtual time stands still."""
+        """The next command, for which it waits as long as it takes. The other side stops the kernel meanwhile."""
         while (command := self.heard()) is None:
             os.sched_yield()
         return command

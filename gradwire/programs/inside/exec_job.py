@@ -10,6 +10,7 @@ from gradwire.injection import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.fault_times import FaultTimes, Timed
+from gradwire.programs.inside.forking import interpreters
 from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
 from gradwire.programs.inside.processes import NOTHING, Processes, Schedule
@@ -26,16 +27,20 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         write_hosts_files(name, [lab.hosts[host].name for host in hosts])
     classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
     make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
-    with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):
+    with (
+        interpreters(task.programs, task.folder, lab.hosts, lab.sandbox) as forks,
+        capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1),
+    ):
         before, killed_before = lab.read(), killed_for_memory()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         faults = _faults(task, lab, begin_s)
-        in_time = _run(task, processes, begin_s, faults or NOTHING)
+        in_time = _run(task, processes, Schedule(task.programs, task.folder, begin_s, forks), faults or NOTHING)
         duration_s = time.monotonic() - begin_s
         if faults is not None:
             faults.end()
         processes.end_all()
+        forks.end()
         lab.sandbox.end()
         lab.controller.check_alive()
         counts = lab.count_since(before)
@@ -63,10 +68,9 @@ def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:
     return FaultTimes(task.faults, patient, begin_s)
 
 
-def _run(task: Task, processes: Processes, begin_s: float, timed: Timed) -> bool:
+def _run(task: Task, processes: Processes, schedule: Schedule, timed: Timed) -> bool:
     """Starts each program at its time, and follows them until they are over; False if they took longer than they
     may."""
-    schedule = Schedule(task.programs, task.folder, begin_s)
 
     def is_over() -> bool:
         """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to
@@ -76,7 +80,7 @@ def _run(task: Task, processes: Processes, begin_s: float, timed: Timed) -> bool
         left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)
         return all(program.background for program in left)
 
-    return schedule.follow(processes, is_over, begin_s + task.time_limit_s, timed)
+    return schedule.follow(processes, is_over, schedule.begin_s + task.time_limit_s, timed)
 
 
 if __name__ == "__main__":

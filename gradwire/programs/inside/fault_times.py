@@ -17,6 +17,8 @@ EARLY_S = 2e-3
 """How much earlier than a fault the loop comes back: epoll counts whole milliseconds, and rounds up. The rest is slept
 to the nanosecond, while what programs write waits in their pipes."""
 
+NEVER_NS = 2**62
+
 
 class Timed(Protocol):
     """What happens at its time, while programs run."""
@@ -62,10 +64,19 @@ class FaultTimes:
         """What became of each fault so far."""
         return self._agenda.records
 
+    def add(self, fault: PlannedFault) -> None:
+        """Plans another fault."""
+        self._agenda.add(fault)
+
     def next_s(self) -> float:
         """A little before the next is due."""
         next_ns = self._agenda.next_ns()
         return float("inf") if next_ns is None else (self._begin_ns + next_ns) / 1e9 - EARLY_S
+
+    def due_ns(self) -> int:
+        """When the next is due, as of the clock; so late that nobody waits for it if none is."""
+        next_ns = self._agenda.next_ns()
+        return NEVER_NS if next_ns is None else self._begin_ns + next_ns
 
     def do_due(self) -> None:
         """Does what is due, and waits for what is due within EARLY_S. Raises MachineFault if a command fails."""

@@ -103,7 +103,8 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
     MachineFault."""
     fabric = replace(Fabric.from_json(task.fabric_json), ipv6=True)
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
-    name_hosts(fabric)
+    names = [task.labels.get(name, name) for name in fabric.host_names()]
+    name_hosts(fabric, names)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
         abilities = probe_kernel()
         network = held.enter_context(
@@ -112,14 +113,17 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
                 abilities,
                 controller_port=CONTROLLER_PORT,
                 owns_kernel=True,
-                impaired=impaired_ports(fabric, task.faults),
+                impaired=[port for port, _ in fabric.ports()]
+                if task.any_fault
+                else impaired_ports(fabric, task.faults),
+                labels=task.labels,
             )
         )
         add_rdma_devices(network)
         sandbox = Sandbox(folder, task.covered)
         held.callback(sandbox.end)
         hosts = []
-        for index, name in enumerate(fabric.host_names()):
+        for index, name in enumerate(names):
             if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
                 with network_namespace(namespace_of(network.host_pid(index))):
                     write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))

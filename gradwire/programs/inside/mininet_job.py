@@ -125,10 +125,6 @@ def main() -> None:
         channel.say(Refused(InternalFault.__name__, traceback.format_exc()))
 
 
-if __name__ == "__main__":
-    main()
-
-
 class MininetMachine(ProcessNamespace):
     """Where a script runs. folder: the job's. Raises MachineFault if the kernel refuses any of it."""
 
@@ -176,3 +172,7 @@ def _make_temporary(own: Path, seen: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         mount(f"/proc/self/fd/{descriptor}", str(folder), "", BIND)
         os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gradwire import PACKAGE
@@ -91,7 +91,7 @@ def _check(status: int, action: str) -> None:
         raise MachineFault(f"cannot {action}: {os.strerror(ctypes.get_errno())}")
 
 
-def name_hosts(fabric: Fabric) -> None:
+def name_hosts(fabric: Fabric, host_names: Sequence[str] = ()) -> None:
     """Lets all hosts find each other by name; the machine's own file stays as it is. Raises MachineFault.
 
     And lets scripts find this package, for gradwire.devices.
@@ -101,7 +101,7 @@ def name_hosts(fabric: Fabric) -> None:
     (PYTHON_FOLDER / PACKAGE.name).symlink_to(PACKAGE)
     names = FOLDER / "etc-hosts"
     prefers_ipv4 = ADDRESS_CHOICE.exists()
-    names.write_text(names_of_hosts(fabric, prefers_ipv4=prefers_ipv4))
+    names.write_text(names_of_hosts(fabric, prefers_ipv4=prefers_ipv4, host_names=host_names))
     mount(str(names), "/etc/hosts", "", BIND)
     if prefers_ipv4:
         choice = FOLDER / "etc-gai.conf"
@@ -109,13 +109,13 @@ def name_hosts(fabric: Fabric) -> None:
         mount(str(choice), str(ADDRESS_CHOICE), "", BIND)
 
 
-def names_of_hosts(fabric: Fabric, *, prefers_ipv4: bool) -> str:
+def names_of_hosts(fabric: Fabric, *, prefers_ipv4: bool, host_names: Sequence[str] = ()) -> str:
     """The text of /etc/hosts: each host by its name, and its IPv6 address by "ip6-" and its name besides.
 
     prefers_ipv4: whether who takes either address gets the IPv4 one first. Otherwise IPv6 addresses have the second name
-    alone, for a program must not take another protocol than it had before.
+    alone, for a program must not take another protocol than it had before. host_names: by default the fabric's.
     """
-    hosts = list(enumerate(fabric.host_names()))
+    hosts = list(enumerate(host_names or fabric.host_names()))
     lines = ["127.0.0.1 localhost", *(f"{fabric.host_ip(index)} {name}" for index, name in hosts)]
     if fabric.ipv6:
         lines.append("::1 localhost ip6-localhost" if prefers_ipv4 else "::1 ip6-localhost")

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
@@ -23,6 +24,7 @@ from gradwire.programs.inside.fault_times import Nothing, Timed
 from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.traffic_classes import join_class
 from gradwire.programs.program_protocol import NO_HOST, Ended, Interrupt, Output, OutputFull, Program
+from gradwire.programs.python_command import WarmPython
 
 READ_BYTES = 32768
 END_S = 5.0
@@ -33,10 +35,25 @@ STDOUT, STDERR = 1, 2
 NOTHING = Nothing()
 
 
+class Born(Protocol):
+    """A process that was executed or forked."""
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is that of its session."""
+
+    def wait(self) -> int:
+        """Its exit status, or -n after signal n, once it has ended."""
+
+
+Birth = Callable[[tuple[int, int]], Born]
+"""Makes a process that has these two outputs. Raises InputFault if it cannot begin."""
+
+
 class Running:
     """A program that was started. status: once it has ended, its exit status, or 128 + n after signal n."""
 
-    def __init__(self, name: str, host: int, process: subprocess.Popen[bytes], outputs: Mapping[int, int]) -> None:
+    def __init__(self, name: str, host: int, process: Born, outputs: Mapping[int, int]) -> None:
         self.name, self.host, self.process = name, host, process
         self.pidfd = os.pidfd_open(process.pid)
         #: Which stream a descriptor carries.
@@ -127,28 +144,39 @@ class Processes:
 
         Raises InputFault if the program is not there or cannot be executed.
         """
-        streams = streams or _pipes()
-        read_ends, write_ends = streams.read_ends, streams.write_ends
+        streams = streams or pipes()
+
+        def execute(write_ends: tuple[int, int]) -> Born:
+            try:
+                with nullcontext() if host == NO_HOST else self._sandbox.births():
+                    return subprocess.Popen(
+                        argv,
+                        stdin=streams.stdin,
+                        stdout=write_ends[0],
+                        stderr=write_ends[1],
+                        env=dict(env),
+                        start_new_session=True,
+                        preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
+                    )
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                why = _why_not_executed(error) if isinstance(error, OSError) else f"cannot be started: {error}"
+                raise InputFault(f"{argv[0]}: {why}") from error
+
+        return self.give_birth(name, host, execute, streams)
+
+    def give_birth(self, name: str, host: int, birth: Birth, streams: Streams | None = None) -> Running:
+        """Starts a program on a host in its own way. name, streams: as for `start`. Raises what `birth` raises."""
+        streams = streams or pipes()
         try:
-            with nullcontext() if host == NO_HOST else self._sandbox.births():
-                process = subprocess.Popen(
-                    argv,
-                    stdin=streams.stdin,
-                    stdout=write_ends[0],
-                    stderr=write_ends[1],
-                    env=dict(env),
-                    start_new_session=True,
-                    preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
-                )
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            for fd in read_ends:
+            process = birth(streams.write_ends)
+        except BaseException:
+            for fd in streams.read_ends:
                 os.close(fd)
-            why = _why_not_executed(error) if isinstance(error, OSError) else f"cannot be started: {error}"
-            raise InputFault(f"{argv[0]}: {why}") from error
+            raise
         finally:
-            for fd in set(write_ends):
+            for fd in set(streams.write_ends):
                 os.close(fd)
-        started = Running(name, host, process, read_ends)
+        started = Running(name, host, process, streams.read_ends)
         for fd in (started.pidfd, *started.outputs):
             self._selector.register(fd, selectors.EVENT_READ, started)
         self.running.append(started)
@@ -273,7 +301,7 @@ def _once() -> Callable[[], bool]:
     return lambda: next(answers, True)
 
 
-def _pipes() -> Streams:
+def pipes() -> Streams:
     """Two pipes."""
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
@@ -304,14 +332,22 @@ def _why_not_executed(error: OSError) -> str:
     return f"cannot be executed: {error.strerror}"
 
 
+class Forks(Protocol):
+    """Forks programs that begin with imported modules."""
+
+    def fork(self, program: Program, warm: WarmPython, host: int, folder: str, outputs: tuple[int, int]) -> Born:
+        """Forks one onto a host, with its ends of two pipes. Raises InputFault or MachineFault where it cannot
+        begin."""
+
+
 class Schedule:
     """Programs that wait for their time, and those that have started. begin_s: of the virtual clock, from which times
     count."""
 
-    def __init__(self, programs: Sequence[Program], folder: str, begin_s: float) -> None:
+    def __init__(self, programs: Sequence[Program], folder: str, begin_s: float, forks: Forks) -> None:
         self.waiting = deque(sorted(programs, key=lambda program: program.start_s))
         self.started: list[tuple[Program, Running]] = []
-        self._folder, self._begin_s = folder, begin_s
+        self._folder, self.begin_s, self._forks = folder, begin_s, forks
 
     def follow(
         self,
@@ -328,21 +364,26 @@ class Schedule:
         while True:
             self._start_due(processes)
             timed.do_due()
-            next_s = self._begin_s + self.waiting[0].start_s if self.waiting else end_s
+            next_s = self.begin_s + self.waiting[0].start_s if self.waiting else end_s
             if processes.follow(is_over, deadline_s=min(next_s, timed.next_s(), end_s)):
                 return True
             if time.monotonic() >= end_s:
                 return False
 
     def _start_due(self, processes: Processes) -> None:
-        while self.waiting and self._begin_s + self.waiting[0].start_s <= time.monotonic():
+        while self.waiting and self.begin_s + self.waiting[0].start_s <= time.monotonic():
             program = self.waiting.popleft()
-            running = processes.start(
-                program.host,
-                program.argv,
-                program.env,
-                self._folder,
-                name=program.name,
-                traffic_class=program.traffic_class,
-            )
-            self.started.append((program, running))
+            self.started.append((program, self._start(processes, program)))
+
+    def _start(self, processes: Processes, program: Program) -> Running:
+        if program.warm is not None:
+            fork = partial(self._forks.fork, program, program.warm, program.host, self._folder)
+            return processes.give_birth(program.name, program.host, fork)
+        return processes.start(
+            program.host,
+            program.argv,
+            program.env,
+            self._folder,
+            name=program.name,
+            traffic_class=program.traffic_class,
+        )

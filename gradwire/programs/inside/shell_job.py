@@ -20,12 +20,9 @@ from gradwire.programs.program_protocol import (
     NO_HOST,
     CommandDone,
     Execute,
-    Given,
-    Interrupt,
     Output,
     PingAll,
     Refused,
-    Taken,
     Task,
 )
 from gradwire.topo.network import Network
@@ -134,7 +131,9 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     channel.say(CommandDone(0.0))
     while True:
         command = channel.next()
-        if isinstance(command, Interrupt | Taken | Given):  # of a program that had just ended, or not yet begun
+        if not isinstance(
+            command, Execute | PingAll
+        ):  # an Interrupt of a program that had just ended, or not yet begun
             continue
         try:
             commands.carry_out(command)

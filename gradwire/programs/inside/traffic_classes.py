@@ -47,7 +47,12 @@ def make_classes(names: Sequence[str], pids: Sequence[int], classes: Collection[
 def join_class(traffic_class: int | None) -> None:
     """Puts the calling process into a class, with all that it will start. For one that is about to become a program."""
     if traffic_class is not None:
-        (_cgroup(traffic_class) / "cgroup.procs").write_text(str(os.getpid()))
+        members_file(traffic_class).write_text(str(os.getpid()))
+
+
+def members_file(traffic_class: int) -> Path:
+    """Whose process's number is written there is in the class."""
+    return _cgroup(traffic_class) / "cgroup.procs"
 
 
 def class_of(pid: int) -> int | None:

@@ -51,8 +51,15 @@ def interpreter_of(python: str, search_path: str) -> Interpreter:
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_LIMIT_S).stdout
         package, scripts = json.loads(said)
-    except (subprocess.SubprocessError, ValueError, TypeError) as error:
-        raise InputFault(f"--python {python}: is not a Python 3 that answers ({type(error).__name__})") from error
+    except subprocess.TimeoutExpired as error:
+        raise InputFault(f"--python {python}: does not answer within {ANSWER_LIMIT_S:g} s; give a Python 3") from error
+    except subprocess.CalledProcessError as error:
+        last_words = f": {error.stderr.strip().splitlines()[-1]}" if error.stderr.strip() else ""
+        raise InputFault(
+            f"--python {python}: is not a Python 3, for it ended with status {error.returncode}{last_words}"
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise InputFault(f"--python {python}: is not a Python 3, for it does not answer as one") from error
     return _with_programs(Path(found).absolute(), Path(package) if package else _own_mininet(), Path(scripts))
 
 

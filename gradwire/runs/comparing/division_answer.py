@@ -18,51 +18,51 @@ from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER,
 CSV_FILE, JSON_FILE, SCENARIO_FILE = "divisions.csv", "divisions.json", "fastest.toml"
 
 
-def rows(found: Found) -> list[dict[str, Any]]:
+def rows(answer: Found) -> list[dict[str, Any]]:
     """The best divisions, the fastest first, times in seconds and memory in bytes."""
-    places = {factor: _places(found, factor) for factor in FACTORS[1:]}
+    places = {factor: _places(answer, factor) for factor in FACTORS[1:]}
     return [
         {
             "place": number,
-            "data": each.candidate.choice.data,
-            "tensor": each.candidate.choice.tensor,
-            "pipeline": each.candidate.choice.pipeline,
-            "chunks": each.candidate.choice.chunks,
-            "microbatches": each.candidate.choice.microbatches,
-            "samples_of_microbatch": each.candidate.choice.samples,
-            "recompute": each.candidate.choice.recompute,
-            "first_blocks": each.candidate.choice.ends[0],
-            "last_blocks": each.candidate.choice.ends[1],
-            "iteration_time_s": each.time_s,
-            "lower_bound_s": each.candidate.least(1.0).iteration_s,
-            "mfu": found.mfu(each),
-            "exposed_communication_s": each.exposed_s,
-            "bubble_s": each.bubble_s,
-            "compute_s": each.candidate.least(1.0).compute_s,
-            "memory_bytes": each.candidate.memory.total_bytes,
-            "states_bytes": each.candidate.memory.states_bytes,
-            "activations_bytes": each.candidate.memory.activations_bytes,
-            "half_rate_time_s": each.times_s[0.5],
+            "data": division.candidate.choice.data,
+            "tensor": division.candidate.choice.tensor,
+            "pipeline": division.candidate.choice.pipeline,
+            "chunks": division.candidate.choice.chunks,
+            "microbatches": division.candidate.choice.microbatches,
+            "samples_of_microbatch": division.candidate.choice.samples,
+            "recompute": division.candidate.choice.recompute,
+            "first_blocks": division.candidate.choice.ends[0],
+            "last_blocks": division.candidate.choice.ends[1],
+            "iteration_time_s": division.time_s,
+            "lower_bound_s": division.candidate.least(1.0).iteration_s,
+            "mfu": answer.mfu(division),
+            "exposed_communication_s": division.exposed_s,
+            "bubble_s": division.bubble_s,
+            "compute_s": division.candidate.least(1.0).compute_s,
+            "memory_bytes": division.candidate.memory.total_bytes,
+            "states_bytes": division.candidate.memory.states_bytes,
+            "activations_bytes": division.candidate.memory.activations_bytes,
+            "half_rate_time_s": division.times_s[0.5],
             "half_rate_place": places[0.5][number - 1],
-            "double_rate_time_s": each.times_s[2.0],
+            "double_rate_time_s": division.times_s[2.0],
             "double_rate_place": places[2.0][number - 1],
         }
-        for number, each in enumerate(found.best, 1)
+        for number, division in enumerate(answer.best, 1)
     ]
 
 
-def _places(found: Found, factor: float) -> list[int]:
+def _places(answer: Found, factor: float) -> list[int]:
     """The places that the best have at another rate, among themselves."""
-    times = [each.times_s[factor] for each in found.best]
+    times = [division.times_s[factor] for division in answer.best]
     return [1 + sum(other < time_s for other in times) for time_s in times]
 
 
-def table(found: Found) -> TextTable:
+def table(answer: Found) -> TextTable:
     """The best divisions."""
     headers = ("", "DP x TP x PP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
     more = ("bubble %", "GB", "half rate", "double rate")
-    cells = tuple(map(_cells, rows(found)))
-    return TextTable(found.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells))
+    cells = tuple(map(_cells, rows(answer)))
+    return TextTable(answer.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells))
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -85,32 +85,32 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def words(found: Found) -> list[str]:
+def words(answer: Found) -> list[str]:
     """What was searched, what the network would have to be, and what was assumed: a paragraph each."""
-    return [_searched(found), *_order(found), *_assumed(found)]
+    return [_searched(answer), *_order(answer), *_assumed(answer)]
 
 
-def _searched(found: Found) -> str:
-    left_out = "; ".join(f"{count:,}: {reason}" for reason, count in found.left_out.items())
-    pruned = found.candidates - len(found.estimated) - len(found.refused)
+def _searched(answer: Found) -> str:
+    left_out = "; ".join(f"{count:,}: {reason}" for reason, count in answer.left_out.items())
+    pruned = answer.candidates - len(answer.estimated) - len(answer.refused)
     text = (
-        f"Left out: {left_out or 'none'}. {found.candidates:,} divisions fit into memory. {len(found.estimated):,} were "
+        f"Left out: {left_out or 'none'}. {answer.candidates:,} divisions fit into memory. {len(answer.estimated):,} were "
         f"estimated, and {pruned:,} were not: the least time that computation, pipeline and bytes permit them is not below "
-        f"that of the {min(BEST, len(found.estimated))} fastest. It is a lower bound and not an estimate."
+        f"that of the {min(BEST, len(answer.estimated))} fastest. It is a lower bound and not an estimate."
     )
-    if found.refused:
-        text += f" {len(found.refused)} could not be estimated: {'; '.join(dict.fromkeys(found.refused.values()))}."
+    if answer.refused:
+        text += f" {len(answer.refused)} could not be estimated: {'; '.join(dict.fromkeys(answer.refused.values()))}."
     return text
 
 
-def _order(found: Found) -> list[str]:
+def _order(answer: Found) -> list[str]:
     """Which division is the fastest at other rates."""
-    best, said = found.best[0], []
+    best, said = answer.best[0], []
     for factor, name in ((0.5, "half"), (2.0, "double")):
-        other = found.fastest_at(factor)
+        other = answer.fastest_at(factor)
         sure = (
             ""
-            if found.complete[factor]
+            if answer.complete[factor]
             else (
                 f" (of those estimated; others might be faster, since {MOST_FURTHER} further ones were looked at and no more)"
             )
@@ -125,8 +125,8 @@ def _order(found: Found) -> list[str]:
     return said
 
 
-def _assumed(found: Found) -> list[str]:
-    question = found.question
+def _assumed(answer: Found) -> list[str]:
+    question = answer.question
     job, link = question.resolved.job, question.section.costs.local_rate
     return [
         f"Assumed: {question.batch:,} samples of {question.sample_tokens:,} tokens in each iteration; machines of "
@@ -138,52 +138,52 @@ def _assumed(found: Found) -> list[str]:
         "with another efficiency changes that.",
         "Memory: bf16 parameters, fp32 gradients and Adam's states (ZeRO), activations by Korthikanti et al. 2022 with a "
         "fused attention; buffers of libraries and what allocators lose are not counted.",
-        f"A model, not a run. {found.cpu_s:.0f} s of CPU.",
+        f"A model, not a run. {answer.cpu_s:.0f} s of CPU.",
     ]
 
 
-def write(found: Found, folder: Path) -> None:
+def write(answer: Found, folder: Path) -> None:
     """The table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`."""
     folder.mkdir(parents=True, exist_ok=True)
-    table_rows = rows(found)
+    table_rows = rows(answer)
     with replacing(folder / CSV_FILE) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table_rows[0]))
         writer.writeheader()
         writer.writerows(table_rows)
-    replace_text(folder / JSON_FILE, json.dumps(as_json(found), indent=1) + "\n")
-    best = found.best[0].candidate.choice
-    replace_text(folder / SCENARIO_FILE, tomli_w.dumps(found.question.scenario(best.options)))
+    replace_text(folder / JSON_FILE, json.dumps(as_json(answer), indent=1) + "\n")
+    best = answer.best[0].candidate.choice
+    replace_text(folder / SCENARIO_FILE, tomli_w.dumps(answer.question.scenario(best.options)))
     bars = [
         DivisionBar(
-            str(each.candidate.choice),
-            each.candidate.least(1.0).compute_s,
-            each.bubble_s,
-            each.exposed_s,
-            each.times_s[0.5],
-            each.times_s[2.0],
+            str(division.candidate.choice),
+            division.candidate.least(1.0).compute_s,
+            division.bubble_s,
+            division.exposed_s,
+            division.times_s[0.5],
+            division.times_s[2.0],
         )
-        for each in found.best
+        for division in answer.best
     ]
-    save_chart(division_chart(bars, found.question.document["title"]), folder)
+    save_chart(division_chart(bars, answer.question.document["title"]), folder)
 
 
-def as_json(found: Found) -> dict[str, Any]:
+def as_json(answer: Found) -> dict[str, Any]:
     """Everything of the answer."""
     return {
-        "title": found.question.document["title"],
-        "divisions": rows(found),
-        "left_out": dict(found.left_out),
-        "fit_into_memory": found.candidates,
-        "estimated": len(found.estimated),
-        "refused": found.refused,
+        "title": answer.question.document["title"],
+        "divisions": rows(answer),
+        "left_out": dict(answer.left_out),
+        "fit_into_memory": answer.candidates,
+        "estimated": len(answer.estimated),
+        "refused": answer.refused,
         "fastest_at": {
             f"{factor:g}": {
-                "division": str(found.fastest_at(factor).candidate.choice),
-                "iteration_time_s": found.fastest_at(factor).times_s[factor],
-                "sure": found.complete.get(factor, True),
+                "division": str(answer.fastest_at(factor).candidate.choice),
+                "iteration_time_s": answer.fastest_at(factor).times_s[factor],
+                "sure": answer.complete.get(factor, True),
             }
             for factor in FACTORS
         },
-        "words": words(found),
-        "cpu_s": found.cpu_s,
+        "words": words(answer),
+        "cpu_s": answer.cpu_s,
     }

@@ -1,9 +1,10 @@
-"""Carries out a prepared run: locks its folder, builds the kernel if there is none, runs what is missing, and
-reports."""
+"""From a scenario to judged points in a run folder: every point is compiled and checked before anything boots or is written;
+then the folder is locked, the kernel built if there is none, what is missing is run, and the report written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,22 +13,132 @@ from typing import Any
 from rich.console import RenderableType
 
 from gradwire.runs.campaign import Campaign
+from gradwire.runs.comparing.planning import plan_comparison
+from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.launch.place import place_for, take_over, writing
-from gradwire.runs.launch.preparation import Prepared
+from gradwire.runs.launch.place import Place, place_for, refuse_unusable, take_over, writing
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
+from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen
-from gradwire.runs.stored.provenance import note_start
-from gradwire.runs.stored.run_folder import locked, write_run_folder
+from gradwire.runs.stored.provenance import note_start, provenance
+from gradwire.runs.stored.run_folder import RUNS, has_valid_points, locked, write_run_folder
 from gradwire.runs.work import Work
 from gradwire.runs.works import work_of_scenario
+from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
+from gradwire.scenario.program_scenarios import AnyScenario
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.vm.machines import MEASURED, Clock
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Points that are ready to run."""
+
+    scenario: Scenario[Any]
+    planned: Sequence[Planned]
+    place: Place
+    clock: Clock
+    #: What a measured scale of the wall clock was measured from.
+    scale_from: str = ""
+
+
+def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
+    """The scenario of plans at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
+
+    Printed values that belong to other settings than these are left out.
+    """
+    if isinstance(source, Mapping):
+        return with_own_values(scenario_of(source, settings))
+    return with_own_values(load_scenario(scenario_path(source), settings))
+
+
+def prepare(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
+    """Makes a scenario ready to run, in the folder `out` or in one of runs/. Raises Fault."""
+    work = work_of_scenario(scenario)
+    scenario = work.with_own_values(scenario)
+    clock = work.clock_for(scenario, clock, screen)
+    place = _usable_place(scenario, clock, out, screen)
+    work.refuse_unfit(scenario)
+    scale_from = ""
+    if clock.scale == MEASURED:
+        trial_on(clock)(0)
+        clock, scale_from = _measured(scenario, place.folder, screen)
+    return Prepared(scenario, made_ready(scenario, place.folder, clock, screen), place, clock, scale_from)
+
+
+def prepare_comparison(
+    question: Asked,
+    strategies: Sequence[str],
+    seeds: int,
+    out: Path | None,
+    screen: Screen,
+    *,
+    estimate_first: bool = False,
+) -> Prepared:
+    """Makes a comparison of strategies, by default of all, ready to run on the virtual clock.
+
+    estimate_first: leaves out those that cannot win by their estimates. Raises Fault.
+    """
+    chosen = question.contenders(strategies)
+    refuse_unusable(out or RUNS)
+    with screen.errors.status("compiling") as status:
+
+        def on_done(done: int, of: int) -> None:
+            status.update(f"compiling: {done} of {of} strategies")
+
+        scenario, planned = plan_comparison(
+            question,
+            chosen,
+            seeds,
+            out or RUNS / question.name,
+            cores(),
+            estimate_first=estimate_first,
+            on_done=on_done,
+        )
+    scenario = replace(scenario, settings=question.settings)
+    clock = work_of_scenario(scenario).clock_for(scenario, Clock(), screen)
+    place = _usable_place(scenario, clock, out, screen)
+    return Prepared(scenario, [run.moved_to(place.folder) for run in planned], place, clock)
+
+
+def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Screen) -> list[Any]:
+    """The points ready to run, with a line that says how far it is."""
+    planned = []
+    with screen.errors.status("compiling") as status:
+        for run in work_of_scenario(scenario).planning(scenario.points, folder, clock):
+            planned.append(run)
+            status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
+    return planned
+
+
+def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
+    """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from
+    what it was."""
+    from gradwire.runs.wall_scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
+
+    starts = provenance(folder).starts
+    if starts and has_valid_points(folder):
+        return starts[-1].clock, starts[-1].scale_from
+    with screen.errors.status("measuring what this machine carries"):
+        chosen = choose_scale([point.fabric for point in scenario.points])
+    screen.results.print(chosen.announcement(), highlight=False)
+    return Clock("wall", chosen.number), chosen.measured
+
+
+def _usable_place(scenario: AnyScenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
+    """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
+    place = place_for(scenario, clock, out)
+    refuse_unusable(place.folder)
+    if place.others:
+        held = ", ".join(map(str, place.others))
+        screen.results.print(f"{held}: other settings ran there; this goes to {place.folder}", highlight=False)
+    return place
 
 
 @dataclass(frozen=True)

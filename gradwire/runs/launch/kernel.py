@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradwire.agents.compiled import border
 from gradwire.faults import InternalFault, MachineFault
-from gradwire.runs.progress import kernel_progress
 from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kernel
 from gradwire.vm.kernel_source import agent_in
 
@@ -48,3 +50,18 @@ def _refuse_stale_header() -> None:
             f"{border.HEADER}: does not have the numbers and structures that Python has; write it anew with "
             f"`{border.REMEDY}`, and build the agent with `gradwire kernel`"
         )
+
+
+@contextmanager
+def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is
+    being done."""
+    columns = (
+        TextColumn("building the virtual-time kernel, once"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("kernel", total=1, text="")
+        yield lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:])

@@ -10,9 +10,9 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
-from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.scenario.contenders import LEAVES, SPINES
 from gradwire.scenario.loading import ScenarioPoint
+from gradwire.scenario.scenario_files import read_scenario
 from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.stand_in import capacity_warning
 from gradwire.workloads.units import DURATION, SIZE, rate_bps, rate_text

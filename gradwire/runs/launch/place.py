@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing
-from gradwire.runs.executing.executor import Planned
 from gradwire.runs.stored.run_folder import (
     CLOCK_FILE,
     RUNS,
@@ -29,6 +29,9 @@ from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.stored.symbolic_links import copy_of_run, refuse_links
 from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
+
+if TYPE_CHECKING:
+    from gradwire.runs.executing.executor import Planned
 
 
 def refuse_unusable(folder: Path, option: str = "--out") -> None:

@@ -50,17 +50,17 @@ def parse_axis(text: str, steps: int) -> Axis:
 
 
 def _listed(key: str, values: str) -> Axis:
-    texts = [each.strip() for each in values.strip().removeprefix("[").removesuffix("]").split(",")]
-    numbers = _numbers([each.strip("\"'") for each in texts])
+    texts = [text.strip() for text in values.strip().removeprefix("[").removesuffix("]").split(",")]
+    numbers = _numbers([text.strip("\"'") for text in texts])
     if len(numbers) < 2:
         raise ValueError("one value does not make an axis")
     if len(numbers) > MOST_STEPS:
         raise ValueError(f"{len(numbers)} values are more than {MOST_STEPS}")
-    pairs = sorted(zip(numbers, (each.strip("\"'") for each in texts), strict=True))
+    pairs = sorted(zip(numbers, (text.strip("\"'") for text in texts), strict=True))
     if any(low == high for (low, _), (high, _) in itertools.pairwise(pairs)):
         raise ValueError("a value is given twice")
     return Axis(
-        key, tuple(each for _, each in pairs), tuple(number for number, _ in pairs), _is_wide(pairs[0][0], pairs[-1][0])
+        key, tuple(text for _, text in pairs), tuple(number for number, _ in pairs), _is_wide(pairs[0][0], pairs[-1][0])
     )
 
 
@@ -128,12 +128,12 @@ def _whole(low: int, high: int, asked: int | None, steps: int, logarithmic: bool
 
 def _numbers(texts: Sequence[str]) -> list[float]:
     """Values in a unit that all share. Raises ValueError for what is not a number, or of different kinds."""
-    found = [_NUMBER.fullmatch(text) for text in texts]
-    for text, match in zip(texts, found, strict=True):
+    matches = [_NUMBER.fullmatch(text) for text in texts]
+    for text, match in zip(texts, matches, strict=True):
         if match is None:
             raise ValueError(f"'{text}' is not a number, with or without a unit")
-    if not any(match[2] for match in found if match):
-        return [float(match[1].replace("_", "")) for match in found if match]
+    if not any(match[2] for match in matches if match):
+        return [float(match[1].replace("_", "")) for match in matches if match]
     for kind in KINDS:
         try:
             return [kind.parse(text) for text in texts]

@@ -14,8 +14,7 @@ from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
 from gradwire.runs.estimation import PointEstimate, estimate_or_fault, without_effect
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import prepare
+from gradwire.runs.launch.execution import carry_out, prepare
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Point, Scenario, resolve
@@ -42,8 +41,8 @@ def estimate_map(
     attempt = partial(_attempted, origin=grid.origin)
     on_done(0, len(slots))
     # The first one is estimated here: processes that are forked afterwards have the engine's machine code.
-    for part, found in zip(parts, _first_here(attempt, parts, jobs), strict=True):
-        for ((place, name), _), result in zip(part, found, strict=True):
+    for part, results in zip(parts, _first_here(attempt, parts, jobs), strict=True):
+        for ((place, name), _), result in zip(part, results, strict=True):
             if isinstance(result, str):
                 refused.setdefault(place, {})[name] = result
                 continue

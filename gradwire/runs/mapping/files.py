@@ -22,17 +22,17 @@ PAGE, CHART, CSV, JSON = "map.html", "map", "map.csv", "map.json"
 NOT_RUN = "Estimates are a model on an ideal network, and not runs; measured values are of runs by packets."
 
 
-def cells_frame(found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> pd.DataFrame:
+def cells_frame(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> pd.DataFrame:
     """One row per cell and strategy. estimate_s is empty where a strategy cannot run, and measured_s where it was not
     measured or its run is invalid."""
     by_place = {cell.chosen.place: cell for cell in measured}
-    x, y = found.axes
+    x, y = winner_map.axes
     rows = []
-    for place in found.places:
-        outcome, cell = found.outcomes.get(place), by_place.get(place)
-        for name in found.strategies:
-            time = found.times.get(place, {}).get(name)
-            best = found.times[place][outcome.winner].iteration_s if outcome else None
+    for place in winner_map.places:
+        outcome, cell = winner_map.outcomes.get(place), by_place.get(place)
+        for name in winner_map.strategies:
+            time = winner_map.times.get(place, {}).get(name)
+            best = winner_map.times[place][outcome.winner].iteration_s if outcome else None
             rows.append(
                 {
                     x.key: x.texts[place[0]],
@@ -43,35 +43,38 @@ def cells_frame(found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> pd.D
                     "wins": bool(outcome and name in outcome.level),
                     "by_queues": time.by_queues if time else None,
                     "measured_s": cell.times_s.get(name) if cell else None,
-                    "cell": judge_cell(found, cell).outcome if cell else "estimated",
-                    "why_not": found.refused.get(place, {}).get(name, cell.invalid.get(name, "") if cell else ""),
+                    "cell": judge_cell(winner_map, cell).outcome if cell else "estimated",
+                    "why_not": winner_map.refused.get(place, {}).get(name, cell.invalid.get(name, "") if cell else ""),
                 }
             )
     return pd.DataFrame(rows)
 
 
-def map_json(found: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
+def map_json(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
     """The whole map for programs."""
     by_place = {cell.chosen.place: cell for cell in measured}
     return {
-        "title": found.title,
+        "title": winner_map.title,
         "model": NOT_RUN,
-        "conclusion": conclusion(found),
-        "tie": found.tie,
-        "axes": [_axis(axis) for axis in found.axes],
-        "strategies": list(found.strategies),
-        "left_out": dict(found.left_out),
-        "warnings": list(found.warnings),
-        "cells": [_cell(found, place, by_place.get(place)) for place in found.places],
+        "conclusion": conclusion(winner_map),
+        "tie": winner_map.tie,
+        "axes": [_axis(axis) for axis in winner_map.axes],
+        "strategies": list(winner_map.strategies),
+        "left_out": dict(winner_map.left_out),
+        "warnings": list(winner_map.warnings),
+        "cells": [_cell(winner_map, place, by_place.get(place)) for place in winner_map.places],
         "borders": [
             {
-                "along": found.axes[each.along].key,
-                "between": [list(each.place), [each.place[0] + (each.along == 0), each.place[1] + (each.along == 1)]],
-                "from": each.before,
-                "to": each.after,
-                "at": number_text(found.axes[each.along], each.number),
+                "along": winner_map.axes[border.along].key,
+                "between": [
+                    list(border.place),
+                    [border.place[0] + (border.along == 0), border.place[1] + (border.along == 1)],
+                ],
+                "from": border.before,
+                "to": border.after,
+                "at": number_text(winner_map.axes[border.along], border.number),
             }
-            for each in found.crossings
+            for border in winner_map.crossings
         ],
     }
 
@@ -80,18 +83,18 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return {"key": axis.key, "values": list(axis.texts), "numbers": list(axis.numbers), "log": axis.logarithmic}
 
 
-def _cell(found: WinnerMap, place: Place, cell: MeasuredCell | None) -> dict[str, Any]:
-    outcome = found.outcomes.get(place)
+def _cell(winner_map: WinnerMap, place: Place, cell: MeasuredCell | None) -> dict[str, Any]:
+    outcome = winner_map.outcomes.get(place)
     row: dict[str, Any] = {
         "place": list(place),
-        "estimates_s": {name: time.iteration_s for name, time in found.times.get(place, {}).items()},
+        "estimates_s": {name: time.iteration_s for name, time in winner_map.times.get(place, {}).items()},
         "fastest": list(outcome.level) if outcome else [],
         "lead": outcome.lead if outcome and len(outcome.order) > 1 else None,
         "doubtful": bool(outcome and outcome.doubtful),
-        "refused": dict(found.refused.get(place, {})),
+        "refused": dict(winner_map.refused.get(place, {})),
     }
     if cell is not None:
-        judged = judge_cell(found, cell)
+        judged = judge_cell(winner_map, cell)
         row["measured"] = {
             "why": cell.chosen.why,
             "times_s": dict(cell.times_s),
@@ -104,13 +107,13 @@ def _cell(found: WinnerMap, place: Place, cell: MeasuredCell | None) -> dict[str
 
 
 def write_map(
-    folder: Path, found: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = ""
+    folder: Path, winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = ""
 ) -> dict[str, Path]:
     """Writes map.html, map.png, map.svg, map.csv and map.json; their paths by what they are. run_folder: of the
     measured cells."""
     folder.mkdir(parents=True, exist_ok=True)
-    replace_text(folder / PAGE, map_page(found, measured, run_folder))
-    save_chart(map_chart(found, measured), folder, CHART)
-    write_csv(folder / CSV, cells_frame(found, measured))
-    replace_text(folder / JSON, json.dumps(map_json(found, measured), indent=1, allow_nan=False) + "\n")
+    replace_text(folder / PAGE, map_page(winner_map, measured, run_folder))
+    save_chart(map_chart(winner_map, measured), folder, CHART)
+    write_csv(folder / CSV, cells_frame(winner_map, measured))
+    replace_text(folder / JSON, json.dumps(map_json(winner_map, measured), indent=1, allow_nan=False) + "\n")
     return {"map": folder / PAGE, "chart": folder / f"{CHART}.png", "cells": folder / CSV}

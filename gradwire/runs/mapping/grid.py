@@ -11,11 +11,11 @@ from typing import Any
 
 from gradwire.analysis.winners.winner_map import Axis, Place
 from gradwire.faults import InputFault
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.scenario.contenders import PARTIAL, contenders
 from gradwire.scenario.limits import MOST_POINTS
 from gradwire.scenario.loading import Point, Scenario, load_scenario, resolve, scenario_of
 from gradwire.scenario.overrides import set_key, setting_words
+from gradwire.scenario.scenario_files import scenario_path
 from gradwire.scenario.schema import StrategySection
 
 NOT_POINTS = ("sweep", "cases", "chart", "left_out", "printed", "printed_claims", "notes", "title", "about", "labels")
@@ -114,16 +114,16 @@ def _strategies(points: Sequence[Point], chosen: Sequence[str]) -> tuple[dict[st
         swept = [pair for name in dict.fromkeys(chosen) for pair in _tables_of(name, swept, others)]
     left_out = {name: TRAINS_ELSE for name, _ in swept if name in PARTIAL}
     kept = [(name, options) for name, options in swept if name not in PARTIAL]
-    found: dict[str, Mapping[str, Any]] = {
+    tables: dict[str, Mapping[str, Any]] = {
         _name(name, options, kept): {"name": name, "options": dict(options)} for name, options in kept
     }
-    if len(found) < 2:
+    if len(tables) < 2:
         without = f" besides {', '.join(left_out)}, which train something else" if left_out else ""
         raise InputFault(
-            f"{points[0].origin}: a map compares strategies, and there is only {', '.join(found) or 'none'}{without}; "
+            f"{points[0].origin}: a map compares strategies, and there is only {', '.join(tables) or 'none'}{without}; "
             'sweep them ("strategy.name" = ["ring", "p3"]), or give --strategies ring,p3'
         )
-    return found, left_out
+    return tables, left_out
 
 
 def _tables_of(
@@ -171,7 +171,7 @@ def _cell_by_cell(
 ) -> tuple[dict[Place, dict[str, Point]], dict[Place, str]]:
     """The same where some cells cannot be, such as workers that do not fill their machines."""
     x, y = axes
-    found: dict[Place, dict[str, Point]] = {}
+    possible: dict[Place, dict[str, Point]] = {}
     impossible: dict[Place, str] = {}
     for i, first in enumerate(x.texts):
         for j, second in enumerate(y.texts):
@@ -183,10 +183,10 @@ def _cell_by_cell(
             except InputFault as fault:
                 impossible[i, j] = str(fault).removeprefix(f"{origin}: ")
                 continue
-            found[i, j] = dict(zip(names, points, strict=True))
-    if not found:
+            possible[i, j] = dict(zip(names, points, strict=True))
+    if not possible:
         raise InputFault(f"{origin}: {next(iter(impossible.values()))}")
-    return found, impossible
+    return possible, impossible
 
 
 def _bare(document: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,8 @@ from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
-from gradwire.scenario.program_scenarios import AnyScenario, of_plans, resolved_scenario
+from gradwire.scenario.program_scenarios import AnyScenario, of_plans
+from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
 from gradwire.vm.machines import Clock
 

@@ -15,7 +15,8 @@ from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import is_grown
-from gradwire.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
+from gradwire.scenario.schema import PointSection
+from gradwire.scenario.sections.costs import SourcedDuration, SourcedRate, SourcedShare, SourcedVariation
 
 UNITS = {
     "fabric.rate": "bit/s",
@@ -33,7 +34,12 @@ UNITS = {
 """Units of keys whose names have none."""
 SUFFIXES = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_s": "s"}
 """Units at the ends of names, the longest first."""
-COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
+COST_UNITS = {
+    SourcedRate: "bytes/s",
+    SourcedDuration: "s",
+    SourcedVariation: "of the mean",
+    SourcedShare: "of full speed",
+}
 """Units of a scenario's costs by their types."""
 NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
 """What it means that a cost is left out, where that is not that it is free."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from gradwire.array_files import most_bytes
 from gradwire.datatypes.fabric import MAX_BANDS, MAX_GROUPS, Fabric
+from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, OpKind, Plan, Role
 from gradwire.datatypes.read_ways import way_defect
 from gradwire.datatypes.records import (
@@ -307,6 +308,8 @@ def refuse_unsound_record(record: PointRecord, task: PointTask, fabric: Fabric) 
     _refuse_captures(record, fabric)
     for fault in (*record.faults, *(fault for agent in record.agents for fault in agent.faults)):
         _refuse_fault(fault, task)
+    if record.pauses is not None:
+        _refuse_pauses(record.pauses, fabric)
     if (fabric.controller or record.ways) and (defect := way_defect(fabric, record.ways)):
         raise ValueError(f"ways: {defect}")
 
@@ -392,6 +395,31 @@ def refuse_unsound_log(log: OpLog, task: PointTask, ops: int) -> None:
     refuse_values_outside("iteration", log.iteration, 0, task.iterations - 1)
     for name in ("nominal_start_ns", "start_ns", "end_ns"):
         refuse_values_outside(name, getattr(log, name), -LARGEST)
+
+
+def refuse_unsound_pauses(events: PauseEvents, fabric: Fabric) -> None:
+    """Raises ValueError for pauses by ports or of bands that the network does not have."""
+    if events.ports != tuple(port.interface for port, _ in fabric.ports()):
+        raise ValueError("its ports are not those of the network")
+    refuse_values_outside("time_ns", events.time_ns, -LARGEST)
+    refuse_values_outside("band", events.band, 0, fabric.bands - 1)
+    refuse_values_outside("pauses", events.pauses, 0, 1)
+
+
+def _refuse_pauses(state: PauseState, fabric: Fabric) -> None:
+    ports = {port.interface for port, _ in fabric.ports()}
+    refuse_outside("pauses.lost", state.lost, 0)
+    for count in state.counts:
+        _refuse_negative(count, "pauses", "resumes", "paused_ns", "most_bytes", "most_headroom_bytes", "headroom_bytes")
+        _refuse_negative(count, "dropped", "stops", "stopped_ns", "waiting_bytes", "charged_bytes")
+    for band in (*(count.band for count in state.counts), *(held.band for held in state.held)):
+        refuse_outside("a paused band", band, 0, fabric.bands - 1)
+    named = [
+        *(count.port for count in state.counts),
+        *(name for held in state.held for name in (held.port, held.came_by)),
+    ]
+    if unknown := [name for name in named if name not in ports]:
+        raise ValueError(f"pauses: the network has no port {shown(unknown[0])}")
 
 
 def refuse_unsound_queues(queues: QueueLengths, fabric: Fabric) -> None:

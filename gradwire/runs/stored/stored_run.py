@@ -20,18 +20,20 @@ from gradwire.analysis.packets.capture_files import Capture
 from gradwire.analysis.packets.captures import CACHED_CAPTURES, read_captures
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.pauses import PauseEvents
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord, QueueLengths
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.regular_files import RECORD_BYTES
-from gradwire.runs.point_protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
+from gradwire.runs.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.soundness import (
     LARGEST_SCALE,
     refuse_long_log,
     refuse_outside,
     refuse_unsound_log,
+    refuse_unsound_pauses,
     refuse_unsound_plan,
     refuse_unsound_queues,
     refuse_unsound_record,
@@ -279,6 +281,19 @@ class StoredRun(Generic[P_co]):
             queues = QueueLengths.load(path)
             refuse_unsound_queues(queues, fabric)
         return queues
+
+    def pauses(self) -> PauseEvents | None:
+        """When ports paused their far ends and let them continue; None without flow control."""
+        return self._large_once(PAUSES_FILE, self._read_pauses)
+
+    def _read_pauses(self) -> PauseEvents | None:
+        fabric, path = self.fabric(), self.folder / PAUSES_FILE
+        if fabric.lossless is None:
+            return None
+        with reading(path):
+            events = PauseEvents.load(path)
+            refuse_unsound_pauses(events, fabric)
+        return events
 
     def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
         """The captured packets, in the record's order."""

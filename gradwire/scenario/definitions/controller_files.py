@@ -57,8 +57,10 @@ def _read(path: Path) -> str:
         return read_text(path, MOST_BYTES, follow=True)
     except FileNotFoundError as error:
         raise InputFault(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputFault(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputFault(f"{path}: is not text in UTF-8: {error}") from error
 
 
 def _digest(text: str) -> str:

@@ -141,20 +141,20 @@ class _Reading:
         """Hosts as the instances come, and each one's interfaces by their numbers."""
         return list(self._instances).index(end.instance), end.number, _natural(end.component)
 
-    def _list(self, key: str, of: Mapping[str, Any] | None = None, place: str = "") -> list[Any]:
+    def _list(self, key: str, of: Mapping[str, Any] | None = None, where: str = "") -> list[Any]:
         found = (self._document if of is None else of).get(key) or []
         if not isinstance(found, list) or len(found) > MOST_LISTED:
-            raise _Defect(f"{place}{key}: must be a list of at most {MOST_LISTED:,}")
+            raise _Defect(f"{where}{key}: must be a list of at most {MOST_LISTED:,}")
         return found
 
     def _named(self, key: str) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for number, each in enumerate(self._list(key)):
-            place = f"{key}.{number}"
-            table = _table(each, key, place)
-            name = _text(table, "name", place)
+            where = f"{key}.{number}"
+            table = _table(each, key, where)
+            name = _text(table, "name", where)
             if name in found:
-                raise _Defect(f"{place}.name = '{name}': another one of {key} has this name")
+                raise _Defect(f"{where}.name = '{name}': another one of {key} has this name")
             found[name] = table
         return found
 
@@ -215,87 +215,87 @@ class _Reading:
                 yield choice
 
     def _edge(self, number: int, edge: Any) -> list[tuple[_End, _End, dict[str, Any]]]:
-        place = f"edges.{number}"
-        table = _table(edge, "edges", place)
-        link = _text(table, "link", place)
+        where = f"edges.{number}"
+        table = _table(edge, "edges", where)
+        link = _text(table, "link", where)
         if link not in self._links:
-            raise _Defect(f"{place}.link = '{link}': no link is called that")
-        near, far = (self._ends(table.get(key), f"{place}.{key}") for key in ("ep1", "ep2"))
+            raise _Defect(f"{where}.link = '{link}': no link is called that")
+        near, far = (self._ends(table.get(key), f"{where}.{key}") for key in ("ep1", "ep2"))
         scheme = table.get("scheme")
         if scheme == "one2one":
             # As InfraGraph's service does it: what one end has more of is not joined.
             pairs = list(zip(near, far, strict=False))
         elif scheme == "many2many":
             if len(near) * len(far) > MOST_LINKS:
-                raise _Defect(f"{place}: has {len(near) * len(far):,} links; must be at most {MOST_LINKS:,}")
+                raise _Defect(f"{where}: has {len(near) * len(far):,} links; must be at most {MOST_LINKS:,}")
             pairs = [(a, b) for a in near for b in far if a != b]
         else:
-            raise _Defect(f"{place}.scheme = {str(scheme)[:40]!r}: must be one2one or many2many")
+            raise _Defect(f"{where}.scheme = {str(scheme)[:40]!r}: must be one2one or many2many")
         return [(a, b, self._links[link]) for a, b in pairs]
 
-    def _ends(self, end: Any, place: str) -> list[_End]:
+    def _ends(self, end: Any, where: str) -> list[_End]:
         """The components that an end names, as InfraGraph counts them: of each instance, of each component, all of the next."""
-        table = _table(end, "ep1", place)
-        instance, slice_text = _step(_text(table, "instance", place), f"{place}.instance")
+        table = _table(end, "ep1", where)
+        instance, slice_text = _step(_text(table, "instance", where), f"{where}.instance")
         if instance not in self._instances:
-            raise _Defect(f"{place}.instance: no instance is called '{instance}'")
+            raise _Defect(f"{where}.instance: no instance is called '{instance}'")
         count = _count(self._instances[instance], f"instances.{instance}")
-        numbers = _chosen(slice_text, count, f"{place}.instance")
+        numbers = _chosen(slice_text, count, f"{where}.instance")
         device: str | None = self._device_of(instance)
         paths = [""]
-        for word in _text(table, "component", place).split("."):
-            component, slice_text = _step(word, f"{place}.component")
+        for word in _text(table, "component", where).split("."):
+            component, slice_text = _step(word, f"{where}.component")
             parts = {} if device is None else self._components[device]
             if component not in parts:
-                raise _Defect(f"{place}.component: device '{device}' has no component '{component}'")
-            inside = _chosen(slice_text, _count(parts[component], f"devices.{device}.components.{component}"), place)
+                raise _Defect(f"{where}.component: device '{device}' has no component '{component}'")
+            inside = _chosen(slice_text, _count(parts[component], f"devices.{device}.components.{component}"), where)
             if len(paths) * len(inside) * len(numbers) > MOST_LINKS:
-                raise _Defect(f"{place}: names more than {MOST_LINKS:,} components")
+                raise _Defect(f"{where}: names more than {MOST_LINKS:,} components")
             paths = [f"{path}{'.' if path else ''}{component}.{index}" for path in paths for index in inside]
             device = component if component in self._devices else None
         return [_End(instance, number, path) for number in numbers for path in paths]
 
 
-def _table(value: Any, kind: str, place: str) -> dict[str, Any]:
+def _table(value: Any, kind: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Defect(f"{place}: must be a table")
+        raise _Defect(f"{where}: must be a table")
     for key in value:
         if key not in KEYS[kind]:
-            raise _Defect(f"{place}: unknown key '{str(key)[:40]}'; known are {', '.join(sorted(KEYS[kind]))}")
+            raise _Defect(f"{where}: unknown key '{str(key)[:40]}'; known are {', '.join(sorted(KEYS[kind]))}")
     return value
 
 
-def _text(table: Mapping[str, Any], key: str, place: str) -> str:
+def _text(table: Mapping[str, Any], key: str, where: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not value:
-        raise _Defect(f"{place}.{key}: must be a text")
+        raise _Defect(f"{where}.{key}: must be a text")
     return value
 
 
-def _count(table: Mapping[str, Any], place: str) -> int:
+def _count(table: Mapping[str, Any], where: str) -> int:
     value = table.get("count")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
-        raise _Defect(f"{place}.count: must be a number from 1 to {LARGEST_COUNT:,}")
+        raise _Defect(f"{where}.count: must be a number from 1 to {LARGEST_COUNT:,}")
     return value
 
 
-def _step(word: str, place: str) -> tuple[str, str]:
+def _step(word: str, where: str) -> tuple[str, str]:
     """A name, and what stands in brackets behind it."""
     match = STEP.fullmatch(word)
     if match is None:
-        raise _Defect(f"{place} = '{word[:80]}': must be a name with an index or a slice, such as nic[0] or nic[0:2]")
+        raise _Defect(f"{where} = '{word[:80]}': must be a name with an index or a slice, such as nic[0] or nic[0:2]")
     return match[1], match[2] or ""
 
 
-def _chosen(slice_text: str, count: int, place: str) -> range:
+def _chosen(slice_text: str, count: int, where: str) -> range:
     """The same, which must be some."""
-    found = _numbers(slice_text, count, place)
+    found = _numbers(slice_text, count, where)
     if not found:
-        raise _Defect(f"{place}: [{slice_text[:40]}] names none of {count}, which begin with [0]")
+        raise _Defect(f"{where}: [{slice_text[:40]}] names none of {count}, which begin with [0]")
     return found
 
 
-def _numbers(slice_text: str, count: int, place: str) -> range:
+def _numbers(slice_text: str, count: int, where: str) -> range:
     """The indices that a slice of Python's names."""
     parts = slice_text.split(":")
     try:
@@ -304,7 +304,7 @@ def _numbers(slice_text: str, count: int, place: str) -> range:
             return range(count)[values[0] : values[0] + 1 or None] if -count <= values[0] < count else range(0, 0)
         return range(count)[slice(*values)] if len(parts) > 1 else range(count)
     except (ValueError, TypeError) as error:
-        raise _Defect(f"{place}: [{slice_text[:40]}] is not a slice of Python's") from error
+        raise _Defect(f"{where}: [{slice_text[:40]}] is not a slice of Python's") from error
 
 
 def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,8 +312,8 @@ def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
     physical = link.get("physical")
     if physical is None:
         return {}
-    place = f"links.{name}.physical"
-    table = _table(physical, "physical", place)
+    where = f"links.{name}.physical"
+    table = _table(physical, "physical", where)
     values: dict[str, Any] = {}
     for key, units, ours in (("bandwidth", RATES, "rate"), ("latency", DURATIONS, "delay")):
         given = table.get(key)
@@ -321,10 +321,10 @@ def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
             continue
         known = {} if not isinstance(given, dict) else {each: given[each] for each in given if each != "choice"}
         if len(known) != 1 or next(iter(known)) not in units:
-            raise _Defect(f"{place}.{key}: must have one of {', '.join(units)}")
+            raise _Defect(f"{where}.{key}: must have one of {', '.join(units)}")
         ((word, value),) = known.items()
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _Defect(f"{place}.{key}.{word}: must be a number")
+            raise _Defect(f"{where}.{key}.{word}: must be a number")
         factor, unit = units[word]
         values[ours] = f"{Decimal(repr(value)) * factor:f}{unit}"
     return values

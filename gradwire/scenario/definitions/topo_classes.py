@@ -60,26 +60,28 @@ def topo_in(path: Path, name: str | None) -> Any:
         text = read_text(path, MESSAGE_BYTES, follow=True)
     except FileNotFoundError as error:
         raise InputFault(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputFault(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputFault(f"{path}: is not text in UTF-8: {error}") from error
     module = types.ModuleType("gradwire_topo_file")
     module.__file__ = str(path)
     try:
         exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise InputFault(f"{path}: cannot be run: {_in_words(error)}") from error
-    own = {
-        each: kind
-        for each, kind in vars(module).items()
+    classes = {
+        class_name: kind
+        for class_name, kind in vars(module).items()
         if isinstance(kind, type) and kind.__module__ == module.__name__ and all(hasattr(kind, word) for word in ASKED)
     }
-    if name is None and len(own) != 1:
-        raise InputFault(f"{path}: has {len(own)} classes of Mininet's Topo: say which, like {path.name}:Campus")
-    chosen = next(iter(own)) if name is None else name
-    if chosen not in own:
-        raise InputFault(f"{path}: has no class '{chosen}' of Mininet's Topo; it has: {', '.join(own) or 'none'}")
+    if name is None and len(classes) != 1:
+        raise InputFault(f"{path}: has {len(classes)} classes of Mininet's Topo: say which, like {path.name}:Campus")
+    chosen = next(iter(classes)) if name is None else name
+    if chosen not in classes:
+        raise InputFault(f"{path}: has no class '{chosen}' of Mininet's Topo; it has: {', '.join(classes) or 'none'}")
     try:
-        return own[chosen]()
+        return classes[chosen]()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise InputFault(f"{path}: {chosen}() raised {_in_words(error)}") from error
 

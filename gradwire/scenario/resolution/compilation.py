@@ -11,13 +11,12 @@ from typing import TypeVar
 import numpy as np
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
-from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import costs_of, drawn_times
-from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_controller, with_routes
+from gradwire.scenario.resolution.networks import graph_of, refuse_rdma, refuse_sprayed, with_controller, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -28,6 +27,7 @@ from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.scenario.sections.program import hosts_named as hosts_of_programs
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.divided_messages import divided
+from gradwire.workloads.engines.nccl.options import connections_of
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
@@ -269,8 +269,13 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
             "model.batch, model.speedup, the model's times and costs"
         ) from error
-    connections, burst_bytes = point.section.transport.connections, point.fabric.burst_payload_bytes()
-    return {label: divided(_on_nics(plan, job.cluster), connections, burst_bytes) for label, plan in plans.items()}
+    connections = connections_of(point.section.transport.connections, point.options)
+    burst_bytes = point.fabric.burst_payload_bytes()
+    speed = round(job.costs.speed_while_communicating, 3)  # agents count in thousandths
+    placed = {
+        label: replace(_on_nics(plan, job.cluster), speed_while_communicating=speed) for label, plan in plans.items()
+    }
+    return {label: divided(plan, connections, burst_bytes) for label, plan in placed.items()}
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
@@ -403,10 +408,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
-    if wanted.rdma is not RdmaDevice.NONE:
-        raise InputFault(
-            f"fabric.rdma = '{wanted.rdma}': is for scenarios of programs alone; strategies send by TCP and UDP"
-        )
+    refuse_rdma(wanted)
     refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
     graph = graph_of(wanted, hosts, section.defined.networks)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
@@ -428,6 +430,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if own_queues else wanted.gso_bytes,
         buffer_bytes=wanted.buffer_bytes,
         ecn_bytes=wanted.ecn_bytes,
+        lossless=wanted.flow_control,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         routing=wanted.routing_in_effect,

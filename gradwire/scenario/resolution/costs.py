@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 
-from gradwire.scenario.schema import CostsSection, PointSection
+from gradwire.scenario.schema import PointSection
+from gradwire.scenario.sections.costs import CostsSection
 from gradwire.workloads.job import Costs
 
 
@@ -19,6 +20,9 @@ def costs_of(section: CostsSection) -> Costs:
         local_latency_s=section.local_latency.value if section.local_latency else None,
         copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
         merge_s=section.slice_merge.value if section.slice_merge else 0.0,
+        speed_while_communicating=section.compute_while_communicating.value
+        if section.compute_while_communicating
+        else 1.0,
     )
 
 

@@ -36,7 +36,7 @@ def placed(
     lines = [line for name, place in places.items() for line in _list_defects(name, place, needs[name], numbers, owner)]
     if lines:
         raise InputFault("\n".join(lines))
-    found = {name: tuple(numbers[host] for host in place.hosts) for name, place in places.items() if place.hosts}
+    hosts_of = {name: tuple(numbers[host] for host in place.hosts) for name, place in places.items() if place.hosts}
     free = [number for name, number in numbers.items() if name not in owner]
     for name, place in places.items():
         if place.hosts:
@@ -47,9 +47,9 @@ def placed(
                 "servers, or a larger network"
             )
         chosen = _chosen(free, needs[name], place.placement, fabric, f"{seed}/placement/{name}")
-        found[name] = tuple(chosen)
+        hosts_of[name] = tuple(chosen)
         free = [number for number in free if number not in chosen]
-    return {name: found[name] for name in places}
+    return {name: hosts_of[name] for name in places}
 
 
 def _list_defects(

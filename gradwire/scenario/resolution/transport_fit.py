@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import CONGESTION_KEY, STOCK_SEND_BYTES, is_of_tcp
+from gradwire.datatypes.lossless import WINDOW_BUFFERS
 from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
@@ -42,7 +43,11 @@ def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
     its paths. Raises InputFault as `path_bytes` does."""
     if section.transport.buffer:
         return section.transport.buffer
-    return STOCK_SEND_BYTES if fabric.host_tcp.is_stock else enough_buffer_bytes(path_bytes(section, fabric))
+    if fabric.host_tcp.is_stock:
+        return STOCK_SEND_BYTES
+    enough_bytes = enough_buffer_bytes(path_bytes(section, fabric))
+    # Of senders that pauses hold back, no window is the limit before.
+    return enough_bytes if fabric.lossless is None else enough_bytes + WINDOW_BUFFERS * fabric.lossless.buffer_bytes
 
 
 def is_grown(section: PointSection, fabric: Fabric) -> bool:
@@ -126,6 +131,7 @@ def congestion_keys(section: PointSection) -> list[str]:
     said = {
         "fabric.buffer": f"{fabric.buffer_bytes}B" if fabric.buffer_bytes else "",
         "fabric.ecn": f"{fabric.ecn_bytes}B" if fabric.ecn_bytes else "",
+        "fabric.lossless": "{}" if fabric.lossless is not None else "",
         "transport.congestion": f"'{transport.congestion}'" if transport.congestion else "",
     }
     of_hosts = [

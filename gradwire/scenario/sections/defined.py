@@ -228,15 +228,18 @@ class DefinedSection(Section):
     def in_words(self) -> dict[str, str]:
         """What each definition is, in a few words, by its dotted key."""
         return {
-            **{f"models.{name}": f"{len(each.layers)} layers: {each.source}" for name, each in self.models.items()},
-            **{f"devices.{name}": each.description for name, each in self.devices.items()},
+            **{
+                f"models.{name}": f"{len(definition.layers)} layers: {definition.source}"
+                for name, definition in self.models.items()
+            },
+            **{f"devices.{name}": definition.description for name, definition in self.devices.items()},
             **{f"strategies.{name}": path for name, path in self.strategies.items()},
             **{
-                f"networks.{name}": f"{len(each.switches)} switches, {len(each.hosts)} hosts, {len(each.links)} links"
-                for name, each in self.networks.items()
+                f"networks.{name}": f"{len(definition.switches)} switches, {len(definition.hosts)} hosts, {len(definition.links)} links"
+                for name, definition in self.networks.items()
             },
-            **{f"controllers.{name}": each.file for name, each in self.controllers.items()},
-            **{f"routes.{name}": f"{len(each.route)} rows" for name, each in self.routes.items()},
+            **{f"controllers.{name}": definition.file for name, definition in self.controllers.items()},
+            **{f"routes.{name}": f"{len(definition.route)} rows" for name, definition in self.routes.items()},
         }
 
     @model_validator(mode="after")

@@ -11,6 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
 from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.lossless import GSO_BYTES, Lossless
+from gradwire.scenario.sections.lossless import LosslessSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     MOST_WORKERS,
@@ -214,13 +216,15 @@ class FabricSection(Section):
     mtu_bytes: int = Field(1500, ge=576, le=LARGEST_MTU_BYTES)
     """Largest IP packet."""
     gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
-    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `buffer` or `ecn` one frame, for
-    there a burst would be dropped or marked as a whole."""
+    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `lossless` 16 KiB;
+    with `buffer` or `ecn` one frame, for there a burst would be dropped or marked as a whole."""
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
     """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
     flow control, so that nothing is dropped."""
     ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "off"
     """Length of such a queue from which on it marks packets (ECN): DCTCP's K. All connections then ask for ECN."""
+    lossless: LosslessSection | None = None
+    """Priority flow control: what would overflow a switch's memory waits at the far end instead. Unset: queues without end."""
     loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
         0.0, ge=0, le=LARGEST_LOSS
     )
@@ -256,6 +260,11 @@ class FabricSection(Section):
         return tuple(table.setting(pattern) for pattern, table in self.host.items())
 
     @property
+    def flow_control(self) -> Lossless | None:
+        """`lossless` as a fabric has it."""
+        return None if self.lossless is None else self.lossless.resolved()
+
+    @property
     def sets_congestion(self) -> bool:
         """Whether the congestion control of any host's kernel is set."""
         return any(CONGESTION_KEY in table.sysctl for table in self.host.values())
@@ -285,7 +294,10 @@ class FabricSection(Section):
         """`gso`, or what stands for it where it is unset."""
         if self.gso is not None:
             return self.gso
-        return self.mtu_bytes + ETHERNET_HEADER_BYTES if self.drops_or_marks else MAX_GSO_BYTES
+        frame_bytes = self.mtu_bytes + ETHERNET_HEADER_BYTES
+        if self.lossless is not None and not self.drops_or_marks:
+            return max(frame_bytes, GSO_BYTES)
+        return frame_bytes if self.drops_or_marks else MAX_GSO_BYTES
 
     @model_validator(mode="after")
     def _what_graphs_need(self) -> Self:
@@ -337,7 +349,8 @@ class FabricSection(Section):
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
         if self.topology is Topology.SINGLE_SWITCH:
-            needs["routing"] = "any other than 'single'"
+            sprays = self.routing.is_by_burst
+            needs["routing"] = f"'{Topology.LEAF_SPINE}'" if sprays else f"any other than '{Topology.SINGLE_SWITCH}'"
         values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:

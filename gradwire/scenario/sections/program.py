@@ -41,6 +41,9 @@ class ProgramSection(Section):
     traffic_class: int | None = Field(None, ge=0, lt=MAX_BANDS - 1)
     """Traffic class of all that it sends, 0 being served first. Without one it travels before all classes, as pings do; next to a strategy,
     in class 0."""
+    warm_imports: Names = ()
+    """Modules of Python, such as "torch", that are imported once for all hosts: each host's program is then a fork of the process that has
+    them. The command has to be a plain `python SCRIPT ARGUMENTS`, also with `-m` or `-c`."""
     figures: Literal["lines", "iperf3", "osu"] = "lines"
     """Where its results are read from: "lines" of JSON that it writes to the file `$GRADWIRE_FIGURES`, the report that
     `iperf3 --json` prints, or the columns that an OSU micro-benchmark prints."""

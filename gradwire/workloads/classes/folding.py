@@ -105,7 +105,7 @@ class FoldedRings:
         """Messages step by step and, in each step, class by class."""
         builder, costs, count = self.builder, self.job.costs, len(ring)
         classes, steps, size = np.array(ring, np.int64), turn * len(call.combines), call.size_bytes
-        place, step = np.tile(np.arange(count), steps), np.repeat(np.arange(steps), count)
+        position, step = np.tile(np.arange(count), steps), np.repeat(np.arange(steps), count)
         inside = self._inside(classes)
         wait_s = np.where(inside, costs.message_s(size, inside=True), costs.message_s(size, inside=False))
         shared: dict[str, Columns] = {
@@ -114,29 +114,29 @@ class FoldedRings:
             "layer": call.layer,
         }
         first = builder.add_columns(OpKind.SEND, 0).start
-        messages = (first + np.arange(len(place))).reshape(steps, count)
+        messages = (first + np.arange(len(position))).reshape(steps, count)
         sends = np.array(
             builder.add_columns(
                 OpKind.SEND,
-                len(place),
-                rank=classes[place],
-                peer=np.roll(classes, -1)[place],
-                lane=queues[place],
-                duration_ns=np.rint(wait_s * 1e9).astype(np.int64)[place],
+                len(position),
+                rank=classes[position],
+                peer=np.roll(classes, -1)[position],
+                lane=queues[position],
+                duration_ns=np.rint(wait_s * 1e9).astype(np.int64)[position],
                 order=call.number * steps + step,
                 message=messages.ravel(),
                 **shared,
             ),
             np.int64,
         ).reshape(steps, count)
-        self._further |= {int(first): (place == count - 1).astype(np.int64)}
+        self._further |= {int(first): (position == count - 1).astype(np.int64)}
         combine = np.repeat(np.array([int(each) for each in call.combines]), turn)[step]
         recvs = np.array(
             builder.add_columns(
                 OpKind.RECV,
-                len(place),
-                rank=classes[place],
-                peer=np.roll(classes, 1)[place],
+                len(position),
+                rank=classes[position],
+                peer=np.roll(classes, 1)[position],
                 combine=combine,
                 message=np.roll(messages, 1, axis=1).ravel(),
                 **shared,
@@ -144,8 +144,8 @@ class FoldedRings:
             np.int64,
         )
         adding = np.flatnonzero(combine == Combine.ADD)
-        builder.depend_columns(recvs[adding], call.started[place[adding]])
-        arrivals = self._additions(recvs, classes[place], adding, call).reshape(steps, count)
+        builder.depend_columns(recvs[adding], call.started[position[adding]])
+        arrivals = self._additions(recvs, classes[position], adding, call).reshape(steps, count)
         builder.depend_columns(sends[0], call.started)
         builder.depend_columns(sends[1:].ravel(), arrivals[:-1].ravel())
         # Parts may overtake one another where ranks are out of step, so the end waits for what is last to each of them.

@@ -48,15 +48,22 @@ def ring_sequence(job: Job, name: str, buckets: Sequence[Bucket], options: Allre
 
 
 def _refuse_others(job: Job, options: AllreduceOptions) -> None:
+    """Raises NotByClass with all that stands against one ring after the other."""
     if job.cluster.workers < 2:
         raise NotByClass("there is one worker")
-    for name, wanted in (("concurrent", False), ("forward_waits", "all"), ("segments", 1)):
-        if (value := getattr(options, name)) != wanted:
-            raise NotByClass(f"strategy.options.{name} is {value!r}, not {wanted!r}")
+    wanted = {"concurrent": False, "forward_waits": "all", "segments": 1}
+    values = {name: getattr(options, name) for name in wanted}
+    reasons = [
+        f"strategy.options.{name} is {value!r}, not {wanted[name]!r}"
+        for name, value in values.items()
+        if value != wanted[name]
+    ]
     if options.wire != "fp32" and options.conversion_rate_bytes_per_s is not None:
-        raise NotByClass("gradients are converted (strategy.options.conversion_rate_bytes_per_s)")
+        reasons.append("gradients are converted (strategy.options.conversion_rate_bytes_per_s)")
     if not np.isinf(job.costs.aggregation_bytes_per_s):
-        raise NotByClass("adding takes time (costs.aggregation_rate)")
+        reasons.append("adding takes time (costs.aggregation_rate)")
+    if reasons:
+        raise NotByClass(", and ".join(reasons))
 
 
 def _part_bytes(values: int, parts: int, width: int) -> Int64:

@@ -63,9 +63,13 @@ class _ShardedClasses(ShardedPlan):
         )
         for collectives, units, combine, value_bytes in kinds:
             queues = rings.queues(classes)
-            for number, (each, unit) in enumerate(zip(collectives, units, strict=True)):
+            for number, (collective, unit) in enumerate(zip(collectives, units, strict=True)):
                 size = -(-unit.values // self._whole.cluster.workers) * value_bytes
-                rings.add(classes, queues, Call(number, each.layer, each.started, each.done, (combine,), size))
+                rings.add(
+                    classes,
+                    queues,
+                    Call(number, collective.layer, collective.started, collective.done, (combine,), size),
+                )
         self._boundaries([*gathers[-1:], *scatters])
         return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))
 
@@ -74,6 +78,8 @@ def partitioned_classes(
     job: Job, name: str, buckets: Sequence[Bucket], partition: Partition, folding: Folding
 ) -> ClassPlan:
     """The iteration of ZeRO's stages 1 and 2. Raises NotByClass where workers differ."""
+    if partition.nccl is not None:
+        raise NotByClass("strategy.options.algorithm is 'nccl', not 'ring'")
     return _PartitionedClasses(job, name, buckets, partition, folding).compile_classes()
 
 
@@ -93,16 +99,18 @@ class _PartitionedClasses(PartitionedPlan):
         summing = (Combine.ADD,) if self.partition.scatter else (Combine.ADD, Combine.COPY)
         moves = [
             *(
-                (each, bucket, summing, self.partition.gradient_bytes)
-                for each, bucket in zip(sums, self.buckets, strict=True)
+                (collective, bucket, summing, self.partition.gradient_bytes)
+                for collective, bucket in zip(sums, self.buckets, strict=True)
             ),
             *(
-                (each, bucket, (Combine.COPY,), self.partition.parameter_bytes)
-                for each, bucket in zip(gathers, reversed(self.buckets), strict=True)
+                (collective, bucket, (Combine.COPY,), self.partition.parameter_bytes)
+                for collective, bucket in zip(gathers, reversed(self.buckets), strict=True)
             ),
         ]
-        for number, (each, bucket, combines, value_bytes) in enumerate(moves):
+        for number, (collective, bucket, combines, value_bytes) in enumerate(moves):
             size = -(-bucket.values // self._whole.cluster.workers) * value_bytes
-            rings.add(classes, queues, Call(number, each.layer, each.started, each.done, combines, size))
+            rings.add(
+                classes, queues, Call(number, collective.layer, collective.started, collective.done, combines, size)
+            )
         self._boundaries(gathers)
         return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))

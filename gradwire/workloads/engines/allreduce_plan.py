@@ -42,11 +42,12 @@ from gradwire.workloads.engines.allreduce_transfers import (
     add_gates,
     add_switches,
 )
+from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
-from gradwire.workloads.engines.collectives.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.collectives.schedule import Collective, sent_bytes
+from gradwire.workloads.engines.nccl.options import Setup
 from gradwire.workloads.engines.worker import Passes, add_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.strategy import Options
@@ -184,7 +185,7 @@ class _AllreducePlan:
         values = np.array([self.buckets[number].values for number in numbers], np.int64)[:, None]
         larger = np.arange(schedule.parts)[None, :] < values % schedule.parts
         sizes: Int64 = (values // schedule.parts + larger) * self.communicator.bytes_per_value
-        return sizes
+        return sent_bytes(schedule, sizes)
 
     def _chunks(self, numbers: Sequence[int], sizes: Int64) -> Int64:
         """A chunk for each part that is not empty, which every rank contributes to and needs; -1 for the others."""
@@ -256,6 +257,7 @@ AnyAlgorithm = Literal[
     "two-level",
     "direct",
     "in-network",
+    "nccl",
     "auto",
 ]
 """Those, and what depends on a bucket's size or on who shares a machine (docs/collectives.md)."""
@@ -313,24 +315,34 @@ def compile_by_algorithm(
     algorithm: AnyAlgorithm,
     options: AllreduceOptions,
     channels: int = 1,
+    nccl: Setup | None = None,
 ) -> Mapping[str, Plan]:
     """The plan for buckets in this order, each by the schedule that an algorithm has for its size.
 
-    channels: rings at once. Raises InputFault where the algorithm does not suit the number of workers.
+    channels: rings at once. nccl: what NCCL sees. Raises InputFault where the algorithm does not suit the number of workers.
     """
     sizes = [bucket.values * BYTES_ON_WIRE[options.wire] for bucket in buckets]
-    schedules, switches, notes = chosen_schedules(job, sizes, algorithm, segments=options.segments, channels=channels)
+    schedules, switches, notes = chosen_schedules(
+        job, sizes, algorithm, segments=options.segments, channels=channels, nccl=nccl
+    )
     plans = compile_buckets(job, name, buckets, schedules, options, switches)
     return {key: replace(plan, notes=(*plan.notes, *notes)) for key, plan in plans.items()}
 
 
 def chosen_schedules(
-    job: Job, sizes: Sequence[int], algorithm: AnyAlgorithm, *, segments: int = 1, channels: int = 1
+    job: Job,
+    sizes: Sequence[int],
+    algorithm: AnyAlgorithm,
+    *,
+    segments: int = 1,
+    channels: int = 1,
+    nccl: Setup | None = None,
 ) -> tuple[list[Schedule], Switches | None, list[str]]:
     """The schedule of an allreduce of each of these sizes in bytes; the network's switches, where they add; and what
     was taken in words. Sizes that go alike have the same object.
 
-    channels: rings at once. Raises InputFault where the algorithm does not suit the number of workers.
+    channels: rings at once. nccl: what NCCL sees. Raises InputFault where the algorithm does not suit the number of
+    workers.
     """
     if algorithm in ALIKE and channels == 1:
         return [algorithm_schedule(job.cluster, ALIKE[algorithm], segments=segments)] * len(sizes), None, []
@@ -338,10 +350,11 @@ def chosen_schedules(
     hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
     switches = Switches.of(job) if algorithm == IN_NETWORK else None
     layout = layout_of(range(cluster.workers), hosts, switches)
-    routes = Routes({Collective.ALL_REDUCE: Rule((), algorithm)}, channels=channels, key="strategy.options.algorithm")
+    rules = {Collective.ALL_REDUCE: Rule((), algorithm)}
+    routes = Routes(rules, channels=channels, nccl=nccl, key="strategy.options.algorithm")
     chosen = [routes.schedule(Collective.ALL_REDUCE, layout, 0, size, 1) for size in sizes]
     # One object for all buckets that go alike, whose messages are made together.
-    cut = {id(schedule): schedule.segmented(segments) for schedule in chosen}
+    cut = {id(schedule): schedule if schedule.hops else schedule.segmented(segments) for schedule in chosen}
     return [cut[id(schedule)] for schedule in chosen], switches, routes.notes()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.fabric import MAX_BANDS
-from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Int64, OpKind, Role
+from gradwire.datatypes.plan import CONTROL_CLASS, LATENCY_LANE, Combine, Int64, OpKind, Role
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.in_network import Switches
@@ -18,6 +18,8 @@ from gradwire.workloads.job import Costs
 
 REDUCE_LANE, GATE_LANE = 1, 3
 """Streams next to the one that computes: adding, and one in which no time is spent."""
+LATENCY_LANES = 61
+"""Streams from `LATENCY_LANE` on: a prime number of them, so that the messages of each rank take all in turn."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class Transfers:
         self.chunk = buckets.chunk[self.bucket, schedule.part[self.row]]
         self.number = buckets.number[self.bucket]
         self.src, self.dst = (self._ranks(of_rows[self.row]) for of_rows in (schedule.src, schedule.dst))
+        self.inside = workers.hosts[self.src] == workers.hosts[self.dst]
         #: The ops between which a bucket is reduced, by rank of the schedule; -1 for switches, which wait for nothing
         #: but messages.
         self.started, self.done = (_with_switches(ops, schedule.ranks) for ops in (buckets.started, buckets.done))
@@ -142,7 +145,7 @@ class Transfers:
         """Adds the ops and all that they wait for."""
         sends, recvs = self._messages()
         send_of, recv_of = self._table(sends), self._table(recvs)
-        arrival_of = self._table(self._additions(recvs))
+        arrival_of = self._table(self._additions(self._latencies(recvs)))
         phase_gates = self._phase_gates(send_of, arrival_of)
         self._order_sends(send_of, arrival_of, phase_gates)
         self._order_arrivals(recv_of, send_of)
@@ -168,9 +171,9 @@ class Transfers:
         schedule, row, workers, costs = self.schedule, self.row, self.workers, self.costs
         src, dst = self.src, self.dst
         lead, led_by = self._leads()
-        inside = workers.hosts[src] == workers.hosts[dst]
-        latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s) * schedule.opens[row]
-        link_s = np.where(inside, self.size / costs.local_bytes_per_s, 0.0)
+        latency_s = np.where(self._overlaps, 0.0, self._latency_s)
+        inside_bytes_per_s = costs.local_bytes_per_s if schedule.hops is None else schedule.hops.inside_bytes_per_s
+        link_s = np.where(self.inside, self.size / inside_bytes_per_s, 0.0)
         tokens = schedule.combine[row] == Combine.CONTROL
         of_bucket = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]
         traffic_class = np.where(tokens, CONTROL_CLASS, of_bucket)
@@ -184,13 +187,15 @@ class Transfers:
         }
         channel = None if schedule.channel is None else schedule.channel[row][lead]
         peer, grouped = self._receivers(lead, led_by)
+        # Inside a machine, what a library's channel sends up and down takes the same links.
+        to_itself = np.logical_or(grouped, self.inside[lead] & (schedule.hops is not None))
         sends = self.builder.add_columns(
             OpKind.SEND,
             len(lead),
             rank=src[lead],
             peer=peer,
             group=grouped,
-            lane=workers.queues(src[lead], np.where(grouped, src[lead], dst[lead]), channel, traffic_class[lead]),
+            lane=workers.queues(src[lead], np.where(to_itself, src[lead], dst[lead]), channel, traffic_class[lead]),
             duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64)[lead],
             order=(self.number * (self.buckets.orders or max(schedule.steps, 1)) + schedule.step[row])[lead],
             **{name: values[lead] for name, values in columns.items()},
@@ -199,6 +204,43 @@ class Transfers:
             OpKind.RECV, len(row), rank=dst, peer=src, combine=schedule.combine[row], **columns
         )
         return np.array(sends, np.int64)[led_by], np.array(recvs, np.int64)
+
+    @property
+    def _latency_s(self) -> npt.NDArray[np.float64]:
+        """Of each transfer."""
+        costs, hops = self.costs, self.schedule.hops
+        if hops is not None:
+            return np.where(self.inside, hops.inside_s, hops.between_s)
+        latency_s = np.where(self.inside, costs.latency_s(inside=True), costs.message_latency_s)
+        found: npt.NDArray[np.float64] = latency_s * self.schedule.opens[self.row]
+        return found
+
+    @property
+    def _overlaps(self) -> npt.NDArray[np.bool_]:
+        """Whether the latency of each transfer passes while its sender's next ones follow; to switches, it does not."""
+        if self.schedule.hops is None:
+            return np.zeros(len(self.row), np.bool_)
+        at_worker: npt.NDArray[np.bool_] = self.started[self.bucket, self.schedule.dst[self.row]] >= 0
+        return at_worker
+
+    def _latencies(self, recvs: Int64) -> Int64:
+        """The ops at which messages are there: their RECVs or, where latencies overlap, the latency after them."""
+        duration_ns = np.rint(self._latency_s * 1e9).astype(np.int64)
+        late = np.flatnonzero(self._overlaps & (duration_ns > 0))
+        if not len(late):
+            return recvs
+        ops = self.builder.add_columns(
+            OpKind.COMPUTE,
+            len(late),
+            rank=self.dst[late],
+            duration_ns=duration_ns[late],
+            order=self.number[late],
+            lane=LATENCY_LANE + np.arange(len(late)) % LATENCY_LANES,
+        )
+        self.builder.depend_columns(np.array(ops), recvs[late])
+        there = recvs.copy()
+        there[late] = ops
+        return there
 
     def _leads(self) -> tuple[Int64, Int64]:
         """Transfers that have a separate SEND, the first of each multicast among them; and for each transfer,
@@ -254,7 +296,7 @@ class Transfers:
         """An op for each phase, bucket and rank that the phase starts with: all that the rank did in the phase before
         is done."""
         schedule = self.schedule
-        gates = [self.started]
+        gates = [self._first_gate()]
         for phase in range(1, schedule.phases):
             gate = self._gate_of_each_member()
             here = gate >= 0
@@ -267,8 +309,18 @@ class Transfers:
             gates.append(gate)
         return gates
 
-    def _gate_of_each_member(self) -> Int64:
-        """An op that takes no time for each bucket and rank that takes part; -1 for other ranks."""
+    def _first_gate(self) -> Int64:
+        """The op after which a rank sends: what starts a bucket there, or a call's own preparation behind it."""
+        hops = self.schedule.hops
+        if hops is None or not hops.base_s or not len(self.schedule.rows):
+            return self.started
+        gate = self._gate_of_each_member(hops.base_s)
+        here = gate >= 0
+        self.builder.depend_columns(gate[here], self.started[here])
+        return gate
+
+    def _gate_of_each_member(self, duration_s: float = 0.0) -> Int64:
+        """An op for each bucket and rank that takes part; -1 for other ranks. It takes no time, or that of a latency."""
         gate = np.full(self.started.shape, -1, np.int64)
         members = np.unique(self.schedule.rows[:, :2])
         rank = members if self.buckets.members is None else self.buckets.members[:, members]
@@ -279,7 +331,8 @@ class Transfers:
             count * len(members),
             rank=np.broadcast_to(rank, shape).ravel(),
             order=np.repeat(np.arange(count), len(members)),
-            lane=self.buckets.gate_lane,
+            lane=LATENCY_LANE if duration_s else self.buckets.gate_lane,
+            duration_ns=round(duration_s * 1e9),
         )
         gate[:, members] = np.array(ops, np.int64).reshape(shape)
         return gate
@@ -293,6 +346,10 @@ class Transfers:
         schedule, depend = self.schedule, self.builder.depend_columns
         gates = np.stack(phase_gates)
         passed, starting = schedule.order.passed_on, schedule.order.starting
+        if schedule.after is not None:
+            later, earlier = schedule.after.T
+            bucket, pair = np.nonzero(self.exists[:, later] & self.exists[:, earlier])
+            depend(send_of[bucket, later[pair]], arrival_of[bucket, earlier[pair]])
         bucket, pair = self._pairs(passed[:, 0])
         depend(send_of[bucket, passed[pair, 0]], arrival_of[bucket, passed[pair, 1]])
         later = np.unique(passed[schedule.phase[passed[:, 0]] > 0, 0])

@@ -34,6 +34,7 @@ from gradwire.workloads.engines.allreduce_plan import (
     compile_by_algorithm,
 )
 from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
+from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.stand_in import Load
@@ -45,11 +46,12 @@ FIRST_CAP_BYTES = 1 << 20
 """`kDefaultFirstBucketBytes` of PyTorch's reducer: communication begins early."""
 
 
-class DdpOptions(AllreduceOptions):
+class DdpOptions(AllreduceOptions, NcclKeys):
     """How large buckets are, in bytes of fp32 gradients, whatever the wire's format."""
 
     algorithm: AnyAlgorithm = "ring"
-    """Of the allreduces. NCCL has rings and double trees; "auto" takes one for each bucket (docs/collectives.md)."""
+    """Of the allreduces. NCCL has rings and double trees; "nccl" and "auto" take one for each bucket: as NCCL chooses, and as
+    MPICH does (docs/collectives.md)."""
     channels: int = Field(1, ge=1, le=64)
     """Rings that each allreduce by "ring" is divided among, each over separate connections."""
     bucket_cap: SizeBytes = Field(CAP_BYTES, ge=1)
@@ -71,7 +73,9 @@ def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
             f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is "
             f"'{options.algorithm}'; leave it out, or take 'ring'"
         )
-    return compile_by_algorithm(job, "ddp", ddp_buckets(job, options), options.algorithm, options, options.channels)
+    nccl = setup_of(job, options.nccl) if options.goes_by_nccl else None
+    buckets = ddp_buckets(job, options)
+    return compile_by_algorithm(job, "ddp", buckets, options.algorithm, options, options.channels, nccl)
 
 
 def _by_class(job: Job, options: DdpOptions, _: Folding) -> RingSequence:

@@ -42,9 +42,11 @@ from gradwire.workloads.engines.allreduce_transfers import (
 )
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.collectives.schedule import sent_bytes
+from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.stand_in import Load
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import Strategy
 
 INNER_STEPS = 500
 """DiLoCo's H in its main experiments, which therefore communicate 500 times less (arXiv:2311.08105, abstract)."""
@@ -53,7 +55,7 @@ SUM_LANE = 2
 """A stream next to the one that computes, in which no time is spent."""
 
 
-class DilocoOptions(Options):
+class DilocoOptions(NcclKeys):
     """How seldom workers talk, and how."""
 
     inner_steps: int = Field(INNER_STEPS, ge=1, le=MOST_INNER_STEPS)
@@ -138,7 +140,12 @@ class _Round:
         self.ranks = [self.builder.rank(Role.WORKER, host) for host in hosts]
         sizes = [-(-each.values * options.outer_bits // 8) for each in self.fragments]
         self.schedules, switches, notes = chosen_schedules(
-            job, sizes, options.algorithm, segments=options.segments, channels=options.channels
+            job,
+            sizes,
+            options.algorithm,
+            segments=options.segments,
+            channels=options.channels,
+            nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
         )
         self.builder.notes.extend(notes)
         self.hosts = add_switches(self.builder, np.array(hosts, np.int64), switches)
@@ -197,7 +204,7 @@ class _Round:
         """The bytes and chunks of each part of a fragment, with what yields and what needs them."""
         parts = np.arange(schedule.parts)
         values = fragment.values // schedule.parts + (parts < fragment.values % schedule.parts)
-        sizes = wire_bytes(values.astype(np.int64), self.options.outer_bits)
+        sizes = sent_bytes(schedule, wire_bytes(values.astype(np.int64), self.options.outer_bits))
         tensor = self.builder.tensor(fragment.name)
         chunks = np.full(schedule.parts, -1, np.int64)
         waiting, steps = self._waiting_step(fragment), self.options.inner_steps

@@ -25,13 +25,14 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.classes.sharded import sharded_classes
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.group_collectives import Algorithm
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.job import Job
-from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
+from gradwire.workloads.strategy import STATE_BYTES, Strategy
 
 
-class FsdpOptions(Options):
+class FsdpOptions(NcclKeys):
     """What travels in which format, and when."""
 
     parameters: Literal["fp32", "fp16", "bf16"] = "bf16"
@@ -50,7 +51,7 @@ class FsdpOptions(Options):
     """Of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
 
 
-def _sharding(options: FsdpOptions) -> Sharding:
+def _sharding(job: Job, options: FsdpOptions) -> Sharding:
     return Sharding(
         parameter_bytes=BYTES_ON_WIRE[options.parameters],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
@@ -58,15 +59,16 @@ def _sharding(options: FsdpOptions) -> Sharding:
         reshard=options.reshard_after_forward,
         group=options.shard,
         algorithm=options.algorithm,
+        nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
     )
 
 
 def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
-    return {"fsdp": compile_sharded(job, "fsdp", _sharding(options))}
+    return {"fsdp": compile_sharded(job, "fsdp", _sharding(job, options))}
 
 
 def _by_class(job: Job, options: FsdpOptions, folding: Folding) -> ClassPlan:
-    return sharded_classes(job, "fsdp", _sharding(options), folding)
+    return sharded_classes(job, "fsdp", _sharding(job, options), folding)
 
 
 STRATEGIES = (

@@ -20,16 +20,17 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.classes.model_parallel import model_parallel_classes
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.division import Division, PipelineSchedule, Recompute
 from gradwire.workloads.engines.parallel.model_parallel import compile_megatron
 from gradwire.workloads.fields import MOST_SAMPLES
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
+from gradwire.workloads.strategy import STATE_BYTES, Strategy
 
 Format = Literal["fp32", "fp16", "bf16"]
 
 
-class MegatronOptions(Options):
+class MegatronOptions(NcclKeys):
     """How workers share a model."""
 
     tensor: int = Field(1, ge=1, le=10_000)
@@ -82,7 +83,9 @@ class MegatronOptions(Options):
     bucket_parameters: int | None = Field(None, ge=1)
     """Parameters of a worker that close a bucket, with `overlap_gradients`. Unset: 40 million, or a million for each
     replica if that is more, as in Megatron-LM. The halves of a block stay together."""
-    algorithm: Literal["ring", "double-tree", "halving-doubling", "two-level", "direct", "in-network", "auto"] = "ring"
+    algorithm: Literal[
+        "ring", "double-tree", "halving-doubling", "two-level", "direct", "in-network", "nccl", "auto"
+    ] = "ring"
     """By which replicas sum gradients (docs/collectives.md). With `sharded_optimizer`, of reduce-scatters and
     allgathers, which a double tree cannot be."""
     priorities: bool = False
@@ -90,7 +93,7 @@ class MegatronOptions(Options):
     parameters."""
 
 
-def _division(options: MegatronOptions) -> Division:
+def _division(job: Job, options: MegatronOptions) -> Division:
     return Division(
         tensor=options.tensor,
         stages=options.stages,
@@ -111,16 +114,17 @@ def _division(options: MegatronOptions) -> Division:
         overlap_gradients=options.overlap_gradients,
         bucket_parameters=options.bucket_parameters,
         algorithm=options.algorithm,
+        nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
         priorities=options.priorities,
     )
 
 
 def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
-    return {"megatron": compile_megatron(job, "megatron", _division(options))}
+    return {"megatron": compile_megatron(job, "megatron", _division(job, options))}
 
 
 def _by_class(job: Job, options: MegatronOptions, folding: Folding) -> ClassPlan:
-    return model_parallel_classes(job, "megatron", _division(options), folding)
+    return model_parallel_classes(job, "megatron", _division(job, options), folding)
 
 
 def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:

@@ -25,16 +25,17 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.classes.sharded import partitioned_classes
 from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, buffer_fused, fused
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
+from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
 from gradwire.workloads.engines.parallel.sharded import Partition, compile_partitioned
 from gradwire.workloads.job import Job
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import Strategy
 
 Format = Literal["fp32", "fp16", "bf16"]
 BUCKET_PARAMETERS = 500_000_000
 """`reduce_bucket_size` and `allgather_bucket_size` of DeepSpeed, which count parameters."""
 
 
-class Zero1Options(Options):
+class Zero1Options(NcclKeys):
     """What travels in which format, and when."""
 
     parameters: Format = "bf16"
@@ -49,6 +50,8 @@ class Zero1Options(Options):
     """How gradients are summed. With "all-reduce", workers get the sums of all gradients and use their own part."""
     overlap: bool = False
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it (`overlap_comm`)."""
+    algorithm: Literal["ring", "nccl"] = "ring"
+    """Of all that it moves: rings, or as NCCL chooses by size (docs/collectives.md)."""
     overlap_gather: bool = False
     """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for
     all of them."""
@@ -65,22 +68,23 @@ def _buckets(job: Job, options: Zero1Options) -> list[Bucket]:
     return [fused(group) for group in buffer_fused(backward_order(job), options.bucket_parameters)]
 
 
-def _partition(options: Zero1Options) -> Partition:
+def _partition(job: Job, options: Zero1Options) -> Partition:
     return Partition(
         parameter_bytes=BYTES_ON_WIRE[options.parameters],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
         scatter=options.sum_by == "reduce-scatter",
         overlap=options.overlap,
         overlap_gather=options.overlap_gather,
+        nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
     )
 
 
 def _compile(name: str, job: Job, options: Zero1Options) -> Mapping[str, Plan]:
-    return {name: compile_partitioned(job, name, _buckets(job, options), _partition(options))}
+    return {name: compile_partitioned(job, name, _buckets(job, options), _partition(job, options))}
 
 
 def _by_class(name: str, job: Job, options: Zero1Options, folding: Folding) -> ClassPlan:
-    return partitioned_classes(job, name, _buckets(job, options), _partition(options), folding)
+    return partitioned_classes(job, name, _buckets(job, options), _partition(job, options), folding)
 
 
 STRATEGIES = (

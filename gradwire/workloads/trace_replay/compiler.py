@@ -22,10 +22,10 @@ import numpy as np
 from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, add_switches
+from gradwire.workloads.engines.collective_routes import Routes
 from gradwire.workloads.engines.collectives.choice import layout_of
-from gradwire.workloads.engines.collectives.collective_routes import Routes
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise
+from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise, sent_bytes
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.record import matrix
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind, Workload
@@ -206,6 +206,7 @@ class _ReplayPlan:
             sizes = np.where(np.eye(members, dtype=np.bool_), 0, calls.parts).ravel()
         else:
             sizes = part_bytes(kind, members, schedule.parts, calls.size_bytes, calls.element_bytes)
+            sizes = sent_bytes(schedule, sizes)
         shape = len(calls.task), schedule.parts
         # Switches have the ranks behind those of all workers.
         ranks = [*calls.members, *range(self._workload.ranks, self._workload.ranks + schedule.ranks - members)]

@@ -21,10 +21,19 @@ from pydantic import Field, model_validator
 
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, adds_in_network
-from gradwire.workloads.engines.collectives.collective_routes import ONLY, Routes, Rule, option_of, rule_of, rule_type
+from gradwire.workloads.engines.collective_routes import (
+    ONLY,
+    Routes,
+    Rule,
+    names_of,
+    option_of,
+    rule_of,
+    rule_type,
+)
+from gradwire.workloads.engines.collectives.choice import AUTO, PIECE_BYTES, adds_in_network
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.options import NCCL, NcclKeys, setup_of
 from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Options, Strategy
@@ -43,7 +52,7 @@ DEFAULT_CLASSES = 4
 IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-class ReplayOptions(Options):
+class ReplayOptions(NcclKeys):
     """The algorithm of each kind of collective (docs/collectives.md), and the calls that go first.
 
     Gathers, scatters and barriers have one algorithm only.
@@ -73,6 +82,11 @@ class ReplayOptions(Options):
     durations."""
     classes: int | None = Field(None, ge=2, le=MOST_CLASSES)
     """With priorities = "needed-first": traffic classes, among which calls are divided evenly; 4 by default."""
+
+    @property
+    def goes_by_nccl(self) -> bool:
+        """Whether any collective does."""
+        return any(NCCL in rule.algorithms for rule in rules_of(self).values())
 
     @model_validator(mode="after")
     def _classes_have_an_effect(self) -> Self:
@@ -115,7 +129,7 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
         raise InputFault("strategy.name = 'replay': there is nothing to replay: give model.trace, or another strategy")
     trace = job.trace if options.fuse is None else fuse_calls(job.trace, options.fuse)
     classes, notes = _classify(trace, options)
-    routes, adding = routes_of(options), adds_in_network_by(options)
+    routes, adding = routes_of(options, job), adds_in_network_by(options)
     switches = Switches.of(job) if adding else None
     plan = compile_workload(trace, job.cluster, job.costs, routes, job.compute_s, job.samples, classes, switches)
     return {NAME: replace(plan, notes=(*job.trace.notes, *notes, *plan.notes))}
@@ -123,9 +137,7 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
 
 def rules_of(options: ReplayOptions) -> dict[Collective, Rule]:
     """The rule of each kind that has a choice."""
-    return {
-        kind: rule_of(getattr(options, option_of(kind)), ALGORITHMS[kind]) for kind in Collective if kind not in ONLY
-    }
+    return {kind: rule_of(getattr(options, option_of(kind)), names_of(kind)) for kind in Collective if kind not in ONLY}
 
 
 def adds_in_network_by(options: ReplayOptions) -> bool:
@@ -133,8 +145,8 @@ def adds_in_network_by(options: ReplayOptions) -> bool:
     return any(adds_in_network(kind, rule.algorithms) for kind, rule in rules_of(options).items())
 
 
-def routes_of(options: ReplayOptions) -> Routes:
-    """What the options say. Raises InputFault for channels where nothing goes in rings."""
+def routes_of(options: ReplayOptions, job: Job | None = None) -> Routes:
+    """What the options say; with NCCL's choice, for a job. Raises InputFault for channels where nothing goes in rings."""
     rules = rules_of(options)
     named = {name for kind, rule in rules.items() if option_of(kind) in IN_RINGS for name in rule.algorithms}
     if options.channels > 1 and not named & {"ring", AUTO}:
@@ -142,7 +154,8 @@ def routes_of(options: ReplayOptions) -> Routes:
             f"strategy.options.channels = {options.channels}: nothing goes by ring; leave it out, "
             f"or set one of {', '.join(IN_RINGS)} to 'ring'"
         )
-    return Routes(rules, options.piece, options.channels)
+    nccl = setup_of(job, options.nccl) if job is not None and options.goes_by_nccl else None
+    return Routes(rules, options.piece, options.channels, nccl)
 
 
 REPLAY = Strategy(

@@ -234,6 +234,8 @@ class RankRecord:
         self.world: int | None = None
         #: Ranks of process groups by name.
         self.groups: dict[str, tuple[int, ...]] = {}
+        #: Whether these are the groups of all ranks, and not only those that this rank is in.
+        self.lists_all_groups = False
         self._listed = 0
         self.calls: dict[int, Call] = {}
         self.kind, self.duration_ns, self.stream = array("q"), array("q"), array("q")

@@ -20,10 +20,10 @@ import numpy as np
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.workloads.traces.assembly import Assembly
-from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile
+from gradwire.workloads.traces.filling import fill_missing
+from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile, recording
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.record import (
-    MOST_FILLED_TASKS,
     MOST_RANKS,
     Finding,
     Findings,
@@ -32,7 +32,7 @@ from gradwire.workloads.traces.record import (
     Watch,
     cut_short,
 )
-from gradwire.workloads.traces.workload import FILE_NAME, POINT_TO_POINT, Kind, Workload
+from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
 
 SHOWN_RANKS = 4
 
@@ -130,7 +130,7 @@ class Format:
     read: Callable[[Path, Reading, Watch], RankRecord]
 
 
-MODULES = (execution_trace, kineto_profile, chakra_json, chakra)
+MODULES = (recording, execution_trace, kineto_profile, chakra_json, chakra)
 FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)
 
 
@@ -211,7 +211,7 @@ def assemble(name: str, records: Sequence[RankRecord], reading: Reading, finding
     world = None if findings.refused else _world(by_rank, reading, findings)
     if findings.refused or world is None:
         return None
-    whole = _fill_missing(by_rank, world, findings)
+    whole = fill_missing(by_rank, world, findings)
     if findings.refused:
         return None
     return Assembly(name, whole, world, findings).workload()
@@ -272,43 +272,6 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
             what = f"speaks of rank {largest - 1}, and there are {world} ranks"
         findings.refuse(record.file, "", what)
     return world
-
-
-def _fill_missing(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> list[RankRecord]:
-    """A record for every rank.
-
-    Those without a file get another's, if all communication of that one is among all ranks alike.
-    """
-    missing = [rank for rank in range(world) if rank not in by_rank]
-    if not missing:
-        return [by_rank[rank] for rank in range(world)]
-    named = (
-        ("rank " if len(missing) == 1 else "ranks ")
-        + ", ".join(map(str, missing[:5]))
-        + (", ..." if len(missing) > 5 else "")
-    )
-    source = by_rank[min(by_rank)]
-    everyone = set(range(world))
-    partial = {name: len(ranks) for name, ranks in source.groups.items() if name and set(ranks) != everyone}
-    for call in source.calls.values():
-        if call.kind in POINT_TO_POINT or call.group in partial or call.parts is not None:
-            what = f"{call.kind.with_article}"
-            what += " with parts of different sizes" if call.parts is not None else ""
-            what += f" in a group of {partial[call.group]}" if call.group in partial else ""
-            findings.refuse(
-                source.file,
-                call.place,
-                f"there is no file of {named}, and {what} says nothing of what they do: give the traces of all ranks",
-            )
-            return []
-    if len(source) * len(missing) > MOST_FILLED_TASKS:
-        what = f"{len(source):,} tasks on each of {len(missing):,} ranks that have no file"
-        what += f" are more than the {MOST_FILLED_TASKS:,} that are filled in"
-        findings.refuse(source.file, "", what)
-        return []
-    what = f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank {min(by_rank)} does, "
-    findings.note(source.file, "", f"{what}whose communication is among all ranks; differences between ranks are lost")
-    return [by_rank.get(rank, source) for rank in range(world)]
 
 
 def _format_of(path: Path) -> Format:

@@ -31,7 +31,7 @@ def test_the_command_lines_help_loads_no_tables() -> None:
 
 def test_a_scenario_is_read_before_what_runs_it_is_loaded() -> None:
     """A mistake in it is answered at once."""
-    read = "from pathlib import Path\nfrom gradwire.runs.launch.scenario_files import read_scenario as read\n"
+    read = "from pathlib import Path\nfrom gradwire.scenario.scenario_files import read_scenario as read\n"
     loaded = loaded_after(f"{read}read(Path('geryon-table2'), ['run.iterations=1'])")
     assert "pydantic" in loaded
     assert loaded & {"pandas", "matplotlib", "scipy", "numba", "scapy", "mininet"} == set()

@@ -14,7 +14,7 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing import point_machine
+from gradwire.runs.executing import executor
 from gradwire.runs.store import PointStore
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
@@ -268,7 +268,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
         raise AssertionError("no machine is to boot")
 
     needs_no_kernel(monkeypatch, fail)
-    monkeypatch.setattr(point_machine, "run_job", never)
+    monkeypatch.setattr(executor, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
     ended, out, err = call(*words)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradwire.controller import app
+from gradwire.controller import __main__ as app
 from gradwire.controller.process import ControllerProcess
 from gradwire.controller.rules import Bucket, FlowRule, GroupRule, Match, SwitchRules
 from gradwire.controller.ryu_compat import FRAMEWORK, ofproto_v1_3
@@ -150,7 +150,7 @@ def end(status: int) -> None:
 def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
     forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gradwire.controller.app.os._exit", end)
+    monkeypatch.setattr("gradwire.controller.__main__.os._exit", end)
     with pytest.raises(Ended, match="3"):
         forwarding.switch_connected(connected(datapath, 9))
     assert "dpid 9 connected, but the fabric's are 1" in capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
 def test_a_rejected_message_ends_the_controller(
     forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gradwire.controller.app.os._exit", end)
+    monkeypatch.setattr("gradwire.controller.__main__.os._exit", end)
     datapath.id = 1
     with pytest.raises(Ended):
         forwarding.switch_rejected(

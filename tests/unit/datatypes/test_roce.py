@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.datatypes.roce import least_latency_s, message_line_bytes, packet_line_bytes, path_mtu_bytes, payload_share
+from gradwire.datatypes.roce import (
+    least_latency_s,
+    message_line_bytes,
+    packet_line_bytes,
+    path_mtu_bytes,
+    payload_share,
+)
 
 
 @pytest.mark.parametrize(("mtu_bytes", "payload_bytes"), [(1500, 1024), (4175, 2048), (4176, 4096), (9000, 4096)])

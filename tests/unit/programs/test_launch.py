@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.programs.commands import refuse_wrong_commands
 from gradwire.programs.launch import Launch, Started, programs
 from gradwire.programs.program_protocol import Program
+from gradwire.programs.python_command import Runs, WarmPython
+from gradwire.scenario.sections.program import ProgramSection
 
 FABRIC = Fabric(4, 10e9)
 CALLER = {"PATH": "/bin", "TMPDIR": "/home/me/tmp", "XDG_RUNTIME_DIR": "/run/user/1000", "MINE": "kept"}
@@ -80,3 +86,31 @@ def test_programs_of_a_scenario_have_names_variables_and_times_of_their_own() ->
     assert second.env["GRADWIRE_FIGURES"] == "/run/job/figures/client/h3.jsonl"
     assert second.env["HYDRA_HOST_FILE"] == "/run/gradwire/mpi-hosts-client.hydra"
     assert second.env["GRADWIRE_HOSTS"] == "h3 h2"
+
+
+def test_warm_imports_go_with_the_words_that_a_shell_would_make() -> None:
+    argv = ("/bin/sh", "-c", 'exec python3 -u train.py --size "$size" --host $GRADWIRE_HOST')
+    each = Started(argv, [0, 2], Launch.TORCH, variables={"size": "64 MB"}, warm_imports=("torch",))
+    first, second = programs([each], FABRIC, CALLER, INSIDE)
+    assert first.argv == argv
+    for program, host in ((first, "h1"), (second, "h3")):
+        assert program.warm == WarmPython(
+            ("python3", "-u"), Runs.SCRIPT, "train.py", ("--size", "64 MB", "--host", host), ("torch",)
+        )
+    (cold,) = started(Launch.EACH, [0], ["python3", "train.py"], CALLER)
+    assert cold.warm is None
+
+
+def test_warm_imports_do_not_go_with_an_mpirun() -> None:
+    each = Started(("mpirun", "python3", "train.py"), [0, 1], Launch.MPI, warm_imports=("torch",))
+    with pytest.raises(InputFault, match="starts an mpirun"):
+        programs([each], FABRIC, CALLER, INSIDE)
+
+
+def test_a_scenario_s_wrong_warm_imports_are_named_by_their_key() -> None:
+    sections = {
+        "train": ProgramSection(command="python3 train.py $size | cat", arguments={"size": 3}, warm_imports=("torch",)),
+        "fine": ProgramSection(command="python3 train.py $size", warm_imports=("torch",)),
+    }
+    with pytest.raises(InputFault, match=r"^program\.train\.warm_imports: python3 train\.py \$size \| cat: .*'\|'"):
+        refuse_wrong_commands(sections)

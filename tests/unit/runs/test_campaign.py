@@ -25,7 +25,7 @@ from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, O
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.runs import campaign, judged
 from gradwire.runs.campaign import Campaign, running_order
-from gradwire.runs.executing import point_machine as machine_module
+from gradwire.runs.executing import executor as machine_module
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.plan_work import PlanWork

@@ -169,7 +169,7 @@ def test_the_table_says_that_it_is_a_model_and_which_schedules_did_not_repeat() 
     assert table.rows[0] == ("1gbit", "1.5", "1", "1.500", "250", "bandwidth")
     assert table.foot.startswith(MODEL_NOT_RUN)
     assert "All 2 points took 0.5 s." in table.foot
-    assert "Of 1 points the schedule did not repeat" in table.foot
+    assert "The schedule of 1 point did not repeat" in table.foot
 
 
 def test_the_rows_are_csv(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
 from gradwire.runs import program_work
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.point_protocol import write_json
-from gradwire.runs.program_work import PlannedPrograms, ProgramJudgedRun, plan_programs
+from gradwire.runs.program_work import ProgramJudgedRun
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.works import judge_stored, work_of_scenario

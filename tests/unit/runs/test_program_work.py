@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.programs.commands import command_defect
-from gradwire.runs.program_work import PlannedPrograms, plan_programs
+from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.scenario.program_scenarios import load_programs
 
 TEXT = """

@@ -51,7 +51,7 @@ def test_a_deep_queue_marks_and_never_drops() -> None:
 
 
 def test_a_port_without_a_rate_has_a_number_for_it() -> None:
-    assert " bandwidth 1000000000000bit " in queues(MARKING, rate_bps=math.inf)[0]
+    assert " bandwidth 34000000000bit " in queues(MARKING, rate_bps=math.inf)[0]
 
 
 def test_faults_lose_and_delay_in_front_of_a_finite_buffer() -> None:

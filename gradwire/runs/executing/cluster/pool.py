@@ -31,8 +31,7 @@ from gradwire.runs.executing.cluster.orders import (
     Unfit,
     why_not,
 )
-from gradwire.runs.executing.executor import MachineWatcher
-from gradwire.runs.executing.point_machine import Ended, Limits
+from gradwire.runs.executing.executor import Ended, Limits, MachineWatcher
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_protocol import TASK_FILE, PointTask, heard, read_json
 from gradwire.vm.machines import Clock

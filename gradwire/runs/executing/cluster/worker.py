@@ -34,7 +34,7 @@ from gradwire.runs.executing.cluster.orders import (
     take_kernel,
     take_plan,
 )
-from gradwire.runs.executing.point_machine import Ended, run_machine
+from gradwire.runs.executing.executor import Ended, run_machine
 from gradwire.runs.point_protocol import TASK_FILE, Event
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.code_digest import RUN_MODULES

@@ -211,13 +211,14 @@ def double_tree(machines: Sequence[Sequence[int]]) -> Schedule:
     if members == 1:
         return schedule_of(1, 2, ())
     chains = [list(machine) for machine in machines]
-    first = _parents_of_members(chains, parents(len(machines)))
-    second = _parents_of_members([machine[::-1] for machine in chains], second_parents(len(machines)))
-    rows = [row for part, above in enumerate((first, second)) for row in (*_up(above, part), *_down(above, part))]
+    first = parents_of_members(chains, parents(len(machines)))
+    second = parents_of_members([machine[::-1] for machine in chains], second_parents(len(machines)))
+    rows = [row for part, above in enumerate((first, second)) for row in (*climb(above, part), *descend(above, part))]
     return schedule_of(members, 2, rows).connected()
 
 
-def _parents_of_members(chains: Sequence[Sequence[int]], above: Sequence[int]) -> list[int]:
+def parents_of_members(chains: Sequence[Sequence[int]], above: Sequence[int]) -> list[int]:
+    """The parent of each member where machines form a tree, and the members of each a chain from its first one on."""
     parent_of = [NONE] * sum(len(chain) for chain in chains)
     for chain, parent in zip(chains, above, strict=True):
         parent_of[chain[0]] = NONE if parent == NONE else chains[parent][0]
@@ -236,7 +237,7 @@ def _depths(above: Sequence[int]) -> list[int]:
     return [depth(member) for member in range(len(above))]
 
 
-def _up(above: Sequence[int], part: int) -> Iterator[Row]:
+def climb(above: Sequence[int], part: int) -> Iterator[Row]:
     """The rows of a tree from the deepest members to the root, as sums."""
     depths = _depths(above)
     deepest = max(depths)
@@ -245,8 +246,8 @@ def _up(above: Sequence[int], part: int) -> Iterator[Row]:
             yield member, above[member], part, deepest - depths[member], Combine.ADD, 0, 1
 
 
-def _down(above: Sequence[int], part: int) -> Iterator[Row]:
-    """The rows of a tree from the root to all, when `_up` is over."""
+def descend(above: Sequence[int], part: int) -> Iterator[Row]:
+    """The rows of a tree from the root to all, when `climb` is over."""
     depths = _depths(above)
     deepest = max(depths)
     for member in sorted(range(len(above)), key=lambda member: depths[member]):
@@ -327,7 +328,7 @@ def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) ->
     rows: list[Row] = []
     number: list[int] = []
     for channel in range(channels):
-        order = _order(machines, channel)
+        order = order_of_channel(machines, channel)
         blocks = [[channel * count + order[index - 1]] for index in range(count)]
         of_channel: list[Row] = []
         if kind is not Collective.ALL_GATHER:
@@ -340,7 +341,7 @@ def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) ->
     return Schedule(count, count * channels, whole.rows, np.array(number, np.int64))
 
 
-def _order(machines: Sequence[int], channel: int) -> list[int]:
+def order_of_channel(machines: Sequence[int], channel: int) -> list[int]:
     """Members in the order of a channel's ring: each one's place is taken by the `channel`-th next of its machine."""
     on_machine: dict[int, list[int]] = {}
     for member, machine in enumerate(machines):

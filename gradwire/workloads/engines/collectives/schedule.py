@@ -102,6 +102,14 @@ def part_bytes(kind: Collective, members: int, parts: int, size_bytes: int, elem
     return _even(blocks, parts // len(blocks)) * width
 
 
+def sent_bytes(schedule: Schedule, sizes: Int64) -> Int64:
+    """What is sent of parts with so many bytes of data: more, where a protocol adds to them."""
+    if schedule.hops is None or schedule.hops.wire == 1.0:
+        return sizes
+    sent: Int64 = np.ceil(sizes * schedule.hops.wire).astype(np.int64)
+    return sent
+
+
 def _even(values: Int64, slices: int) -> Int64:
     """Each of `values` cut into slices: all first slices, then all second ones."""
     number = np.arange(slices)[:, None]
@@ -151,6 +159,23 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Hops:
+    """What a library's messages take by themselves, in place of a job's costs. Latencies pass while further messages
+    follow: they are of the way, and occupy neither sender nor receiver."""
+
+    #: From the last byte of a message inside a machine to what waits for it.
+    inside_s: float
+    #: The same between machines, on top of what the network takes.
+    between_s: float
+    #: What one connection inside a machine carries.
+    inside_bytes_per_s: float
+    #: Bytes that are sent for each byte of data.
+    wire: float = 1.0
+    #: What a member takes before its first message of a call.
+    base_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Schedule:
     """A collective among ranks below `ranks` of data that are cut into `parts` parts, one row per transfer.
 
@@ -171,6 +196,10 @@ class Schedule:
     copies: Int64 | None = None
     #: What this is made of by `segmented`, and of how many copies: its order need not be found again.
     origin: tuple[Schedule, int] | None = None
+    #: What messages take, where that is none of the job's costs.
+    hops: Hops | None = None
+    #: Pairs, shape (n, 2), besides those of `order`: a row's send waits for the arrival of the other row.
+    after: Int64 | None = None
 
     @property
     def src(self) -> Int64:
@@ -253,7 +282,7 @@ class Schedule:
         names = np.array(list(members), np.int64)
         rows = self.rows.copy()
         rows[:, :2] = names[self.rows[:, :2]]
-        return Schedule(ranks, self.parts, rows, self.channel, self.copies, (self, 1))
+        return replace(self, ranks=ranks, rows=rows, origin=(self, 1))
 
     @cached_property
     def order(self) -> Order:

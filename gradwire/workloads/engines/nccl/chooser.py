@@ -157,33 +157,33 @@ def _ring_steps(comm: Communicator, kind: Collective) -> int:
 
 def _channel_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm) -> float:
     """The rate of a channel that the formulas begin with."""
-    found, version = comm.found(algorithm), comm.version
+    graph, version = comm.found(algorithm), comm.version
     if version >= (2, 19) and algorithm is NVLS:
         if version >= (2, 27) and kind is not Collective.ALL_REDUCE:
-            return min(found.inside * (comm.gpus - 1) / comm.gpus, found.between * 0.9)
-        return min(found.inside, found.between)
+            return min(graph.inside * (comm.gpus - 1) / comm.gpus, graph.between * 0.9)
+        return min(graph.inside, graph.between)
     if version >= (2, 19) and algorithm is NVLS_TREE:
-        return min(found.inside, found.between if comm.machines <= 2 else found.between / 2)
-    return found.inside if comm.machines <= 2 else found.between
+        return min(graph.inside, graph.between if comm.machines <= 2 else graph.between / 2)
+    return graph.inside if comm.machines <= 2 else graph.between
 
 
 def _bus_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol) -> float:
-    found, tables, gpu, column = comm.found(algorithm), comm.tables, comm.machine.gpu, comm.size_class
-    bus = found.channels * _channel_gb_per_s(comm, kind, algorithm)
+    graph, tables, gpu, column = comm.found(algorithm), comm.tables, comm.machine.gpu, comm.size_class
+    bus = graph.channels * _channel_gb_per_s(comm, kind, algorithm)
     if algorithm is RING:
         if protocol is LL:
             return min(_ll_max(comm), bus * _ring_ll_share(comm, kind))
         if protocol is LL128:
             share = 0.7 if comm.gpus < 2 and comm.version <= (2, 22) else 0.92
-            return min(bus * share, found.channels * tables.ring_ll128_max[gpu][column])
+            return min(bus * share, graph.channels * tables.ring_ll128_max[gpu][column])
         return bus
     if algorithm is TREE:
-        bus = min(bus * 0.92, found.channels * tables.tree_max[gpu][column])
+        bus = min(bus * 0.92, graph.channels * tables.tree_max[gpu][column])
         if protocol is LL:
             bus = min(bus / 3.8, _ll_max(comm))
         if protocol is LL128:
             share = 7.0 / 9.0 if comm.machines == 1 else 120.0 / 128.0
-            bus = min(bus * share, found.channels * tables.tree_ll128_max[gpu][column])
+            bus = min(bus * share, graph.channels * tables.tree_ll128_max[gpu][column])
         # A machine of one GPU has the simplest tree.
         return bus * (0.85 if comm.gpus == 1 else 1.0)
     if algorithm is PAT:
@@ -286,16 +286,16 @@ def estimates(comm: Communicator, kind: Collective) -> list[Estimate]:
     here = (RING, TREE, NVLS_TREE if comm.machines > 1 else NVLS)
     if comm.version <= (2, 23) and algorithms is not None and algorithms.isdisjoint(here):
         algorithms |= {RING, TREE}  # Only what is not to be had was asked for, which is ignored.
-    found = weighed(algorithms, protocols)
-    if not found and (2, 19) <= comm.version <= (2, 23):
+    considered = weighed(algorithms, protocols)
+    if not considered and (2, 19) <= comm.version <= (2, 23):
         # Rings are the way out; up to 2.21 with whatever protocol, also where it is not allowed.
-        found = weighed(frozenset((RING,)), frozenset(Protocol) if comm.version <= (2, 21) else protocols)
-    if not found:
+        considered = weighed(frozenset((RING,)), frozenset(Protocol) if comm.version <= (2, 21) else protocols)
+    if not considered:
         raise InputFault(
             f"NCCL {name_of(comm.version)} has no algorithm for {kind.value} here with "
             f"NCCL_ALGO={comm.environment.algorithms} and NCCL_PROTO={comm.environment.protocols}: allow Ring and Simple"
         )
-    return found
+    return considered
 
 
 def choose(comm: Communicator, kind: Collective, size_bytes: int) -> Choice:

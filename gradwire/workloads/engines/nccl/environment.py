@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,9 +20,17 @@ FUNCTIONS = {
 """Collectives as prefixes of NCCL_ALGO and NCCL_PROTO name them, since 2.24."""
 COLLNET = ("collnetdirect", "collnetchain")
 """Algorithms that need a plugin: they may be named, and are never available."""
-NUMBERS = ("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_BUFFSIZE")
+SOCKETS = ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
+"""Threads of a connection over sockets, and sockets of a thread: a message is divided among all of them."""
+NUMBERS = (
+    *("NCCL_NCHANNELS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_BUFFSIZE"),
+    *SOCKETS,
+)
+MOST_SOCKETS = 64
+"""`MAX_SOCKETS`, src/transport/net_socket.cc."""
 NAMES = ("NCCL_ALGO", "NCCL_PROTO", *NUMBERS)
-"""Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives, and changes no collective."""
+"""Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives, and changes no collective.
+NCCL_NCHANNELS is short for the least and the most at once."""
 PREFIXED_SINCE = (2, 24)
 MAX_BUFFER_BYTES = 1 << 30
 
@@ -38,6 +47,8 @@ class Environment:
     channels: tuple[int, int] = (0, 0)
     #: NCCL_BUFFSIZE; None: not set.
     buffer_bytes: int | None = None
+    #: Sockets that a message is divided among.
+    sockets: int = 1
     #: Variables that have no effect on a collective.
     without_effect: tuple[str, ...] = field(default=())
 
@@ -94,12 +105,17 @@ def environment_of(variables: Mapping[str, str], version: Version) -> Environmen
     if unknown:
         raise InputFault(f"{unknown[0]}: not a variable that the choice of a collective knows; {', '.join(NAMES)} are")
     numbers = {name: _number(name, variables[name]) for name in NUMBERS if name in variables}
+    both = numbers.get("NCCL_NCHANNELS", 0)
+    sockets = math.prod(numbers.get(name, 1) for name in SOCKETS)
+    if sockets > MOST_SOCKETS:
+        raise InputFault(f"{' x '.join(SOCKETS)} = {sockets}: NCCL has {MOST_SOCKETS} sockets per connection at most")
     result = Environment(
         version=version,
         algorithms=variables.get("NCCL_ALGO"),
         protocols=variables.get("NCCL_PROTO"),
-        channels=(numbers.get("NCCL_MIN_NCHANNELS", 0), numbers.get("NCCL_MAX_NCHANNELS", 0)),
+        channels=(numbers.get("NCCL_MIN_NCHANNELS", both), numbers.get("NCCL_MAX_NCHANNELS", both)),
         buffer_bytes=numbers.get("NCCL_BUFFSIZE"),
+        sockets=sockets,
         without_effect=tuple(name for name in ("NCCL_NCHANNELS_PER_NET_PEER",) if name in variables),
     )
     for kind in FUNCTIONS.values():

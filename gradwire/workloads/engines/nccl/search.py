@@ -138,14 +138,14 @@ class _Search:
             best.channels == 0 or self.speeds[index + 1] / best.between > SLOWEST_SHARE
         )
 
-    def doubled(self, found: Found, most: int) -> Found:
+    def doubled(self, graph: Found, most: int) -> Found:
         """Fast channels are divided in two (`ncclTopoDupChannels`)."""
-        enough = self.machine.gpu > Gpu.AMPERE and found.inside < 50.0 and found.channels > 4
-        if found.channels == 0 or found.inside < 25.0 or enough:
-            return found
-        channels = min(2 * found.channels, most)
-        share = -(-channels // found.channels)
-        return Found(channels, found.inside / share, found.between / share)
+        enough = self.machine.gpu > Gpu.AMPERE and graph.inside < 50.0 and graph.channels > 4
+        if graph.channels == 0 or graph.inside < 25.0 or enough:
+            return graph
+        channels = min(2 * graph.channels, most)
+        share = -(-channels // graph.channels)
+        return Found(channels, graph.inside / share, graph.between / share)
 
 
 SLOWEST_SHARE = 0.49
@@ -178,14 +178,14 @@ def _tree(search: _Search, channels: int) -> Found:
         index += 1
     if search.fitting(search.speeds[index], channels) < channels:
         return Found(1, 0.1, 0.1)
-    found = search.doubled(Found(channels, search.speeds[index], search.speeds[index]), channels)
+    tree = search.doubled(Found(channels, search.speeds[index], search.speeds[index]), channels)
     for speed in reversed(search.speeds):
-        if speed <= found.inside or found.inside >= 2 * found.between:
+        if speed <= tree.inside or tree.inside >= 2 * tree.between:
             continue
         if search.machine.gpus > 1 and channels * speed > search.inside + ROUNDING:
             break
-        found = replace(found, inside=speed)
-    return found
+        tree = replace(tree, inside=speed)
+    return tree
 
 
 def _nvls(search: _Search) -> Found:
@@ -221,10 +221,10 @@ def search(version: Version, machine: Machine, machines: int, channels_wanted: t
     """
     if not 1 <= machines <= MAX_MACHINES:
         raise InputFault(f"{machines} machines: must be from 1 to {MAX_MACHINES}")
-    found = _Search(version, machine, machines)
-    ring = _ring(found)
-    tree = _tree(found, ring.channels)
-    nvls = _nvls(found)
+    machine_search = _Search(version, machine, machines)
+    ring = _ring(machine_search)
+    tree = _tree(machine_search, ring.channels)
+    nvls = _nvls(machine_search)
     most = TABLES[version].max_channels
     channels = min(ring.channels, tree.channels)
     ring, tree = replace(ring, channels=channels), replace(tree, channels=channels)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gradwire.faults import InputFault
+from gradwire.workloads.engines.nccl.options import Setup
 
 PipelineSchedule = Literal["gpipe", "1f1b"]
 
@@ -113,6 +114,8 @@ class Division:
     bucket_parameters: int | None = None
     #: By which gradients are summed.
     algorithm: str = "ring"
+    #: What NCCL sees, where it chooses how gradients are summed.
+    nccl: Setup | None = None
     #: Whether sums of gradients, and parameters that are gathered behind them, give way to all else.
     priorities: bool = False
 

@@ -27,12 +27,20 @@ from gradwire.workloads.engines.allreduce_transfers import (
     add_gates,
     add_switches,
 )
+from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives import in_network
 from gradwire.workloads.engines.collectives.allreduces import ring_among
 from gradwire.workloads.engines.collectives.choice import Layout, layout_of, schedule_for
-from gradwire.workloads.engines.collectives.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective, Schedule, part_bytes, promise
+from gradwire.workloads.engines.collectives.schedule import (
+    PER_MEMBER,
+    Collective,
+    Schedule,
+    part_bytes,
+    promise,
+    sent_bytes,
+)
+from gradwire.workloads.engines.nccl.options import NCCL, Setup
 from gradwire.workloads.job import Job
 
 RING = "ring"
@@ -69,6 +77,8 @@ class Halves:
     key: str = "strategy.options.algorithm"
     #: Those of the network, where they add.
     switches: Switches | None = None
+    #: What NCCL sees, where it chooses.
+    nccl: Setup | None = None
     _routes: dict[Combine | None, Routes] = field(default_factory=dict)
     _schedules: dict[tuple[int, tuple[int, ...]], Schedule] = field(default_factory=dict)
 
@@ -93,7 +103,8 @@ class Halves:
             tuple(tuple(members[index] for index in of_blocks[block]) for block in blocks)
             for of_blocks in (promised.contributors, promised.receivers)
         ]
-        return Among(of_plan_ranks, tuple(part_bytes(kind, count, schedule.parts, size).tolist()), *sets)
+        sizes = sent_bytes(schedule, part_bytes(kind, count, schedule.parts, size))
+        return Among(of_plan_ranks, tuple(sizes.tolist()), *sets)
 
     def notes(self) -> list[str]:
         """What was taken."""
@@ -101,7 +112,7 @@ class Halves:
 
     def _routes_of(self, half: Combine | None) -> Routes:
         name = OF_HALVES.get((half, self.algorithm), self.algorithm) if half is not None else self.algorithm
-        return Routes({HALVES[half]: Rule((), name)}, key=self.key)
+        return Routes({HALVES[half]: Rule((), name)}, nccl=self.nccl, key=self.key)
 
     def _ring(self, members: tuple[int, ...], half: Combine | None, share_bytes: int) -> Among:
         """A ring's reduce-scatter leaves member i with part i + 1, from which its allgather starts."""
@@ -189,8 +200,9 @@ class Collectives:
 
 Groups = Sequence[Sequence[int]]
 """Ranks of each group, all groups of one size."""
-Algorithm = Literal["ring", "halving-doubling", "two-level", "direct", "in-network"]
-"""Algorithms that cut what they move into as many parts as members, whatever its size (docs/collectives.md)."""
+Algorithm = Literal["ring", "halving-doubling", "two-level", "direct", "in-network", "nccl"]
+"""Algorithms that cut what they move into as many parts as members, whatever its size, and NCCL's choice by size
+(docs/collectives.md)."""
 
 _PART, _OPENS = 2, 6
 """Columns of `Schedule.rows`."""
@@ -229,6 +241,41 @@ class Way:
         rows = schedule.rows.copy()
         rows[:, _PART] = (rows[:, _PART] + 1) % count
         return replace(schedule, rows=rows, origin=None)
+
+
+@dataclass
+class SizedWays:
+    """Collectives of all workers as NCCL chooses, each by its size. Part p of a schedule is of shard p modulo the
+    workers, and shard p is that of `owner`."""
+
+    setup: Setup
+    machines: Sequence[int]
+    _routes: dict[Combine | None, Routes] = field(default_factory=dict)
+    _schedules: dict[int, Schedule] = field(default_factory=dict)
+
+    def schedule(self, half: Combine | None, share_bytes: int) -> Schedule:
+        """One of so many bytes for each worker."""
+        kind, count = HALVES[half], len(self.machines)
+        rules = {kind: Rule((), NCCL)}
+        routes = self._routes.setdefault(half, Routes(rules, nccl=self.setup, key="strategy.options.algorithm"))
+        layout = layout_of(range(count), self.machines)
+        found = routes.schedule(kind, layout, 0, share_bytes * (1 if kind in PER_MEMBER else count), 1)
+        if id(found) not in self._schedules:
+            rows = found.rows.copy()
+            rows[:, _PART] += np.where(rows[:, _PART] % count == count - 1, 1 - count, 1)
+            self._schedules[id(found)] = found if half is None else replace(found, rows=rows, origin=(found, 1))
+        return self._schedules[id(found)]
+
+    def notes(self) -> list[str]:
+        """What was taken."""
+        return [note for routes in self._routes.values() for note in routes.notes()]
+
+
+def shards_in_pieces(schedule: Schedule, half: Combine | None, shards: int, share_bytes: int) -> list[int]:
+    """Bytes that are sent of each part of a schedule, where each of so many shards has as many bytes."""
+    kind = HALVES[half]
+    size = share_bytes * (1 if kind in PER_MEMBER else shards)
+    return [int(part) for part in sent_bytes(schedule, part_bytes(kind, shards, schedule.parts, size))]
 
 
 def owner(group: Sequence[int], part: int) -> int:

@@ -76,7 +76,9 @@ class ModelParallelPlan:
         self.programs = [Program(rank, self.begins[rank]) for rank in self.ranks]
         self.onward = [self.builder.queue(rank) for rank in self.ranks]
         self.back = [self.builder.queue(rank) for rank in self.ranks]
-        self.collectives = GroupCollectives(self.builder, job, division.algorithm, int(division.priorities))
+        self.collectives = GroupCollectives(
+            self.builder, job, division.algorithm, int(division.priorities), division.nccl
+        )
         self.rings = self._rings() if division.context > 1 else None
         #: Queues of all-to-alls, by sender and receiver.
         self.across: dict[tuple[int, int], int] = {}

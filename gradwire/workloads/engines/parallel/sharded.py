@@ -51,7 +51,7 @@ which a group's owner contributes and which its group receives.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -60,19 +60,22 @@ from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, add_gates
-from gradwire.workloads.engines.collectives import ring_among
+from gradwire.workloads.engines.collectives import Schedule, ring_among
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.nccl.options import NCCL, Setup
 from gradwire.workloads.engines.parallel.group_collectives import (
     NO_CHUNK,
     Algorithm,
     Collectives,
     PlannedCollective,
+    SizedWays,
     Way,
     allgathers,
     allreduces_of_shares,
     owner,
     reduce_scatters,
+    shards_in_pieces,
 )
 from gradwire.workloads.engines.worker import add_passes
 from gradwire.workloads.job import Job
@@ -93,6 +96,8 @@ class Partition:
     overlap: bool
     #: Step 3: whether layers wait for their own parameters alone.
     overlap_gather: bool
+    #: What NCCL sees, where it chooses; None: rings.
+    nccl: Setup | None = None
 
 
 def compile_partitioned(job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> Plan:
@@ -110,25 +115,39 @@ class PartitionedPlan:
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
         self.collectives = Collectives(self.builder, job)
+        self.ways = None if partition.nccl is None else SizedWays(partition.nccl, self.collectives.hosts.tolist())
         self.tensors = [self.builder.tensor(bucket.name) for bucket in buckets]
         #: Step 2, of each worker.
         self.updates = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)[0]
 
     def compile(self) -> Plan:
         """Builds everything."""
+        add, partition = self.collectives.add, self.partition
         whole = ring_among(self.ranks, len(self.ranks))
-        summing = whole.only(Combine.ADD) if self.partition.scatter else whole
-        sums = [self.collectives.add(bucket.ready_layer, summing) for bucket in self.buckets]
+        rings = {half: whole if half is None else whole.only(half) for half in (self.summing, Combine.COPY)}
+
+        def schedule(bucket: Bucket, half: Combine | None, value_bytes: int) -> Schedule:
+            size = self._part_values(bucket) * value_bytes
+            return rings[half] if self.ways is None else self.ways.schedule(half, size)
+
+        sums = [add(each.ready_layer, schedule(each, self.summing, partition.gradient_bytes)) for each in self.buckets]
         gathers = [
-            self.collectives.add(bucket.ready_layer, whole.only(Combine.COPY)) for bucket in reversed(self.buckets)
+            add(each.ready_layer, schedule(each, Combine.COPY, partition.parameter_bytes))
+            for each in reversed(self.buckets)
         ]
         self._wait(sums, gathers)
         self._gradients(sums)
         self._parameters(gathers)
-        queues = self.collectives.queues()
+        queues = self.collectives.queues(sums)
         self.collectives.transfer(queues, [*sums, *gathers])
         self._boundaries(gathers)
+        self.builder.notes.extend(self.ways.notes() if self.ways else ())
         return self.builder.build(self.job.compute_s, self.job.samples)
+
+    @property
+    def summing(self) -> Combine | None:
+        """How gradients are summed: by the half of an allreduce, or by a whole one."""
+        return Combine.ADD if self.partition.scatter else None
 
     def _wait(self, sums: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
         """Sums, then updates, then gathers, each in their order."""
@@ -149,8 +168,12 @@ class PartitionedPlan:
         allreduce."""
         builder = self.builder
         for collective, bucket, tensor in zip(sums, self.buckets, self.tensors, strict=True):
-            size_bytes = self._part_values(bucket) * self.partition.gradient_bytes
-            for part in range(len(self.ranks)):
+            share_bytes = self._part_values(bucket) * self.partition.gradient_bytes
+            sizes = shards_in_pieces(collective.schedule, self.summing, len(self.ranks), share_bytes)
+            for part, size_bytes in enumerate(sizes):
+                if not size_bytes:
+                    collective.chunks.append(NO_CHUNK)
+                    continue
                 receivers = [owner(self.ranks, part)] if self.partition.scatter else self.ranks
                 chunk = builder.chunk(tensor, size_bytes, receivers=receivers)
                 for worker in self.passes:
@@ -163,8 +186,12 @@ class PartitionedPlan:
         """Chunks of updated parameters, which their owners have, and which all need in the next iteration."""
         builder = self.builder
         for collective, bucket, tensor in zip(gathers, reversed(self.buckets), reversed(self.tensors), strict=True):
-            size_bytes = self._part_values(bucket) * self.partition.parameter_bytes
-            for part in range(len(self.ranks)):
+            share_bytes = self._part_values(bucket) * self.partition.parameter_bytes
+            sizes = shards_in_pieces(collective.schedule, Combine.COPY, len(self.ranks), share_bytes)
+            for part, size_bytes in enumerate(sizes):
+                if not size_bytes:
+                    collective.chunks.append(NO_CHUNK)
+                    continue
                 has = owner(self.ranks, part)
                 chunk = builder.chunk(tensor, size_bytes, contributors=[has])
                 builder.produces(int(self.updates[has]), chunk)
@@ -221,6 +248,8 @@ class Sharding:
     group: int | None = None
     #: Of allgathers, reduce-scatters and allreduces.
     algorithm: Algorithm = "ring"
+    #: What NCCL sees, where it chooses.
+    nccl: Setup | None = None
 
 
 def units_of(profile: Profile) -> list[Unit]:
@@ -258,7 +287,13 @@ class ShardedPlan:
         switches = Switches.of(job) if sharding.algorithm == IN_NETWORK else None
         # A set for each group's reduce-scatters, and one for the allreduces of shards.
         self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
-        self.way = Way(sharding.algorithm, self.collectives.hosts.tolist(), switches)
+        machines = self.collectives.hosts.tolist()
+        self.way = Way(sharding.algorithm, machines, switches)
+        self.ways = None if sharding.nccl is None else SizedWays(sharding.nccl, machines)
+        if self.ways is not None and len(self.groups) > 1:
+            raise InputFault(
+                f"strategy.options.shard = {sharding.group}: '{NCCL}' is for one group of all workers; leave it out, or take 'ring'"
+            )
         self.units = units_of(job.profile)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
         self.uses = self._uses()
@@ -269,9 +304,9 @@ class ShardedPlan:
     def compile(self) -> Plan:
         """Builds everything."""
         add = self.collectives.add
-        gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)
-        gathers = [add(unit.layers[0], gather) for unit, _ in self.uses]
-        scatters = [add(unit.layers[0], scatter) for unit in self.yields]
+        gather, scatter = self._schedules()
+        gathers = [add(unit.layers[0], gather(unit)) for unit, _ in self.uses]
+        scatters = [add(unit.layers[0], scatter(unit)) for unit in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
         self._parameters(gathers)
@@ -280,7 +315,19 @@ class ShardedPlan:
         for collectives in (gathers, scatters, *([sums] if sums else [])):
             self.collectives.transfer(self.collectives.queues(collectives), collectives)
         self._boundaries([*gathers[-1:], *scatters, *sums])
+        self.builder.notes.extend(self.ways.notes() if self.ways else ())
         return self.builder.build(self.job.compute_s, self.job.samples)
+
+    def _schedules(self) -> tuple[Callable[[Unit], Schedule], Callable[[Unit], Schedule]]:
+        """Of a unit's allgather, and of its reduce-scatter."""
+        ways, sharding = self.ways, self.sharding
+        if ways is None:
+            gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)
+            return lambda _: gather, lambda _: scatter
+        return (
+            lambda unit: ways.schedule(Combine.COPY, self._shard_values(unit) * sharding.parameter_bytes),
+            lambda unit: ways.schedule(Combine.ADD, self._shard_values(unit) * sharding.gradient_bytes),
+        )
 
     def _uses(self) -> list[tuple[Unit, bool]]:
         """Units in the order in which they need their parameters, and whether for the forward pass."""
@@ -328,9 +375,12 @@ class ShardedPlan:
         builder, alone = self.builder, len(self.groups) == 1
         for gather, (unit, forward) in zip(gathers, self.uses, strict=True):
             begins = self._begins(unit, forward)
-            size_bytes = self._shard_values(unit) * self.sharding.parameter_bytes
+            share_bytes = self._shard_values(unit) * self.sharding.parameter_bytes
             for group in self.groups:
-                for part in range(len(group)):
+                for part, size_bytes in enumerate(self._pieces(gather, Combine.COPY, share_bytes)):
+                    if not size_bytes:
+                        gather.chunks.append(NO_CHUNK)
+                        continue
                     has = owner(group, part)
                     chunk = builder.chunk(self.tensors[unit], size_bytes, [has], None if alone else group)
                     builder.produces(int(gather.started[has]), chunk)
@@ -343,11 +393,13 @@ class ShardedPlan:
         builder, pieces = self.builder, len(self.groups)
         first_gather = {unit: gather for gather, (unit, _) in reversed(list(zip(gathers, self.uses, strict=True)))}
         for scatter, unit in zip(scatters, self.yields, strict=True):
-            ready, values = self._ends(unit, False), self._shard_values(unit)
-            for part in range(len(self.groups[0])):
+            ready, share_bytes = self._ends(unit, False), self._shard_values(unit) * self.sharding.gradient_bytes
+            for part, whole_bytes in enumerate(self._pieces(scatter, Combine.ADD, share_bytes)):
                 owners = [owner(group, part) for group in self.groups]
+                values = whole_bytes // self.sharding.gradient_bytes
                 for piece in range(pieces):
                     size_bytes = (values // pieces + (piece < values % pieces)) * self.sharding.gradient_bytes
+                    size_bytes = whole_bytes if pieces == 1 else size_bytes
                     if not size_bytes:
                         scatter.chunks.append(NO_CHUNK)
                         continue
@@ -368,6 +420,13 @@ class ShardedPlan:
         for before, allreduce in pairwise(sums):
             self.builder.depend_columns(allreduce.started, before.done)
         return sums
+
+    def _pieces(self, collective: PlannedCollective, half: Combine, share_bytes: int) -> list[int]:
+        """Bytes of each part of a group's shards: whole shards, or as NCCL cuts them."""
+        shards = len(self.groups[0])
+        if self.ways is None:
+            return [share_bytes] * shards
+        return shards_in_pieces(collective.schedule, half, shards, share_bytes)
 
     def _shard_values(self, unit: Unit) -> int:
         """Values of a shard: the unit's, padded to a multiple of the workers that share it, as FSDP's flat parameter

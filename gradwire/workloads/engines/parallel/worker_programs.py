@@ -20,6 +20,7 @@ from gradwire.workloads.engines.allreduce_transfers import (
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.nccl.options import Setup
 from gradwire.workloads.engines.parallel.group_collectives import RING, Halves
 from gradwire.workloads.job import Job
 
@@ -67,15 +68,17 @@ Note = Callable[[int, int], None]
 class GroupCollectives:
     """Adds series of collectives to a plan."""
 
-    def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING, chosen_class: int = 0) -> None:
+    def __init__(
+        self, builder: PlanBuilder, job: Job, algorithm: str = RING, chosen_class: int = 0, nccl: Setup | None = None
+    ) -> None:
         """Takes workers that all have their ranks. algorithm, chosen_class: of series that are chosen; the others are
-        rings of class 0."""
+        rings of class 0. nccl: what NCCL sees, where it chooses."""
         self.builder, self.costs, self.workers = builder, job.costs, job.cluster.workers
         self.hosts = np.array([job.cluster.worker_host(worker) for worker in range(self.workers)], np.int64)
         machines = self.hosts.tolist()
         switches = Switches.of(job) if algorithm == IN_NETWORK else None
         self._hosts_of_all = add_switches(builder, self.hosts, switches)
-        self._rings, self._chosen = Halves(RING, machines), Halves(algorithm, machines, switches=switches)
+        self._rings, self._chosen = Halves(RING, machines), Halves(algorithm, machines, switches=switches, nccl=nccl)
         self._chosen_class = chosen_class
 
     def notes(self) -> list[str]:

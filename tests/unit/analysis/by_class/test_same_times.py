@@ -141,6 +141,11 @@ def test_what_has_no_classes_says_why(strategy: str, tables: dict[str, Any], rea
         times_by_class(resolved_point(strategy, 8, **tables), Departure())
 
 
+def test_all_options_that_stand_against_classes_are_said_at_once() -> None:
+    with pytest.raises(NotByClass, match=r"concurrent is True, not False, and .*forward_waits is 'barrier', not 'all'"):
+        times_by_class(resolved_point("ring", 8), Departure())
+
+
 def test_small_tensors_leave_parts_without_bytes() -> None:
     compiled = compiled_classes(resolved_point("layer-allreduce", 64), 1)
     assert isinstance(compiled, RingSequence)

@@ -17,6 +17,8 @@ from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
+from gradwire.datatypes.lossless import Lossless
+from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
 from gradwire.datatypes.wire.flows import connections_of
@@ -35,6 +37,7 @@ from tests.unit.analysis.verdict.sound_run import (
     sound_record,
     sound_time_s,
 )
+from tests.unit.datatypes.test_pauses import count
 from tests.unit.docs.test_documentation import checks_in_code
 
 NEEDS_A_COMPLETE_LOG = ["agent lateness", "lower bound", "steady state"]
@@ -245,7 +248,23 @@ HELD_BACK = WindowUse(
     3, (ShortWindow(WindowState(0, 0, 3, 64, 64, 64, 1, 1, 1, 0, 64), "h1 to h4", 64.0, 128.0, 1e-3, 1e9),), slower=2.0
 )
 
+
+def paused(**changes: int) -> Verdict:
+    """A run on the same network with flow control, where a port of the switch counted something else than its far end."""
+    fabric = replace(FABRIC, lossless=Lossless())
+    counts = [
+        count(port.interface, band, headroom_bytes=60_000 * (port.device == "s1"))
+        for port, _ in fabric.ports()
+        for band in (1, 2)
+    ]
+    counts[-1] = replace(counts[-1], **changes)  # type: ignore[arg-type] # all of them are counters
+    return judge(pushes(), fabric, sound_log(), replace(sound_record(), pauses=PauseState(0, 0, tuple(counts))))
+
+
 CASES: dict[str, Callable[[Path], Verdict]] = {
+    "flow control": lambda _: judge(pushes(), replace(FABRIC, lossless=Lossless()), sound_log(), sound_record()),
+    "headroom": lambda _: paused(dropped=1),
+    "pauses": lambda _: paused(pauses=1),
     "ops logged": lambda _: judged(log=OpLog(*(column[:-1] for column in vars(sound_log()).values()))),
     "drops": lambda _: judged(with_bands(lambda band: replace(band, drops=1))),
     "TCP retransmits": lambda _: judged(counted(tcp_retransmits=1)),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import fault_lines
-from gradwire.analysis.verdict.condition_checks import RESTART_TOLERANCE_NS, TOLERANCE_NS, fault_check
+from gradwire.analysis.verdict.fault_checks import RESTART_TOLERANCE_NS, TOLERANCE_NS, fault_check
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 CUT = PlannedFault("cut", "link-down", 1_000_000_000, duration_ns=500_000_000, place="h1-eth0")

@@ -32,7 +32,10 @@ def test_a_python_without_mininet_gets_ours(tmp_path: Path) -> None:
     assert interpreter_of(str(bare), os.defpath).mininet == own_interpreter().mininet
 
 
-@pytest.mark.parametrize(("python", "why"), [("nowhere", "no such program"), ("true", "is not a Python 3")])
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [("nowhere", "no such program"), ("true", "does not answer as one"), ("false", "ended with status 1")],
+)
 def test_what_is_no_python_is_refused(python: str, why: str) -> None:
     with pytest.raises(InputFault, match=why):
         interpreter_of(python, os.defpath)

@@ -17,7 +17,8 @@ from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import Origin
-from gradwire.scenario.program_scenarios import ProgramPoint, resolved_scenario
+from gradwire.scenario.program_scenarios import ProgramPoint
+from gradwire.scenario.scenario_files import resolved_scenario
 from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
 from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
 from reproduction.world.gloo import Predicted, further_rows, predicted, table

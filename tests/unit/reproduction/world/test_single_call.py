@@ -8,12 +8,12 @@ import pytest
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault, InternalFault
+from gradwire.runs.ccl_packets import call_times_s
 from gradwire.runs.estimation import estimate_points
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.scenario.resolution.compilation import compile_resolved
 from gradwire.workloads.checker import check
 from reproduction.world.cells import SCENARIOS
-from reproduction.world.single_call import call_times_s
 
 RATE_BPS, MIB = 10e9, 1 << 20
 PAYLOAD = 8949 / 9039

@@ -65,3 +65,20 @@ def test_what_is_wrong_is_named(keys: str, text: str, words: str, tmp_path: Path
     with pytest.raises(InputFault) as fault:
         [point.resolved.fabric for point in load_scenario(scenario(tmp_path, keys)).points]
     assert words in str(fault.value)
+
+
+def test_what_cannot_be_read_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(InputFault) as fault:
+        controller_in(tmp_path / "folder.py")
+    assert str(fault.value) == f"{tmp_path}/folder.py: cannot be read: is a folder, where a file is wanted"
+    (tmp_path / "bytes.py").write_bytes(b"\xff")
+    with pytest.raises(InputFault, match=r"bytes\.py: is not text in UTF-8"):
+        controller_in(tmp_path / "bytes.py")
+
+
+def test_bursts_on_one_switch_are_told_the_topology_that_they_need(tmp_path: Path) -> None:
+    path = scenario(tmp_path, 'routing = "spray"')
+    path.write_text(path.read_text().replace('topology = "leaf-spine", leaves = 2, spines = 2, ', ""))
+    with pytest.raises(InputFault, match=r"'spray': needs fabric\.topology = 'leaf-spine'"):
+        load_scenario(path)

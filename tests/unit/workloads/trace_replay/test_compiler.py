@@ -12,7 +12,7 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.workloads.checker import check
-from gradwire.workloads.engines.collectives.collective_routes import option_of
+from gradwire.workloads.engines.collective_routes import option_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload

@@ -13,7 +13,9 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.collectives import Schedule, choice, collective_routes
+from gradwire.workloads.engines import collective_routes
+from gradwire.workloads.engines.collective_routes import ONLY, option_of
+from gradwire.workloads.engines.collectives import Schedule, choice
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.choice import (
     ALGORITHMS,
@@ -23,7 +25,6 @@ from gradwire.workloads.engines.collectives.choice import (
     pick,
     schedule_for,
 )
-from gradwire.workloads.engines.collectives.collective_routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.trace_replay.recorded_job import recorded_profile, recorded_times

@@ -12,8 +12,8 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
+from gradwire.workloads.engines.collective_routes import rule_of
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
-from gradwire.workloads.engines.collectives.collective_routes import rule_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime

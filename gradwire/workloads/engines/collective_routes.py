@@ -12,8 +12,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
+from gradwire.faults import InternalFault
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, Layout, member_schedule, pick
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule
+from gradwire.workloads.engines.nccl.chooser import KINDS
+from gradwire.workloads.engines.nccl.options import NCCL, Setup
+from gradwire.workloads.engines.nccl.schedules import nccl_call
 from gradwire.workloads.fields import InWords
 from gradwire.workloads.units import size_bytes, size_text
 
@@ -37,6 +41,11 @@ class Rule:
     def algorithms(self) -> tuple[str, ...]:
         """All that it names."""
         return (*(name for _, name in self.limited), self.otherwise)
+
+
+def names_of(kind: Collective) -> tuple[str, ...]:
+    """The algorithms of a kind by their names; without "auto", which may stand for any."""
+    return (*ALGORITHMS[kind], *((NCCL,) if kind in KINDS else ()))
 
 
 def rule_of(text: str, known: Iterable[str]) -> Rule:
@@ -69,7 +78,7 @@ def _example(names: Sequence[str]) -> str:
 
 def rule_type(*kinds: Collective) -> Any:
     """The type of an option that is a rule for kinds with the same algorithms."""
-    names = tuple(ALGORITHMS[kinds[0]])
+    names = names_of(kinds[0])
 
     def checked(text: str) -> str:
         rule_of(text, names)
@@ -110,6 +119,8 @@ class Routes:
     rules: Mapping[Collective, Rule]
     piece_bytes: int = PIECE_BYTES
     channels: int = 1
+    #: What NCCL sees; None where nothing goes as it chooses.
+    nccl: Setup | None = None
     #: The key that decides over all kinds; None: each has its own option.
     key: str | None = None
     _taken: dict[tuple[Collective, str], _Taken] = field(default_factory=dict)
@@ -123,6 +134,12 @@ class Routes:
         rule = self.rules[kind] if kind in self.rules else ONLY[kind]
         name = rule.algorithm(size_bytes)
         name = pick(kind, layout, size_bytes) if name == AUTO else name
+        if name == NCCL:
+            if self.nccl is None:
+                raise InternalFault(f"{kind} by '{NCCL}': nobody said what NCCL sees")
+            call = nccl_call(self.nccl, kind, layout, root, size_bytes)
+            self._taken.setdefault((kind, f"{NCCL} ({call.words})"), _Taken()).note(calls, layout.members, size_bytes)
+            return call.schedule
         self._taken.setdefault((kind, name), _Taken()).note(calls, layout.members, size_bytes)
         key = self.key or f"strategy.options.{option_of(kind)}"
         placed = replace(layout, root=root)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gradwire.regular_files import read_bytes
-from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.scenario import toml_documents
+from gradwire.scenario.scenario_files import read_scenario
 
 MODEL = """
 name = "tiny"

@@ -11,7 +11,7 @@ from gradwire import PACKAGE
 from gradwire.faults import InputFault
 
 if TYPE_CHECKING:
-    from gradwire.scenario.loading import Scenario
+    from gradwire.scenario.loading import Origin, Scenario
     from gradwire.scenario.program_scenarios import AnyScenario
 
 SCENARIOS = PACKAGE / "scenarios"
@@ -43,7 +43,6 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
     reported before. Raises InputFault for everything that is wrong.
     """
     from gradwire.scenario.loading import Origin, toml_content  # noqa: PLC0415 (`--help` does not need them)
-    from gradwire.scenario.program_scenarios import resolved_scenario  # noqa: PLC0415
     from gradwire.scenario.toml_documents import read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
@@ -51,6 +50,17 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
         return resolved_scenario(document, Origin.given(document), settings)
     path = scenario_path(source)
     return resolved_scenario(read_document(path), Origin.of_file(path), settings)
+
+
+def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:
+    """The scenario, of plans or of programs, with this content and `key=value` settings. Raises InputFault for
+    everything that is wrong."""
+    from gradwire.scenario.loading import scenario_of_document  # noqa: PLC0415 (`--help` does not need it)
+    from gradwire.scenario.program_scenarios import programs_of_document  # noqa: PLC0415
+    from gradwire.scenario.toml_documents import has_programs  # noqa: PLC0415
+
+    resolve = programs_of_document if has_programs(document) else scenario_of_document
+    return resolve(document, origin, settings)
 
 
 def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:

@@ -1,0 +1,102 @@
+"""What priority flow control does in a network: where its buffers can deadlock, before a run; which ports paused whom,
+after it; and both as events of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradwire.datatypes.buffer_cycles import circle_of_ways
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, PauseState
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.routes import SummitOf, line_interfaces
+from gradwire.datatypes.wire.ways import MessageWays
+
+MOST_PORTS = 3
+"""So many ports are named, those that were paused longest first."""
+
+
+def far_ends_of(fabric: Fabric) -> Mapping[str, str]:
+    """The port at the other end of each port's link, by names of interfaces."""
+    ends = [(link.a.interface, link.b.interface) for link in fabric.links()]
+    return {**dict(ends), **{b: a for a, b in ends}}
+
+
+def buffer_circles(plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> dict[int, tuple[str, ...]]:
+    """By traffic class: ports that can be paused each for the next, as the plan's messages go; without classes that
+    have no such circle, or are not paused."""
+    if fabric.lossless is None:
+        return {}
+    ops, ways = plan.ops, MessageWays(plan, fabric, summit_of)
+    names, found = line_interfaces(fabric), {}
+    remote = np.flatnonzero(plan.is_remote() & (ops.group == 0))
+    for traffic_class in fabric.lossless.paused_classes(fabric.classes):
+        sends = remote[ops.traffic_class[remote] == traffic_class]
+        if circle := circle_of_ways({tuple(ways.way(send)) for send in sends.tolist()}):
+            found[traffic_class] = tuple(names[line] for line in circle)
+    return found
+
+
+def circle_in_words(traffic_class: int, circle: tuple[str, ...]) -> str:
+    """What should be known of a circle before a run."""
+    return (
+        f"fabric.lossless: the ways of class {traffic_class} make a circle of buffers, {' -> '.join((*circle, circle[0]))}. Each of "
+        "these ports waits for the next one where that is paused, so all of them may wait for ever (deadlock). Ways that go up "
+        "and then down (leaf-spine, fat-tree), or other routes, have no circle"
+    )
+
+
+def pause_lines(fabric: Fabric, state: PauseState | None) -> Iterator[str]:
+    """Pauses by port and class, headroom and memory, for the report of a run; nothing without flow control."""
+    if fabric.lossless is None or state is None:
+        return
+    told = sorted((count for count in state.counts if count.pauses), key=lambda count: -count.paused_ns)
+    if not told:
+        inputs = [count for count in state.counts if count.headroom_bytes]
+        most = max(inputs, key=lambda count: count.most_bytes, default=None)
+        beside = f"; {most.most_bytes:,} bytes that came by {most.port} waited at most" if most else ""
+        yield f"nothing was paused: fabric.lossless had no effect{beside}"
+        return
+    far_ends = far_ends_of(fabric)
+    named = [_paused(count, far_ends) for count in told[:MOST_PORTS]]
+    others = f"; and {len(told) - len(named)} more" if len(told) > len(named) else ""
+    of_all = f"{sum(count.pauses for count in told):,} times, for {_ms(sum(count.paused_ns for count in told))}"
+    yield f"paused {of_all} of all ports together: {'; '.join(named)}{others}"
+    most = max(told, key=lambda count: count.most_headroom_bytes / count.headroom_bytes)
+    if state.told > MOST_EVENTS:
+        yield f"of {state.told:,} pauses and resumes, a trace has the first {MOST_EVENTS:,}"
+    yield f"headroom: {most.most_headroom_bytes:,} of {most.headroom_bytes:,} bytes at most, at {most.port}"
+
+
+def _paused(count: PauseCount, far_ends: Mapping[str, str]) -> str:
+    return f"{far_ends[count.port]} by {count.port}, class {count.band - 1}, {count.pauses:,} times for {_ms(count.paused_ns)}"
+
+
+def _ms(duration_ns: int) -> str:
+    return f"{duration_ns / 1e6:,.3f} ms"
+
+
+def pause_events(
+    events: PauseEvents, fabric: Fabric, begin_ns: int, end_ns: int, process: int
+) -> Iterator[dict[str, Any]]:
+    """A slice for each pause that overlaps a time, cut off there, in the Trace Event Format (analysis/timeline/trace.py):
+    asynchronous ones, with a track for each port and class that is paused."""
+    far_ends, begun = far_ends_of(fabric), dict[tuple[int, int], int]()
+    columns = (events.time_ns.tolist(), events.port.tolist(), events.band.tolist(), events.pauses.tolist())
+    ended = []
+    for time_ns, port, band, pauses in zip(*columns, strict=True):
+        if pauses:
+            begun.setdefault((port, band), time_ns)
+        elif (port, band) in begun:
+            ended.append((begun.pop((port, band)), time_ns, port, band))
+    ended += [(since_ns, end_ns, port, band) for (port, band), since_ns in begun.items()]
+    for since_ns, until_ns, port, band in sorted(ended):
+        if since_ns < end_ns and until_ns > begin_ns:
+            by = events.ports[port]
+            name = f"{far_ends[by]} is paused by {by}, class {band - 1}"
+            about = {"cat": "pause", "name": name, "id": f"{by}/{band}", "pid": process, "tid": process}
+            for phase, at_ns in (("b", max(since_ns, begin_ns)), ("e", min(until_ns, end_ns))):
+                yield {"ph": phase, **about, "ts": round((at_ns - begin_ns) / 1e3, 3)}

@@ -1,0 +1,37 @@
+"""Which messages are under way together at a worker's rank, where communication slows computation down."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
+
+
+class RankTransfers(NamedTuple):
+    """What may be under way at workers' ranks: the messages of one tensor that one rank sends and receives in an iteration."""
+
+    #: Of each op: the transfer of its message; -1 for all ops but workers' SENDs and RECVs of data.
+    transfer_of: Int64
+    #: Of each op: 1 if it slows down while a transfer of its rank is under way, as workers' COMPUTEs do.
+    slows: Int64
+    #: Of each transfer, its rank and the number of its messages.
+    rank: Int64
+    messages: Int64
+
+
+def rank_transfers(plan: Plan) -> RankTransfers:
+    """The transfers of a plan, for `Plan.speed_while_communicating`."""
+    ops = plan.ops
+    is_worker = (plan.rank_role == Role.WORKER)[ops.rank]
+    moves = is_worker & ((ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)) & (ops.chunk >= 0)
+    tensor = plan.chunk_tensor[ops.chunk[moves]].astype(np.int64)
+    keys, number, messages = np.unique(
+        ops.rank[moves] * (tensor.max(initial=0) + 1) + tensor, return_inverse=True, return_counts=True
+    )
+    transfer_of: Int64 = np.full(len(ops), -1, np.int64)
+    transfer_of[moves] = number
+    rank = keys // (tensor.max(initial=0) + 1)
+    slows = (is_worker & (ops.kind == OpKind.COMPUTE)).astype(np.int64)
+    return RankTransfers(transfer_of, slows, rank.astype(np.int64), messages.astype(np.int64))

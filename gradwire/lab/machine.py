@@ -1,0 +1,201 @@
+"""The machine that a lab runs in, and the conversation with it: one command after the other, each of which it answers.
+
+The kernel is stopped between commands (SIGSTOP), so that it takes no CPU while Python thinks, and its clock stands still
+whether it is stopped yet or not (vm/answers.py).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.records import CAPTURE_FOLDER
+from gradwire.faults import InputFault
+from gradwire.lab.drawing import seconds, size_bytes
+from gradwire.lab.programs import Heard, LimitReached
+from gradwire.lab.settings import Settings
+from gradwire.programs.execution import job, raise_refused
+from gradwire.programs.program_file import check_folder, covered_folders
+from gradwire.programs.program_protocol import (
+    TASK_FILE,
+    Begin,
+    Conclude,
+    Counted,
+    Ended,
+    Full,
+    Held,
+    LabCommand,
+    Output,
+    OutputFull,
+    Refused,
+    Taken,
+    Task,
+    line_of,
+    write_task,
+)
+from gradwire.programs.signatures import KEY_BYTES, SignedEvents
+from gradwire.vm.owners import temporary_folder
+from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu
+from gradwire.vm.streaming import FollowEnd
+
+BOOT_LIMIT_S = 120.0
+CONCLUDE_LIMIT_S = 120.0
+WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
+COUNT_PERIOD_S = 0.1
+"""How often the kernel's processes are counted, in wall time: a fork takes it 0.2 ms or more."""
+LIMIT_NAMES = LimitNames("timeout", "wall_limit", "stall_limit", "memory")
+
+
+def own_cpu() -> int:
+    """The CPU for a kernel: of test processes side by side (pytest-xdist), each has another."""
+    worker = os.environ.get(WORKER_VARIABLE, "").removeprefix("gw")
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[int(worker) % len(cpus)] if worker.isdigit() else last_cpu()
+
+
+class Machine:
+    """A booted network. Raises a Fault if it cannot be built; `end` leaves no process and no file."""
+
+    def __init__(self, fabric: Fabric, labels: Mapping[str, str], settings: Settings) -> None:
+        check_folder(Path.cwd())
+        self._settings, self._begin_s = settings, time.monotonic()
+        self.programs: dict[str, Heard] = {}
+        self.now_ns = 0
+        self.is_output_full = False
+        self._held: Held | None = None
+        self._refused: Refused | None = None
+        #: What the network had carried when that was asked last.
+        self.counted = Counted((), 0)
+        self._counted_s = 0.0
+        self._ended = ""
+        self._stack = ExitStack()
+        try:
+            self.folder = self._stack.enter_context(temporary_folder())
+            task = Task(
+                fabric_json=fabric.to_json(),
+                folder=str(Path.cwd()),
+                covered=covered_folders(self.folder, Path.cwd()),
+                capture=("all",) if settings.captures else (),
+                snaplen_bytes=settings.snaplen_bytes,
+                output_limit_bytes=size_bytes("output_limit", settings.output_limit),
+                any_fault=True,
+                labels=dict(labels),
+            )
+            write_task(self.folder / TASK_FILE, task)
+            key = secrets.token_bytes(KEY_BYTES)
+            self._events = SignedEvents(key)
+            cpu = own_cpu() if settings.cpu is None else settings.cpu
+            self._running: Session = self._stack.enter_context(
+                job("lab_job", settings.memory_mb, self.folder, key, cpu)
+            )
+            self._follow(BOOT_LIMIT_S, "the network was not built")
+            self._refuse()
+        except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be left)
+            self._end_after(error)
+        self.boot_s = time.monotonic() - self._begin_s
+
+    def ask(self, command: LabCommand) -> Held:
+        """Has a command carried out. Raises a Fault if it is refused; if the machine is at an end after it, the lab is
+        as well."""
+        if self._ended:
+            raise InputFault(f"the lab has ended: {self._ended}")
+        if isinstance(command, Begin):
+            self.programs[command.name] = Heard(self.now_ns)
+        limit_s = CONCLUDE_LIMIT_S if isinstance(command, Conclude) else self._wall_limit_s
+        try:
+            self._running.go_on()
+            self._running.answer(line_of(command))
+            held = self._follow(limit_s, "programs had not ended")
+        except BaseException as error:  # noqa: BLE001 (whatever it is, nothing may be left)
+            self._end_after(error)
+        self._refuse()
+        return held
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked."""
+        return not self._ended
+
+    @property
+    def captures(self) -> Path:
+        """The folder of captured packets, which are whole after a Conclude."""
+        return self.folder / CAPTURE_FOLDER
+
+    @property
+    def memory_bytes(self) -> int:
+        """The most memory that the kernel has used."""
+        return self._running.memory_bytes()
+
+    def end(self, why: str = "its block is over") -> None:
+        """Ends the kernel with all that runs in it, and removes its files."""
+        if not self._ended:
+            self._ended = why
+            self._stack.close()
+
+    def _end_after(self, error: BaseException) -> NoReturn:
+        """Ends the machine as a block that raised `error`, and raises that, or what it turns into."""
+        self._ended = str(error).splitlines()[0] if str(error) else type(error).__name__
+        self._stack.__exit__(type(error), error, error.__traceback__)
+        raise error
+
+    def _follow(self, limit_s: float, what: str) -> Held:
+        self._held = self._refused = None
+        end = self._running.follow(
+            self._take,
+            finished=self._is_answered,
+            time_limit_s=limit_s,
+            stall_limit_s=seconds("stall_limit", self._settings.stall_limit),
+            limit_names=LIMIT_NAMES,
+        )
+        if end is FollowEnd.TIMED_OUT:
+            raise LimitReached(f"after {limit_s:g} s of wall time {what}; give more with wall_limit")
+        if end is FollowEnd.CLOSED:
+            raise KernelDied("the virtual-time kernel died")
+        self._running.hold()
+        return self._held or Held(self.now_ns)
+
+    def _is_answered(self) -> bool:
+        """Whether the job has done what it was asked for, or will not say more."""
+        if self._held is None and time.monotonic() - self._counted_s > COUNT_PERIOD_S:
+            self._counted_s = time.monotonic()
+            self._refuse_crowd()
+        return self._held is not None or (self._refused is not None and not self.now_ns)
+
+    def _refuse_crowd(self) -> None:
+        count = self._running.process_count()
+        if count > self._settings.process_limit:
+            raise InputFault(
+                f"programs have started {count:,} processes without end, {self._running.activity()} the last of them: "
+                f"more than {self._settings.process_limit:,} at one time; process_limit allows more"
+            )
+
+    def _take(self, line: str) -> None:
+        match event := self._events.event_of(line):
+            case Output(stream=stream, data=data, program=name):
+                self.programs[name].written[stream] += data
+            case Ended(status=status, program=name, time_ns=time_ns):
+                self.programs[name].status, self.programs[name].ended_ns = status, time_ns
+            case OutputFull():
+                self.is_output_full = True
+            case Full():
+                self._running.answer(line_of(Taken()))
+            case Counted():
+                self.counted = event
+            case Refused():
+                self._refused = event
+            case Held(time_ns=time_ns):
+                self._held, self.now_ns = event, time_ns
+
+    def _refuse(self) -> None:
+        if self._refused is not None:
+            raise_refused(self._refused)
+
+    @property
+    def _wall_limit_s(self) -> float:
+        return seconds("wall_limit", self._settings.wall_limit)

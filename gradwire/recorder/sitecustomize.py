@@ -1,0 +1,29 @@
+"""Imported by the Python that runs a user's script, before the script: waits for torch, and then records.
+
+Python imports one module of this name. That of the user's own Python, if it has one, is imported from here.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_HERE = os.path.dirname(__file__)  # noqa: PTH120 (before pathlib, which takes as long as all else here)
+
+
+def _import_theirs() -> None:
+    elsewhere = [path for path in sys.path if os.path.realpath(path or ".") != os.path.realpath(_HERE)]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
+    if (
+        spec is not None
+        and spec.loader is not None
+        and os.path.realpath(spec.origin or "") != os.path.realpath(__file__)
+    ):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+_import_theirs()
+if "GRADWIRE_RECORD" in os.environ:
+    from gradwire.recorder import start
+
+    start.watch_for_torch()

@@ -1,0 +1,98 @@
+"""Begins to record when a script imports torch, and writes what was recorded when the script has done its iterations,
+or ends.
+
+What it is to do comes in the environment (`SETTINGS`), and what it found goes to a file, which gradwire reads as it
+reads files from anybody: the script could have written it itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from gradwire.recorder.left_files import write_state
+
+SETTINGS = "GRADWIRE_RECORD"
+"""Variable with the settings in JSON: `file`, `rank`, `world`, `iterations`, `values`, and `process`, of the first
+process that was seen."""
+PR_SET_PDEATHSIG = 1
+
+
+class _TorchFinder(importlib.abc.MetaPathFinder):
+    """Finds torch where the others find it, and has the recording begin once it is imported."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+
+    def find_spec(self, fullname: str, *_: Any) -> Any:
+        """See MetaPathFinder."""
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            write_state(self._settings, "no torch", sys.executable)
+            return None
+        spec.loader = _Then(spec.loader, self._settings)
+        return spec
+
+
+class _Then(importlib.abc.Loader):
+    """Loads torch, and then begins."""
+
+    def __init__(self, loader: Any, settings: dict[str, Any]) -> None:
+        self._loader, self._settings = loader, settings
+
+    def create_module(self, spec: Any) -> Any:
+        """See Loader."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        """See Loader."""
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _begin(self._settings)
+
+
+def watch_for_torch() -> None:
+    """To be called first of all, in every Python that the command starts and that these start."""
+    settings: dict[str, Any] = json.loads(os.environ[SETTINGS])
+    first = settings.setdefault("process", os.getpid())
+    settings["is_first"] = first == os.getpid()
+    os.environ[SETTINGS] = json.dumps({**settings, "process": first})
+    if settings["is_first"]:
+        _end_with_parent()
+        write_state(settings, "started", " ".join(sys.version.split()[:1]))
+    sys.meta_path.insert(0, _TorchFinder(settings))
+
+
+def _end_with_parent() -> None:
+    """Has the kernel end this process when gradwire's ends, however that ends (prctl(2))."""
+    import ctypes  # noqa: PLC0415 (here alone)
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _begin(settings: dict[str, Any]) -> None:
+    from gradwire.recorder import process_groups  # noqa: PLC0415 (it imports torch)
+
+    def refuse() -> None:
+        write_state(settings, "rank in a child", " ".join(sys.argv)[:200], ".child")
+
+    if not settings["is_first"]:
+        process_groups.refuse_ranks(refuse)
+        return
+    from gradwire.recorder import cuda_as_cpu  # noqa: PLC0415
+    from gradwire.recorder.session import Session  # noqa: PLC0415
+
+    session = Session(settings)
+    cuda_as_cpu.redirect(session.recording.guess)
+    session.begin(refuse)
+    atexit.register(session.end)

@@ -1,0 +1,158 @@
+"""Options of strategies whose collectives go as NCCL chooses (`algorithm = "nccl"`), and what follows from them: the
+machines and the environment that NCCL sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.collectives.choice import Layout
+from gradwire.workloads.engines.nccl.chooser import Communicator
+from gradwire.workloads.engines.nccl.environment import Environment, environment_of
+from gradwire.workloads.engines.nccl.search import LINKS, MAX_GPUS, Machine
+from gradwire.workloads.engines.nccl.tables import Gpu, Version, version_of
+from gradwire.workloads.fields import RateBps
+from gradwire.workloads.job import Job
+from gradwire.workloads.strategy import Options
+
+NCCL = "nccl"
+"""The algorithm that leaves the choice to NCCL."""
+GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
+DEFAULT_VERSION = "2.22"
+MOST_MESSAGES = 20_000
+"""Of a call in a plan: with three or four ops for each, a hundred calls fit into a plan."""
+
+
+class NcclOptions(Options):
+    """What NCCL sees of the machines, besides their numbers of GPUs and NICs."""
+
+    version: str = DEFAULT_VERSION
+    """Version of NCCL, 2.18 to 2.27."""
+    gpu: Literal["v100", "a100", "h100", "b200"] = "h100"
+    """Its tables and NVLink are of this GPU."""
+    transport: Literal["tcp", "rdma"] = "rdma"
+    """"tcp": sockets, to which GPUs' data are copied; "rdma": NICs read the memory of GPUs. The messages go by TCP either way."""
+    nic: RateBps | None = None
+    """Line rate of a NIC, as its driver reports it to NCCL. Unset: `fabric.rate`."""
+    nvlink: int | None = Field(None, ge=0, le=64)
+    """Links of NVLink of a GPU, 0 for none. Unset: the GPU's."""
+    nvswitch: bool = True
+    """Whether GPUs of a machine are joined by NVSwitch, which NVLS needs."""
+    amd: bool = False
+    """Whether machines have AMD's processors, not Intel's."""
+    most_messages: int = Field(MOST_MESSAGES, ge=1, le=1_000_000)
+    """Messages of a call at most: where there would be more, channels that share a NIC are joined, then chunks that follow one another."""
+    env: dict[str, str | int] = Field(default_factory=dict)
+    """NCCL's variables by their names: NCCL_ALGO, NCCL_PROTO, NCCL_NCHANNELS (also NCCL_MIN_ and NCCL_MAX_NCHANNELS), NCCL_BUFFSIZE,
+    NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD."""
+
+    @model_validator(mode="after")
+    def _understood(self) -> Self:
+        try:
+            self.environment()
+        except InputFault as fault:
+            raise ValueError(str(fault)) from None
+        return self
+
+    def environment(self) -> Environment:
+        """What the variables say. Raises InputFault."""
+        return environment_of({name: str(value) for name, value in self.env.items()}, version_of(self.version))
+
+
+class NcclKeys(Options):
+    """The table of a strategy that may go by NCCL."""
+
+    nccl: NcclOptions = NcclOptions()
+    """With the algorithm "nccl": the version, the machines and the variables by which it chooses (docs/ccl.md)."""
+
+    @property
+    def goes_by_nccl(self) -> bool:
+        """Whether any collective does."""
+        return getattr(self, "algorithm", None) == NCCL
+
+    @property
+    def sockets(self) -> int:
+        """Connections that each message is divided among."""
+        return self.nccl.environment().sockets if self.goes_by_nccl else 1
+
+
+def connections_of(asked: int, options: Options) -> int:
+    """Connections that a message is divided over: as the scenario asks (`transport.connections`), or as NCCL's variables say. Raises
+    InputFault for both."""
+    sockets = options.sockets if isinstance(options, NcclKeys) else 1
+    if min(asked, sockets) > 1:
+        raise InputFault(
+            f"transport.connections = {asked}: NCCL_SOCKET_NTHREADS and NCCL_NSOCKS_PERTHREAD divide messages over {sockets} sockets; "
+            "leave out one of both"
+        )
+    return max(asked, sockets)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What decides how NCCL carries out the calls of a job. Rates are in bytes per second."""
+
+    version: Version
+    environment: Environment
+    gpu: Gpu
+    gpu_direct: bool
+    links: int
+    nvswitch: bool
+    amd: bool
+    nic_bytes_per_s: float
+    #: GPUs of a machine of the cluster, and its NICs.
+    gpus: int
+    nics: int
+    most_messages: int = MOST_MESSAGES
+    #: What the scenario says of hosts: the way between machines on top of NCCL's table, and inside, if it says that.
+    message_latency_s: float = 0.0
+    local_latency_s: float | None = None
+    local_bytes_per_s: float = float("inf")
+
+    def communicator(self, layout: Layout) -> Communicator:
+        """The group, as NCCL sees it. Raises InputFault where machines have different numbers of members."""
+        machines = max(layout.machines) + 1
+        if not layout.is_even or layout.members // machines > MAX_GPUS:
+            raise InputFault(
+                f"strategy.options: '{NCCL}' is for groups with as many members on every machine, {MAX_GPUS} at most"
+            )
+        gpus = layout.members // machines
+        machine = Machine(
+            gpus=gpus,
+            gpu=self.gpu,
+            # Of a machine's NICs, those of the members.
+            nics=max(1, self.nics * gpus // self.gpus),
+            nic_bytes_per_s=self.nic_bytes_per_s,
+            gpu_direct=self.gpu_direct,
+            links=self.links,
+            nvswitch=self.nvswitch and self.links > 0,
+            amd=self.amd,
+        )
+        return Communicator(self.version, machine, machines, self.environment)
+
+
+def setup_of(job: Job, options: NcclOptions) -> Setup:
+    """The set-up of a job's calls. Raises InputFault where the rate of a NIC is unknown."""
+    rate_bps = options.nic or job.rate_bps
+    if rate_bps is None:
+        raise InputFault("strategy.options.nccl.nic: NCCL chooses by the rate of a NIC, which the job does not have")
+    gpu, version, costs = GPUS[options.gpu], version_of(options.version), job.costs
+    return Setup(
+        version=version,
+        environment=options.environment(),
+        gpu=gpu,
+        gpu_direct=options.transport == "rdma",
+        links=LINKS[gpu] if options.nvlink is None else options.nvlink,
+        nvswitch=options.nvswitch,
+        amd=options.amd,
+        nic_bytes_per_s=rate_bps / 8,
+        gpus=job.cluster.workers_per_host,
+        nics=job.cluster.nics_per_host,
+        most_messages=options.most_messages,
+        message_latency_s=costs.message_latency_s,
+        local_latency_s=costs.local_latency_s,
+        local_bytes_per_s=costs.local_bytes_per_s,
+    )

@@ -1,0 +1,1 @@
+"""Labs, on the virtual-time kernel."""

@@ -1,0 +1,112 @@
+"""Labs as their users have them: real programs, faults at a moment, limits, and the same again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gradwire.lab
+from gradwire.faults import Fault
+from gradwire.lab import Host, LimitReached, Link, Network, ProgramFailed
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+
+def two_hosts(net: Network) -> tuple[Host, Host, Link]:
+    """Two hosts on a switch, with a round trip of 4 ms, and the second one's link."""
+    first, second, s1 = net.host("ann"), net.host("bob"), net.switch("middle")
+    net.link(first, s1, rate="100mbit", delay="1ms")
+    return first, second, net.link(second, s1, rate="100mbit", delay="1ms")
+
+
+def story(pause_s: float, packets: Path) -> tuple[object, ...]:
+    """What a lab with faults, moments and a lot of output comes to. pause_s: of the wall clock, which nothing must
+    notice."""
+    came: list[float] = []
+    with gradwire.lab.network(seed=5, packets=packets) as net:
+        ann, bob, link = two_hosts(net)
+        writer = ann.start("for i in 1 2 3; do head -c 100000 /dev/zero | base64; sleep 0.1; done")
+        time.sleep(pause_s)  # the wall clock is what must not matter here
+
+        def note() -> None:
+            time.sleep(pause_s)
+            came.append(net.now_s)
+
+        net.at("900ms", note)
+        link.lose("30%", at="1s", duration="500ms")
+        link.down(at="2s", duration="250ms")
+        ping = bob.run("ping -q -i 0.01 -c 300 ann")
+        time.sleep(pause_s)
+        echoed = bob.run(["cat"], stdin="input\n")
+        assert bob.run("hostname; cat /sys/class/net/bob-eth0/operstate").stdout == "bob\nup\n"
+        assert echoed.stdout == "input\n"
+        assert came == [pytest.approx(0.9, abs=1e-6)]
+        assert "Bad" not in ping.stderr
+        ports = net.ports()
+        assert ports["bob-eth0"].rate_bps == 1e8
+        assert set(ports) == {"ann-eth0", "bob-eth0", "middle-eth1", "middle-eth2"}
+        return ping.stdout, ping.ended_s, net.now_s, writer.result.ended_s, len(writer.stdout), ports
+
+
+def test_a_lab_repeats_to_the_nanosecond_however_long_python_thinks(tmp_path: Path) -> None:
+    first, again = story(0.0, tmp_path / "one"), story(0.3, tmp_path / "two")
+    assert first == again
+    lost = 300 - int(str(first[0]).split(" received")[0].split()[-1])
+    assert 13 < lost < 38  # of 50 requests, 51 % are lost on one of the two ways; without a carrier none is sent
+    for port in ("ann-eth0", "bob-eth0"):
+        files = [tmp_path / name / f"{port}.pcapng" for name in ("one", "two")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+        assert len(files[0].read_bytes()) > 300 * 98
+
+
+def plan_in_the_past(net: Network) -> None:
+    """Asks for a moment that is over."""
+    net.sleep("1s")
+    net.at("500ms", net.close)
+
+
+WRONG: list[tuple[Callable[[Network, Host, Link], object], type[Fault], str, dict[str, object]]] = [
+    (lambda net, host, link: host.run("no-such-program -x"), Fault, "no-such-program: no such program", {}),
+    (lambda net, host, link: host.run(["no-such"]), Fault, "no such program on the PATH", {}),
+    (lambda net, host, link: host.run("sleep 100", timeout="1s"), LimitReached, "after 1 s of virtual time", {}),
+    (lambda net, host, link: host.run("while :; do sleep 0.001; done"), LimitReached, "wall_limit", {"wall_limit": "2s"}),
+    (lambda net, host, link: host.run("while :; do :; done"), Fault, "stall_limit", {"stall_limit": "2s"}),
+    (lambda net, host, link: host.run("b() { b | b & }; b; wait"), Fault, "without end", {"process_limit": 60}),
+    (lambda net, host, link: host.run("echo why >&2; exit 3", check=True), ProgramFailed, "status 3\n  why", {}),
+    (lambda net, host, link: (host.run("true"), net.host("late")), Fault, "cannot be added", {}),
+    (lambda net, host, link: plan_in_the_past(net), Fault, "is over", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "kind", "message", "settings"), WRONG)
+def test_what_goes_wrong_is_one_message_and_leaves_nothing(
+    act: Callable[[Network, Host, Link], object], kind: type[Fault], message: str, settings: dict[str, object]
+) -> None:
+    with gradwire.lab.network(**settings) as net:
+        host, _, link = two_hosts(net)
+        with pytest.raises(kind, match=message):
+            act(net, host, link)
+    with pytest.raises(Fault, match="has ended"):
+        net.sleep(1)
+    machine = net._machine
+    assert machine is None or not machine.folder.exists()
+
+
+def test_a_switch_that_restarts_and_a_slower_link_are_felt() -> None:
+    with gradwire.lab.network() as net:
+        ann, bob, link = two_hosts(net)
+        assert bob.run("ping -c 1 ann").returncode == 0
+        link.delay("10ms", duration="1s")
+        assert "time=24.0 ms" in bob.run("ping -c 1 ann").stdout
+        net.sleep("2s")
+        server = ann.start([sys.executable, "-m", "http.server", "80"])
+        net.sleep("1s")
+        assert server.is_running
+        assert server.stop().returncode == 128 + 15
+        with pytest.raises(LimitReached):
+            bob.run("sleep 10", timeout="1s")
+        assert bob.run("true").returncode == 0  # a virtual limit ends the wait, and not the lab

@@ -1,0 +1,80 @@
+"""Where buffers can deadlock, what a report says of pauses, and pauses in a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gradwire.analysis.pause_report import buffer_circles, circle_in_words, pause_events, pause_lines
+from gradwire.datatypes.fabric import Fabric, Routing, Topology
+from gradwire.datatypes.lossless import Lossless
+from gradwire.datatypes.network_graph import ring as ring_of_switches
+from gradwire.datatypes.network_graph import spread
+from gradwire.datatypes.pauses import MOST_EVENTS, PauseEvents, PauseState
+from gradwire.datatypes.routing import Route
+from gradwire.runs.stored.spines import Spines
+from gradwire.workloads.patterns import all_to_all, compile_transfers, ring
+from tests.unit.datatypes.test_pauses import count
+
+ONE_SWITCH = Fabric(4, 10e9, classes=1, gso_bytes=16384, lossless=Lossless())
+LEAF_SPINE = replace(ONE_SWITCH, topology=Topology.LEAF_SPINE, leaves=2, spines=2)
+THE_LONG_WAY = ("s1 h2 s3", "s1 h3 s3", "s3 h2 s2", "s3 h1 s2", "s2 h1 s1", "s2 h3 s1")
+TRIANGLE = replace(
+    ONE_SWITCH,
+    hosts=3,
+    topology=Topology.RING,
+    graph=spread(3, 3, ring_of_switches(3), 10e9, "a ring of 3 switches"),
+    routing=Routing.STATIC,
+    routes=tuple(Route(switch, host, (following,)) for switch, host, following in map(str.split, THE_LONG_WAY)),
+)
+RING = compile_transfers("ring", 3, ring(3, 1000))
+
+
+def test_routes_around_a_triangle_are_a_circle() -> None:
+    (circle,) = buffer_circles(RING, TRIANGLE).values()
+    assert [port.split("-")[0] for port in circle] == ["s2", "s1", "s3"]
+    assert circle_in_words(0, circle).startswith(
+        f"fabric.lossless: the ways of class 0 make a circle of buffers, {circle[0]} -> {circle[1]} -> {circle[2]} -> {circle[0]}."
+    )
+
+
+def test_a_class_that_is_not_paused_has_no_circle() -> None:
+    assert buffer_circles(RING, replace(TRIANGLE, classes=2, lossless=Lossless(classes=(1,)))) == {}
+    assert buffer_circles(RING, replace(TRIANGLE, lossless=None)) == {}
+
+
+def test_leaves_and_spines_have_none() -> None:
+    plan = compile_transfers("all to all", 4, all_to_all(4, 1000))
+    assert buffer_circles(plan, LEAF_SPINE, Spines(LEAF_SPINE).spine_of) == {}
+
+
+def test_pauses_are_told_by_port_the_longest_first() -> None:
+    counts = (
+        count("s1-eth1", pauses=2, paused_ns=1_500_000, most_headroom_bytes=40_000, headroom_bytes=80_000),
+        count("s1-eth2", pauses=1, paused_ns=2_000_000, most_headroom_bytes=1_000, headroom_bytes=80_000),
+        count("s1-eth3", headroom_bytes=80_000),
+    )
+    paused, headroom, traced = pause_lines(ONE_SWITCH, PauseState(0, 0, counts, told=MOST_EVENTS + 1))
+    assert paused == (
+        "paused 3 times, for 3.500 ms of all ports together: h2-eth0 by s1-eth2, class 0, 1 times for 2.000 ms; "
+        "h1-eth0 by s1-eth1, class 0, 2 times for 1.500 ms"
+    )
+    assert traced == "headroom: 40,000 of 80,000 bytes at most, at s1-eth1"
+    assert headroom.startswith("of 131,073 pauses and resumes")
+
+
+def test_a_key_without_effect_is_named() -> None:
+    (line,) = pause_lines(ONE_SWITCH, PauseState(0, 0, (count("s1-eth1", headroom_bytes=9, most_bytes=700),)))
+    assert line == "nothing was paused: fabric.lossless had no effect; 700 bytes that came by s1-eth1 waited at most"
+
+
+def test_a_trace_has_the_part_of_each_pause_in_its_time() -> None:
+    # h1's port, then s1's, for each link; s1-eth1 is number 1.
+    rows = [(1000, 1, 1), (5000, 1, 0), (9000, 1, 1)]
+    times, ports, pauses = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    names = tuple(port.interface for port, _ in ONE_SWITCH.ports())
+    events = PauseEvents(names, times, ports, np.ones(3, dtype=np.int64), pauses)
+    found = list(pause_events(events, ONE_SWITCH, 2000, 10_000, process=5))
+    assert [(event["ph"], event["ts"]) for event in found] == [("b", 0.0), ("e", 3.0), ("b", 7.0), ("e", 8.0)]
+    assert {event["name"] for event in found} == {"h1-eth0 is paused by s1-eth1, class 0"}

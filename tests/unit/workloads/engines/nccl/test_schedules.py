@@ -1,0 +1,170 @@
+"""Calls of NCCL in plans: every algorithm and protocol leaves everybody with the sum, sends what it should, and waits
+for what NCCL waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradwire.analysis.fluid.estimate import estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.faults import InputFault
+from gradwire.workloads.checker import check
+from gradwire.workloads.engines.collectives.choice import Layout
+from gradwire.workloads.engines.nccl.options import NcclOptions, setup_of
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.trace_replay.single_call import CallOptions, compile_call
+from tests.shared.small_jobs import compiled, job_of, profile_of
+
+MIB = 1 << 20
+SMALL = profile_of([(LayerKind.FC, [4_000]), (LayerKind.FC, [70_000, 3]), (LayerKind.FC, [900])])
+
+
+def job(machines: int, gpus: int, nics: int = 1, costs: Costs | None = None, rate_bps: float = 200e9) -> Job:
+    cluster = Cluster(machines * gpus, workers_per_host=gpus, nics_per_host=nics)
+    return replace(job_of(SMALL, cluster, costs=costs or Costs()), rate_bps=rate_bps)
+
+
+def call(of: Job, size: int, collective: str = "all-reduce", **nccl: object) -> Plan:
+    options = CallOptions.model_validate(
+        {"size": f"{size}B", "algorithm": "nccl", "collective": collective, "nccl": nccl, "barrier": False}
+    )
+    idle = replace(of.compute, forward_s=(0.0,) * 3, backward_s=(0.0,) * 3)
+    (plan,) = compile_call(replace(of, compute=idle), options).values()
+    return plan
+
+
+def crossing_bytes(plan: Plan) -> np.ndarray:
+    """Bytes that each machine sends to others."""
+    ops = plan.ops
+    sends = np.flatnonzero((ops.kind == OpKind.SEND) & plan.is_remote())
+    host = plan.rank_host[ops.rank[sends]]
+    return np.bincount(host, ops.size_bytes[sends], plan.rank_host.max() + 1)
+
+
+CASES = [
+    (machines, gpus, collective, algorithm, protocol)
+    for machines, gpus in ((1, 4), (2, 4), (3, 2), (4, 1), (5, 3))
+    for collective, algorithms in (
+        ("all-reduce", ("Ring", "Tree", "NVLS", "NVLSTree")),
+        ("all-gather", ("Ring", "NVLS", "PAT")),
+        ("reduce-scatter", ("Ring", "NVLS", "PAT")),
+        ("broadcast", ("Ring",)),
+        ("reduce", ("Ring",)),
+    )
+    for algorithm in algorithms
+    for protocol in ("LL", "LL128", "Simple")
+    if (protocol == "Simple" or algorithm in ("Ring", "Tree"))
+    and (algorithm != "NVLS" or machines == 1)
+    and (algorithm != "NVLSTree" or (machines > 1 and gpus > 2))
+    and (algorithm != "PAT" or gpus == 1)
+]
+
+
+@pytest.mark.parametrize(("machines", "gpus", "collective", "algorithm", "protocol"), CASES)
+@pytest.mark.parametrize("size", [20, 3 * MIB + 4])
+def test_everybody_gets_the_sum(
+    machines: int, gpus: int, collective: str, algorithm: str, protocol: str, size: int
+) -> None:
+    plan = call(
+        job(machines, gpus), size, collective, version="2.24", env={"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
+    )
+    check(plan)
+    (note,) = plan.notes
+    assert f"by nccl ({algorithm}, {protocol}, " in note
+
+
+@pytest.mark.parametrize(("protocol", "wire"), [("Simple", 1.0), ("LL", 2.0), ("LL128", 16 / 15)])
+def test_protocols_send_what_they_store(protocol: str, wire: float) -> None:
+    plan = call(job(4, 1), 8 * MIB, env={"NCCL_ALGO": "Ring", "NCCL_PROTO": protocol})
+    assert crossing_bytes(plan) == pytest.approx([wire * 2 * 3 / 4 * 8 * MIB] * 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ["Ring", "Tree", "NVLSTree"])
+def test_every_nic_carries_as_much(algorithm: str) -> None:
+    plan = call(job(4, 8, nics=8), 64 * MIB, env={"NCCL_ALGO": algorithm, "NCCL_PROTO": "Simple"})
+    ops, cluster = plan.ops, Cluster(32, workers_per_host=8, nics_per_host=8)
+    sends = np.flatnonzero((ops.kind == OpKind.SEND) & plan.is_remote())
+    port = np.array([cluster.worker_port(rank) for rank in range(32)])[ops.rank[sends]]
+    by_port = np.bincount(port, ops.size_bytes[sends], 32).reshape(4, 8)
+    assert by_port.max(axis=1) == pytest.approx(by_port.min(axis=1), rel=0.01)
+
+
+def test_a_ring_begins_a_loop_when_the_one_before_has_come() -> None:
+    # Two channels of two loops: 2 MiB chunks of 4 ranks are 8 MiB in a loop.
+    plan = call(job(4, 1), 32 * MIB, env={"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"})
+    assert "2 channels, chunks of 2MiB" in plan.notes[0]
+    ops = plan.ops
+    sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.rank == 0))
+    waits = np.diff(plan.dep_start)[sends]
+    # 6 steps of 2 slices, 2 loops, 2 channels.
+    assert len(sends) == 48
+    # The first step of the second loop waits for its start, and for the last slice of the first loop.
+    assert sorted(waits.tolist()).count(2) == 4
+
+
+def test_latencies_overlap() -> None:
+    """A tree's pieces follow one another, however long each takes to arrive: a latency of 1 ms passes as often as there
+    are hops, and not once for each of 128 pieces."""
+    costs = Costs(message_latency_s=1e-3)
+    fabric = Fabric(hosts=4, rate_bps=200e9)
+    plan = call(job(4, 1, costs=costs), 64 * MIB, env={"NCCL_ALGO": "Tree", "NCCL_PROTO": "Simple"})
+    free = call(job(4, 1), 64 * MIB, env={"NCCL_ALGO": "Tree", "NCCL_PROTO": "Simple"})
+    late_s = (
+        estimate(plan, fabric, most_iterations=1).iteration_s - estimate(free, fabric, most_iterations=1).iteration_s
+    )
+    # Up and down a tree of four machines: two hops each.
+    assert late_s == pytest.approx(4e-3, rel=0.15)
+
+
+def test_large_calls_have_fewer_messages_that_say_so() -> None:
+    of = job(3, 8)
+    plan = call(of, 1 << 30, transport="tcp", env={"NCCL_ALGO": "Ring"})
+    assert "16 channels, chunks of 2MiB, 4 channels as one" in plan.notes[0]
+    whole = call(of, 1 << 30, transport="tcp", most_messages=1_000_000, env={"NCCL_ALGO": "Ring"})
+    assert "as one" not in whole.notes[0]
+    assert crossing_bytes(plan) == pytest.approx(crossing_bytes(whole), rel=1e-6)
+    fabric = Fabric(hosts=3, rate_bps=200e9)
+    times = [estimate(each, fabric, most_iterations=1).iteration_s for each in (plan, whole)]
+    assert times[0] == pytest.approx(times[1], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ddp", {"bucket_cap": "100kB", "first_bucket_cap": "2kB"}),
+        ("fsdp", {}),
+        ("zero1", {"bucket_parameters": 5_000}),
+        ("zero2", {"bucket_parameters": 5_000, "sum_by": "all-reduce"}),
+        ("diloco", {"inner_steps": 2}),
+    ],
+)
+@pytest.mark.parametrize(("machines", "gpus"), [(2, 2), (3, 1)])
+@pytest.mark.parametrize("protocol", ["LL", "Simple"])
+def test_strategies_go_by_nccl(name: str, options: dict[str, object], machines: int, gpus: int, protocol: str) -> None:
+    asked = {**options, "algorithm": "nccl", "nccl": {"gpu": "v100", "env": {"NCCL_PROTO": protocol}}}
+    for plan in compiled(job(machines, gpus), name, asked).values():
+        check(plan)
+        assert any(f"by nccl (Ring, {protocol}" in note or f"by nccl (Tree, {protocol}" in note for note in plan.notes)
+
+
+def test_the_rate_of_a_nic_decides_unless_it_is_said() -> None:
+    fast, slow = (call(job(4, 1, rate_bps=rate), 256_000, gpu="v100").notes for rate in (200e9, 1e9))
+    assert fast != slow
+    assert call(job(4, 1, rate_bps=200e9), 256_000, gpu="v100", nic="1gbit").notes == slow
+
+
+def test_what_cannot_be_is_refused() -> None:
+    setup = setup_of(job(2, 2), NcclOptions())
+    with pytest.raises(InputFault, match="as many members on every machine"):
+        setup.communicator(Layout((0, 0, 1)))
+    with pytest.raises(ValueError, match="NCCL_ALGOS: not a variable"):
+        CallOptions.model_validate({"nccl": {"env": {"NCCL_ALGOS": "Ring"}}})
+    with pytest.raises(ValueError, match=r"NCCL 2\.9: must be one of"):
+        CallOptions.model_validate({"nccl": {"version": "2.9"}})
+    with pytest.raises(InputFault, match="for one group of all workers"):
+        compiled(job(2, 2), "fsdp", {"algorithm": "nccl", "shard": 2})
