@@ -41,10 +41,9 @@ def row(done: Executed, host: str = "h2") -> list[float]:
 def test_each_host_has_one_device_of_its_own(tmp_path: Path) -> None:
     done = execute(tmp_path, "--workers", "2", "--rate", "10gbit", "--rdma", "rxe", "--", "ibv_devices")
     assert done.status == 0, done.err
-    for number in (1, 2):
-        assert re.findall(r"rxe\d+\s+\w+", done.output(f"h{number}")) == [
-            pytest.approx(done.output(f"h{number}").split("\n")[2].strip())
-        ]
+    devices = [re.findall(r"(\w+)\s+([0-9a-f]{16})", done.output(host)) for host in ("h1", "h2")]
+    assert [[name for name, _ in found] for found in devices] == [["rxe0"], ["rxe0"]]
+    assert devices[0] != devices[1]
 
 
 def test_writes_reach_the_rate_of_the_line_and_runs_repeat(tmp_path: Path) -> None:
@@ -67,6 +66,8 @@ def test_latencies_are_those_of_two_links(tmp_path: Path, program: str) -> None:
     assert ideal_s * 1e6 - 0.01 <= typical_us <= ideal_s * 1e6 + 0.08
 
 
-def test_iwarp(tmp_path: Path) -> None:
-    _, _, _, average_mib_s, _ = row(measure(tmp_path, "ib_write_bw -R -F -n 100", device="siw"))
-    assert 0.8 < average_mib_s * MIB * 8 / 25e9 < 1448 / 1538
+def test_iwarp_carries_all_that_was_written(tmp_path: Path) -> None:
+    """siw says that a write is done once TCP has taken it, so perftest's rate of a short run is not that of the line."""
+    done = measure(tmp_path, "ib_write_bw -R -F -n 100", device="siw")
+    (sent,) = [port for port in done.summary()["report"]["ports"] if port["interface"] == "h2-eth0"]
+    assert sent["sent_bytes"] > 100 * PERFTEST_BYTES
