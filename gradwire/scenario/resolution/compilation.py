@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
-from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_controller, with_routes
+from gradwire.scenario.resolution.networks import graph_of, refuse_rdma, refuse_sprayed, with_controller, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -409,6 +409,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
+    refuse_rdma(wanted)
     refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
     graph = graph_of(wanted, hosts, section.defined.networks)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
