@@ -204,9 +204,8 @@ class Fabric(Shape):
             )
         yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.routing.is_by_burst:
-            is_tiered = self.topology is Topology.LEAF_SPINE
             drops = bool(self.loss or self.buffer_bytes or self.ecn_bytes)
-            yield from spray_defects(self.spines if is_tiered else 0, aggregates=self.aggregators, drops=drops)
+            yield from spray_defects(self.summits, aggregates=self.aggregators, drops=drops)
         if self.aggregators and self.controller:
             yield "fabric.controller: strategies that add up on switches need gradwire's controller"
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):

@@ -42,14 +42,14 @@ MOST_SPRAYED_WAYS = 64
 """Over which bursts are spread: as many rules for each destination at a leaf."""
 
 
-def spray_defects(spines: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
-    """Why bursts cannot take all ways of a fabric in turn. spines: of a leaf/spine fabric; 0 for all others. aggregates:
-    whether switches add up. drops: whether anything drops or marks."""
+def spray_defects(summits: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
+    """Why bursts cannot take all ways of a fabric in turn. summits: ways between two leaves of different pods; 1 for a
+    graph, and 0 for a single switch. aggregates: whether switches add up. drops: whether anything drops or marks."""
     key = f"fabric.routing = '{Routing.SPRAY}'"
-    if not spines:
-        yield f"{key}: needs fabric.topology = 'leaf-spine'"
-    elif spines > MOST_SPRAYED_WAYS:
-        yield f"{key}: fabric.spines = {spines}: must be at most {MOST_SPRAYED_WAYS}"
+    if not summits:
+        yield f"{key}: needs several switches: any other fabric.topology than 'single'"
+    elif summits > MOST_SPRAYED_WAYS:
+        yield f"{key}: there are {summits} ways between two leaves (spines, or cores); must be at most {MOST_SPRAYED_WAYS}"
     if aggregates:
         yield f"{key}: strategies that add up on switches need one way to each of them"
     if drops:

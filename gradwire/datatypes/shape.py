@@ -205,6 +205,13 @@ class Shape:
         return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
 
     @property
+    def summits(self) -> int:
+        """Ways between two leaves that are as far apart as leaves can be; 1 for a graph, and 0 for a single switch."""
+        if self.topology.is_graph:
+            return 1
+        return 0 if self.topology is Topology.SINGLE_SWITCH else max(self.spines, self.cores)
+
+    @property
     def core_rate_bps(self) -> float:
         """Line rate of each link between a spine and a core."""
         if self.topology is not Topology.FAT_TREE:

@@ -35,7 +35,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, NO_LIMIT_BYTES, Fabric, dscp_of_band, socket_priority
-from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac, ways_of
+from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac, way_of_turn
 from gradwire.faults import InputFault, MachineFault
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
@@ -303,7 +303,7 @@ def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
     others. The port must have no `clsact` yet."""
     if not fabric.routing.is_by_burst:
         return []
-    turns, shift, ways = turns_of(fabric), chunk_bits(fabric), ways_of(fabric)
+    turns, shift = turns_of(fabric), chunk_bits(fabric)
     mask = f"{turns - 1 << shift:#06x}"
     place = ["filter", "add", "dev", interface, "egress", "protocol", "ip", "prio", "1", "u32"]
     return [
@@ -312,7 +312,7 @@ def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
             [
                 *place,
                 *("match", "u16", f"{turn << shift:#06x}", mask, "at", str(IDENTIFICATION_AT)),
-                *("action", "pedit", "ex", "munge", "eth", "src", "set", way_mac(turn % ways)),
+                *("action", "pedit", "ex", "munge", "eth", "src", "set", way_mac(way_of_turn(fabric, turn))),
             ]
             for turn in range(turns)
         ),

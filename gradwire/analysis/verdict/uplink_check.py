@@ -20,8 +20,8 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
-from gradwire.datatypes.routes import TieredRoutes, line_interfaces
-from gradwire.datatypes.sprayed_ways import chunk_bytes, ways_of
+from gradwire.datatypes.routes import line_interfaces
+from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bytes
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
@@ -80,8 +80,8 @@ class _Sprayed:
     """What passes a line where the bursts of each message take all ways in turn."""
 
     def __init__(self, plan: Plan, fabric: Fabric) -> None:
-        self._plan, self._fabric, self._ways = plan, fabric, ways_of(fabric)
-        self._routes = TieredRoutes(fabric, None)
+        self._plan, self._fabric, self._routes = plan, fabric, SprayedRoutes.of(fabric)
+        self._ways = self._routes.ways
         self._passing: dict[tuple[int, int], list[int]] = {}
 
     def shares(self, sends: Int64, line: int, multicast: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -109,7 +109,7 @@ class _Sprayed:
     def _lines(self, source: int, target: int) -> list[int]:
         """The lines of all ways between two hosts, each as often as ways pass it."""
         if (source, target) not in self._passing:
-            ways = [self._routes.path_by_way(source, target, way) for way in range(self._ways)]
+            ways = [self._routes.path(source, target, way) for way in range(self._ways)]
             self._passing[source, target] = [line for way in ways for line in way]
         return self._passing[source, target]
 

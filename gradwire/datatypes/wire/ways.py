@@ -14,8 +14,8 @@ import numpy as np
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.routes import SummitOf, TieredRoutes, routes_of
-from gradwire.datatypes.sprayed_ways import ways_of
+from gradwire.datatypes.routes import SummitOf, routes_of
+from gradwire.datatypes.sprayed_ways import SprayedRoutes
 from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of, ports_of
 
@@ -26,8 +26,7 @@ class MessageWays:
     def __init__(self, plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> None:
         self._plan, self._is_hashed = plan, fabric.routing.is_by_connection
         self._routes = routes_of(fabric, summit_of)
-        self._sprayed = TieredRoutes(fabric, summit_of) if fabric.routing.is_by_burst else None
-        self._way_count = ways_of(fabric) if fabric.routing.is_by_burst else 1
+        self._sprayed = SprayedRoutes.of(fabric) if fabric.routing.is_by_burst else None
         self._found: dict[tuple[int, int, FlowPorts | tuple[int, ...] | None], list[int]] = {}
 
     def way(self, send: int) -> list[int]:
@@ -72,7 +71,7 @@ class MessageWays:
 
     def _single(self, source: int, target: int, send: int) -> list[int]:
         if self._sprayed is not None:
-            return self._sprayed.path_by_way(source, target, self._turns[self._connections[send]] % self._way_count)
+            return self._sprayed.path(source, target, self._turns[self._connections[send]] % self._sprayed.ways)
         return self._path(source, target, self.ports(send))
 
     @cached_property

@@ -203,7 +203,7 @@ class FabricSection(Section):
     routing: Routing = Routing.BALANCED
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
     five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "spray", the bursts
-    of every connection take all spines in turn; with "static", the table in `routes` says all ways; "controller" is what it is where
+    of every connection take all shortest ways in turn; with "static", the table in `routes` says all ways; "controller" is what it is where
     `controller` says all ways."""
     routes: str | None = None
     """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
@@ -347,8 +347,7 @@ class FabricSection(Section):
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
         if self.topology is Topology.SINGLE_SWITCH:
-            sprays = self.routing.is_by_burst
-            needs["routing"] = f"'{Topology.LEAF_SPINE}'" if sprays else f"any other than '{Topology.SINGLE_SWITCH}'"
+            needs["routing"] = f"any other than '{Topology.SINGLE_SWITCH}'"
         values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:

@@ -19,9 +19,7 @@ title = "Bursts over all spines"
 workers = 8
 [fabric]
 rate = "10gbit"
-topology = "leaf-spine"
-leaves = 2
-spines = {spines}
+{shape}
 routing = "spray"
 [model]
 name = "one-layer"
@@ -34,9 +32,17 @@ iterations = 2
 """
 
 
-@pytest.mark.parametrize(("spines", "strategy"), [(4, "halving-doubling"), (3, "multicast-ps")])
-def test_a_run_is_valid_and_near_its_ideal_time(spines: int, strategy: str, tmp_path: Path) -> None:
-    (tmp_path / "spray.toml").write_text(SCENARIO.format(spines=spines, strategy=strategy))
+@pytest.mark.parametrize(
+    ("shape", "strategy"),
+    [
+        ('topology = "leaf-spine"\nleaves = 2\nspines = 4', "halving-doubling"),
+        ('topology = "leaf-spine"\nleaves = 2\nspines = 3', "multicast-ps"),
+        ('topology = "fat-tree"\npods = 2\nleaves = 2\nspines = 2\ncores = 4', "ring"),
+        ('topology = "ring"\nswitches = 4', "halving-doubling"),
+    ],
+)
+def test_a_run_is_valid_and_near_its_ideal_time(shape: str, strategy: str, tmp_path: Path) -> None:
+    (tmp_path / "spray.toml").write_text(SCENARIO.format(shape=shape, strategy=strategy))
     command = [sys.executable, "-m", "gradwire", "run", str(tmp_path / "spray.toml"), "--out", str(tmp_path / "run")]
     done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=500)
     (row,) = read_texts(tmp_path / "run" / "points.csv")
