@@ -95,7 +95,8 @@ def _sprayed(messages: WireMessages, fabric: Fabric) -> Iterator[tuple[str, floa
     routes, links = SprayedRoutes.of(fabric), fabric.trunk_links()
     pairs, pair_of = np.unique(np.stack([messages.src, messages.dst]), axis=1, return_inverse=True)
     of_pairs = [
-        Counter(line for way in range(routes.ways) for line in routes.path(pair[0], pair[1], way)) for pair in pairs.T.tolist()
+        Counter(line for way in range(routes.ways) for line in routes.path(pair[0], pair[1], way))
+        for pair in pairs.T.tolist()
     ]
     for number, link in enumerate(links):
         ends = link.a.device, link.b.device

@@ -69,6 +69,8 @@ class Shape:
     link_settings: tuple[LinkSetting, ...] = ()
     #: What the bytes on the line of one connection out of a host are limited to; 0 for no limit.
     flow_rate_bps: float = 0.0
+    #: After how long without anything to send a connection may take another way; 0 where that does not happen.
+    flowlet_gap_s: float = 0.0
     #: The switches of a topology that has no tiers.
     graph: Graph | None = None
     #: Parameters of hosts' kernels that the user sets, a later one before an earlier one.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -39,7 +41,8 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             counted[count.port] = counted.get(count.port, 0) + count.bytes_sent
     data = np.flatnonzero(plan.is_remote() & (plan.ops.traffic_class >= 0))
     paths = paths_of(plan, fabric, spine_of)
-    parts = _Sprayed(plan, fabric) if fabric.routing.is_by_burst else None
+    parts = _Sprayed(plan, fabric) if fabric.routing is Routing.SPRAY else None
+    flowlets = _Flowlets(fabric, record) if fabric.routing is Routing.FLOWLET else None
     frames = paths.line_bytes[data] * (
         1 - PREAMBLE_FCS_GAP_BYTES / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
     )
@@ -57,10 +60,14 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             shares = parts.shares(data, number, passing)
             passing = shares > 0
             expected = float((frames * shares).sum()) * record.iterations
+        if flowlets is not None:
+            passing &= plan.ops.group[data] == 1
+            expected = float(frames[passing].sum()) * record.iterations + flowlets.frame_bytes(number)
         expected += sum(size_bytes for way, size_bytes in beside if number in way) * tcp_frame_share(fabric)
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
         slack += HANDSHAKE_BYTES * _pairs_past(fabric, number) * fabric.bands + FLOOR_BYTES
         slack += resent_bytes(fabric, record)
+        slack += PORT_SLACK_BYTES * (0 if flowlets is None else flowlets.messages)
         slack += 0.0 if parts is None else parts.slack_bytes(data[passing], record.iterations)
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
@@ -68,7 +75,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     return [
         Check(
             "bytes by uplink",
-            f"{text} ({worst:.0%} of the slack used)",
+            f"{text} ({worst:.0%} of the slack used)" + ("" if flowlets is None else f", {flowlets.flowlets} flowlets"),
             f"{tolerance:.0%} and the slack of bytes by class, at each of {len(ports)} ports",
             worst <= 1,
             "Messages took other spines than the switches' rules choose, so the uplinks were loaded in another way.",
@@ -112,6 +119,25 @@ class _Sprayed:
             ways = [self._routes.path(source, target, way) for way in range(self._ways)]
             self._passing[source, target] = [line for way in ways for line in way]
         return self._passing[source, target]
+
+
+class _Flowlets:
+    """What passes a line by the ways that the senders' hosts chose for their flowlets."""
+
+    def __init__(self, fabric: Fabric, record: PointRecord) -> None:
+        routes = SprayedRoutes.of(fabric)
+        self._on_line: Counter[int] = Counter()
+        self.messages = sum(agent.messages_sent for agent in record.agents)
+        self.flowlets = 0
+        for count in (count for agent in record.agents for count in agent.flowlets):
+            self.flowlets += count.flowlets
+            for line in routes.path(count.src_host, count.dst_host, count.way):
+                self._on_line[line] += count.size_bytes
+        self._share = tcp_frame_share(fabric)
+
+    def frame_bytes(self, line: int) -> float:
+        """As tc counts them."""
+        return self._on_line[line] * self._share
 
 
 def _pairs_past(fabric: Fabric, number: int) -> int:
