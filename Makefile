@@ -10,13 +10,16 @@ PACKAGES := openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-
 BUILD_PACKAGES := gcc libc6-dev make patch flex bison bc libelf-dev xz-utils
 SOURCES := /usr/src/linux-source-*.tar.*
 
+# Programs that use the RDMA devices of emulated hosts.
+RDMA_PACKAGES := ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils
+
 # What only tests need. tshark: checks that Wireshark names the messages of captured runs. chromium: opens reports, whose tables sort
 # by a script, and sees that they load nothing and that no browser complains. python3-simgrid: an independent simulator, beside which the
 # fluid engine is checked; the system's Python imports it. nftables: a firewall in a host.
-TEST_PACKAGES := tshark chromium python3-simgrid nftables
+TEST_PACKAGES := tshark chromium python3-simgrid nftables $(RDMA_PACKAGES)
 
 # Real programs beside plans: iperf3, Open MPI with its compiler, and PyTorch from the wheels for CPUs.
-PROGRAM_PACKAGES := iperf3 openmpi-bin libopenmpi-dev gcc libc6-dev
+PROGRAM_PACKAGES := iperf3 openmpi-bin libopenmpi-dev gcc libc6-dev $(RDMA_PACKAGES)
 TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 
 # Other simulators, beside which `make bench` runs.

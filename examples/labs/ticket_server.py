@@ -11,7 +11,7 @@ import threading
 import time
 
 PORT = 8000
-BANK_S = 0.002
+BANK_S = 0.009
 
 
 class Office:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from gradwire.runs.ccl import Expectation, Row
+    from gradwire.runs.ccl import Expectation, Given, Row, Wires
+    from gradwire.runs.ccl_packets import Packets
 
 Kind = Annotated[
     str,
@@ -53,6 +55,9 @@ Expect = Annotated[
         help="a busbw that a size must reach, with what may be missing: 1GiB=350GB/s:5%; status 1 if one does not"
     ),
 ]
+WithPackets = Annotated[
+    bool, typer.Option("--packets", help="also send small calls as packets in the machine, next to the estimate")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="also write the rows to this file")]
 HEAD = (
@@ -88,6 +93,7 @@ def add_to(app: typer.Typer) -> None:
         message_cost: MessageCost = "0us",
         mtu: Mtu = 9000,
         expect: Expect = None,
+        packets: WithPackets = False,
         as_json: AsJson = False,
         csv_file: Csv = None,
     ) -> None:
@@ -124,17 +130,72 @@ def add_to(app: typer.Typer) -> None:
         if csv_file:
             with writing(csv_file):
                 _write_csv(csv_file, found, dtype)
+        sent = _send(given, wires, found, quiet=as_json) if packets else {}
         if as_json:
             document = {
                 "notes": notes,
-                "rows": [_record(row, dtype) for row in found],
+                "rows": [{**_record(row, dtype), **_sent(sent, row)} for row in found],
                 "expected": [_expected(*pair) for pair in judged],
             }
             print(json.dumps(document, indent=1))
         else:
             _print(collective.value, found, dtype, notes, judged)
-        if not all(one.holds(row) for one, row in judged):
+            _print_packets(found, sent)
+        valid = all(one.verdict == "valid" for one in sent.values() if not one.verdict.startswith(NOT_RUN))
+        if not valid or not all(one.holds(row) for one, row in judged):
             raise typer.Exit(1)
+
+
+NOT_RUN = "not run: "
+
+
+def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> dict[int, Packets]:
+    """The rows as packets, by size; those that are too large with the reason."""
+    from rich.console import Console
+
+    from gradwire.runs.ccl_packets import Packets, read_points, scenario_of, why_not
+    from gradwire.runs.executing.choice import Where
+    from gradwire.runs.launch.execution import carry_out, prepare
+    from gradwire.runs.screen import Screen
+    from gradwire.scenario.scenario_files import read_scenario
+    from gradwire.vm.machines import Clock
+
+    reasons = {row.size_bytes: why_not(given, row) for row in found}
+    sent = {size: Packets(None, NOT_RUN + why) for size, why in reasons.items() if why}
+    small = [row for row in found if not reasons[row.size_bytes]]
+    if not small:
+        return sent
+    with TemporaryDirectory() as folder:
+        screen = Screen(Console(stderr=True, quiet=quiet), Console(stderr=True))
+        read = read_scenario(scenario_of(given, wires, small), ())
+        carry_out(prepare(read, Clock(), Path(folder) / "run", screen), Where(), "gradwire ccl --packets", screen)
+        return sent | read_points(Path(folder) / "run", small)
+
+
+def _sent(sent: Mapping[int, Packets], row: Row) -> dict[str, Any]:
+    if row.size_bytes not in sent:
+        return {}
+    one = sent[row.size_bytes]
+    return {"packets_us": None if one.time_s is None else one.time_s * 1e6, "packets_verdict": one.verdict}
+
+
+def _print_packets(found: Sequence[Row], sent: Mapping[int, Packets]) -> None:
+    if not sent:
+        return
+    print("# as packets: three calls one after the other, of which the last two count")
+    print(
+        f"#{'size (B)':>13} {'estimate (us)':>14} {'packets (us)':>14} {'busbw (GB/s)':>13} {'packets/estimate':>17}  verdict"
+    )
+    for row in found:
+        one = sent[row.size_bytes]
+        if one.time_s is None:
+            print(f"{row.size_bytes:>14} {row.time_s * 1e6:>14.2f} {'':>14} {'':>13} {'':>17}  {one.verdict}")
+            continue
+        busbw = row.bus_bytes_per_s * row.time_s / one.time_s / 1e9
+        print(
+            f"{row.size_bytes:>14} {row.time_s * 1e6:>14.2f} {one.time_s * 1e6:>14.2f} {busbw:>13.2f} "
+            f"{one.time_s / row.time_s:>17.3f}  {one.verdict}"
+        )
 
 
 def _record(row: Row, dtype: str) -> dict[str, Any]:

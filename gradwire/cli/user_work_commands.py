@@ -47,6 +47,7 @@ Workers = Annotated[int | None, typer.Option(min=1, help="number of hosts on one
 Rate = Annotated[str | None, typer.Option(help="line rate of a host, e.g. 10gbit")]
 LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]
 Oversubscription = Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")]
+Rdma = Annotated[str, typer.Option(help="each host's RDMA device: rxe (RoCEv2) or siw (iWARP), without a scenario")]
 Memory = Annotated[str | None, typer.Option(help="for all hosts together, e.g. 8G; default: the scenario's, or 3 GiB")]
 
 
@@ -58,6 +59,7 @@ def execute(
     rate: Rate = None,
     leaf_spine: LeafSpine = False,
     oversubscription: Oversubscription = None,
+    rdma: Rdma = "none",
     hosts: Annotated[str, typer.Option(help="hosts to run it on, e.g. h1,h4")] = "all",
     launch: Annotated[
         str,
@@ -103,7 +105,7 @@ def execute(
     from gradwire.cli import user_programs
     from gradwire.runs.launch.network_size import Size
 
-    size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
+    size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma)
     limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
     wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, warm_imports, user)
     user_programs.execute_program(size, wanted, limits, capture or [], out)
@@ -116,13 +118,16 @@ def shell(
     rate: Rate = None,
     leaf_spine: LeafSpine = False,
     oversubscription: Oversubscription = None,
+    rdma: Rdma = "none",
     memory: Memory = None,
 ) -> None:
     """Opens a command line on an emulated network, like Mininet's, whose clock stands still while you think."""
     from gradwire.cli import user_programs
     from gradwire.runs.launch.network_size import Size
 
-    user_programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription), memory)
+    user_programs.shell(
+        Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma), memory
+    )
 
 
 class WithScript(typer.core.TyperCommand):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
-from gradwire.datatypes.host_settings import HostSetting, HostTcp
+from gradwire.datatypes.host_settings import HostSetting, HostTcp, RdmaDevice
 from gradwire.datatypes.links import Link as Link  # noqa: PLC0414 (the same)
 from gradwire.datatypes.links import LinkSetting, link_queue_defects, queue_defects
 from gradwire.datatypes.links import Port as Port  # noqa: PLC0414
@@ -63,7 +63,7 @@ NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
         *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
-        *("ipv6", "controller", "ways", "lossless", "flowlet_gap_s"),
+        *("ipv6", "controller", "ways", "lossless", "rdma", "flowlet_gap_s"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -127,6 +127,7 @@ class Fabric(Shape):
     ipv6: bool = False
     #: Priority flow control; None for queues without end.
     lossless: Lossless | None = None
+    rdma: RdmaDevice = RdmaDevice.NONE
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
@@ -418,6 +419,7 @@ class Fabric(Shape):
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields.get("routing", Routing.BALANCED)),
             "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
+            "rdma": RdmaDevice(fields.get("rdma", RdmaDevice.NONE)),
             "routes": tuple(Route(**{**row, "next": tuple(row["next"])}) for row in fields.get("routes", ())),
             "ways": tuple(tuple(way) for way in fields.get("ways", ())),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),

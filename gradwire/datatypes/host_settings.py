@@ -119,6 +119,16 @@ def same_value(one: str, other: str) -> bool:
     return one.split() == other.split()
 
 
+class RdmaDevice(StrEnum):
+    """The software RDMA device of a host."""
+
+    NONE = "none"
+    #: RoCEv2: InfiniBand's transport in UDP.
+    RXE = "rxe"
+    #: iWARP, over TCP.
+    SIW = "siw"
+
+
 class HostTcp(StrEnum):
     """What a host's TCP is set up for."""
 

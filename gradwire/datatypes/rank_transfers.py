@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
+from gradwire.datatypes.plan import LATENCY_LANE, Int64, OpKind, Plan, Role
 
 
 class RankTransfers(NamedTuple):
@@ -33,5 +33,5 @@ def rank_transfers(plan: Plan) -> RankTransfers:
     transfer_of: Int64 = np.full(len(ops), -1, np.int64)
     transfer_of[moves] = number
     rank = keys // (tensor.max(initial=0) + 1)
-    slows = (is_worker & (ops.kind == OpKind.COMPUTE)).astype(np.int64)
+    slows = (is_worker & (ops.kind == OpKind.COMPUTE) & (ops.lane < LATENCY_LANE)).astype(np.int64)
     return RankTransfers(transfer_of, slows, rank.astype(np.int64), messages.astype(np.int64))

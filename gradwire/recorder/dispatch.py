@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from gradwire.recorder.communications import (
     NAMESPACES,
@@ -295,8 +295,6 @@ def _returned(func: Any, args: Any, tensors: list[torch.Tensor]) -> Any:
 
 def _attention_flops(args: Any, *, backward: bool) -> int:
     """Of attention as CPUs carry it out, for which torch has no formula; counted as torch counts that of GPUs."""
-    from torch.utils.flop_counter import sdpa_backward_flop_count  # noqa: PLC0415 (beside the other)
-
     if backward:
         grad, query, key, value = (tensor.shape for tensor in args[:4])
         return int(sdpa_backward_flop_count(grad, query, key, value))

@@ -1,6 +1,6 @@
 """Imported by the Python that runs a user's script, before the script: waits for torch, and then records.
 
-Python imports one module of this name. Where the user's environment has another, it is imported from here.
+Python imports one module of this name. If the user's Python has another, that one is imported from here.
 """
 
 import importlib.machinery

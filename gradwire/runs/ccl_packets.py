@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from gradwire.analysis.iterations import times_of_ops_ns
+from gradwire.analysis.points import VALID
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
+from gradwire.runs.ccl import TYPES, Given, Row, Wires
+from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
+from gradwire.workloads.trace_replay import single_call
 from gradwire.workloads.trace_replay.compiler import GATE_LANE
 from gradwire.workloads.trace_replay.single_call import ENDS, NAME
+from gradwire.workloads.units import DURATION
 
 
 def call_times_s(plan: Plan, log: OpLog, iterations: int) -> list[float]:
@@ -25,3 +36,100 @@ def call_times_s(plan: Plan, log: OpLog, iterations: int) -> list[float]:
     begins = times_of_ops_ns(log, log.end_ns, tasks[1], iterations)
     ends = times_of_ops_ns(log, log.end_ns, tasks[3], iterations)
     return [float(time) for time in (ends - begins).max(axis=1) / 1e9]
+
+
+STRATEGY_FILE = single_call.__file__
+MOST_RANKS = 64
+MOST_CARRIED_BYTES = 4e9
+"""Payload of a row's three calls, which takes seconds of one core."""
+MOST_MESSAGES = 200_000
+"""Of a row's plan."""
+
+
+def why_not(given: Given, row: Row) -> str:
+    """Why a row is not run as packets; "" where it is."""
+    if given.machines == 1:
+        return "one machine has no network"
+    if row.ranks > MOST_RANKS:
+        return f"{row.ranks} GPUs are more than {MOST_RANKS}"
+    if given.gpus % given.nics:
+        return f"{given.nics} NICs do not divide {given.gpus} GPUs"
+    if given.machine_rate is not None or given.message_cost != "0us":
+        return "packets have no --machine-rate and no --message-cost"
+    carried = 3 * 2 * row.size_bytes * given.machines
+    if carried > MOST_CARRIED_BYTES:
+        return f"three calls carry up to {carried / 1e9:.0f} GB, more than {MOST_CARRIED_BYTES / 1e9:.0f}"
+    return ""
+
+
+def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, Any]:
+    """The rows as a scenario of single calls, one after the other without a barrier, as nccl-tests time them."""
+    kind = rows[0].kind
+    per_member = {row.size_bytes: row.size_bytes // row.ranks if kind in PER_MEMBER else row.size_bytes for row in rows}
+    delay_s = DURATION.parse(given.delay)
+    nccl: dict[str, Any] = {
+        "version": given.version,
+        "gpu": given.gpu,
+        "transport": "tcp" if given.transport == "tcp" else "rdma",
+        "nvswitch": given.nvswitch,
+        "amd": given.amd,
+        "most_messages": MOST_MESSAGES,
+        "env": dict(variable.split("=", 1) for variable in given.variables),
+    }
+    if given.links is not None:
+        nccl["nvlink"] = given.links
+    return {
+        "title": f"gradwire ccl {kind.value} --packets",
+        "cluster": {
+            "workers": given.machines * given.gpus,
+            "workers_per_host": given.gpus,
+            "nics_per_host": given.nics,
+        },
+        "fabric": {"rate": given.nic, "mtu_bytes": given.mtu_bytes, "delay": f"{delay_s / 2 * 1e9:.0f}ns"},
+        "model": {
+            "name": "nothing",
+            "layers": [{"name": "nothing", "size": ["4B"], "forward": "0us", "backward": "0us"}],
+            "batch": 1,
+        },
+        "strategy": {
+            "name": STRATEGY_FILE,
+            "options": {
+                "collective": kind.value,
+                "algorithm": "nccl",
+                "element": TYPES[given.dtype],
+                "barrier": False,
+                "nccl": nccl,
+            },
+        },
+        "costs": {
+            "message_latency": {
+                "value": f"{(wires.crossing_s - delay_s) * 1e9:.0f}ns",
+                "source": "gradwire ccl: the transport's, or as given",
+            }
+        },
+        "run": {"warmup": 1, "iterations": 2},
+        "sweep": {"strategy.options.size": [f"{size}B" for size in per_member.values()]},
+    }
+
+
+@dataclass(frozen=True)
+class Packets:
+    """What a row came to as packets."""
+
+    #: None where it was not run, or the run is not a result.
+    time_s: float | None
+    #: "valid", or why there is no time.
+    verdict: str
+
+
+def read_points(folder: Path, rows: Sequence[Row]) -> dict[int, Packets]:
+    """The rows of a run folder by their size, in the order in which they were swept."""
+    with (folder / "points.csv").open(newline="") as stream:
+        records = list(csv.DictReader(stream))
+    if len(records) != len(rows):
+        raise InternalFault(f"{folder}: {len(records)} points of {len(rows)} calls")
+    found = {}
+    for row, record in zip(rows, records, strict=True):
+        verdict = record["verdict"]
+        found[row.size_bytes] = Packets(float(record["iteration_time_s"]) if verdict == VALID else None, verdict)
+    return found

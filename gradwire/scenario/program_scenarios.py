@@ -187,6 +187,7 @@ class ProgramPoint(ScenarioPoint):
             fair_queues=wanted.fair_queues,
             routing=wanted.routing,
             host_tcp=wanted.hosts,
+            rdma=wanted.rdma,
             seed=self.section.run.seed,
             delay_s=wanted.delay_of_all_s,
             link_settings=wanted.link_settings,

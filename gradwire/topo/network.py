@@ -32,7 +32,7 @@ from gradwire.topo.counters import (
 )
 from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
-from gradwire.topo.long_links import holding_commands
+from gradwire.topo.long_links import holding_commands, stores_packets
 from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
 from gradwire.topo.netlink.messages import Kernel, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
@@ -308,13 +308,14 @@ class Network:
 
     def _stretch_links(self) -> None:
         """Joins the halves of long links."""
-        inside, has_seed = self._naming.inner_ends, self._abilities.has_netem_seed
+        inside, stores = self._naming.inner_ends, stores_packets(self.fabric)
+        seed = abs(self.fabric.seed) if self._abilities.has_netem_seed else None
         commands = [
             words
             for number, link in enumerate(self.fabric.links())
             if link.name in inside
             for words in holding_commands(
-                link, inside[link.name], abs(self.fabric.seed) + 2 * number if has_seed else None
+                link, inside[link.name], None if seed is None else seed + 2 * number, stores=stores
             )
         ]
         if commands:

@@ -39,6 +39,9 @@ WALL_PROGRAMS = ("ethtool", "unshare", "chrt")
 TEST_PROGRAMS = ("tshark",)
 """Programs that only tests call; tshark brings the part of Wireshark that gradwire's dissector needs."""
 
+RDMA_PROGRAMS = ("rdma", "ibv_devices", "ib_write_bw")
+"""rdma gives hosts RDMA devices; with the others come the libraries that programs use them by, and perftest."""
+
 PACKAGES = (
     "numpy",
     "scipy",
@@ -98,6 +101,7 @@ def diagnose() -> list[Finding]:
         *kernel_findings(),
         memory_finding({folder: room_for_memory_mb(folder) for folder in memory_folders()}),
         *program_findings(find_program, TEST_PROGRAMS, only_for="tests"),
+        *program_findings(find_program, RDMA_PROGRAMS, only_for="fabric.rdma"),
         *program_findings(find_program, WALL_PROGRAMS, only_for="--clock wall"),
         *wall_findings(os.geteuid() == 0),
     ]

@@ -307,6 +307,7 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
         # No host speaks IPv6 unless its scenario says so: solicitations and duplicate address detection would be
         # unplanned traffic.
         "ipv6.disable_ipv6=1",
+        "ib_core.netns_mode=0",  # an RDMA device belongs to one host
         # Tunnels have a device in every network namespace otherwise (tunl0, gre0 and others), which nobody asked for.
         "sysctl.net.core.fb_tunnels_only_for_init_net=2",
         *("rootfstype=hostfs", "rootflags=/", "rw", "quiet"),

@@ -26,6 +26,7 @@ from gradwire.topo.counters import PortQueues
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
+from gradwire.topo.rdma import add_rdma_devices
 
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
@@ -118,6 +119,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
                 labels=task.labels,
             )
         )
+        add_rdma_devices(network)
         sandbox = Sandbox(folder, task.covered)
         held.callback(sandbox.end)
         hosts = []

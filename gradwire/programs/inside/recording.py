@@ -72,7 +72,7 @@ class Recording:
 
 
 def _become(settings: CaptureSettings, hear: int, say: int, others: Sequence[int]) -> None:
-    """Never returns: a forked copy must not go on as its parent would."""
+    """Never returns: a forked copy must not continue as its parent would."""
     try:
         for descriptor in others:
             os.close(descriptor)

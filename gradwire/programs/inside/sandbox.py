@@ -81,6 +81,8 @@ DROP_OF_BOUNDING_SET = 24
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 """Programs' /dev, with the numbers of Documentation/admin-guide/devices.txt."""
 TUNNEL = (10, 200)
+RDMA = "/dev/infiniband"
+"""What programs reach RDMA devices by. The kernel lets a program open only its own host's."""
 LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 
 
@@ -173,6 +175,7 @@ def _make_settings_read_only() -> None:
 
 def _make_devices() -> None:
     terminals = os.open("/dev/pts", os.O_PATH)
+    rdma = os.open(RDMA, os.O_PATH) if Path(RDMA).is_dir() else None
     mount("tmpfs", "/dev", "tmpfs", options="mode=755")
     old_mask = os.umask(0)
     for folder in ("net", "pts", "shm"):
@@ -184,6 +187,11 @@ def _make_devices() -> None:
         Path("/dev", name).symlink_to(target)
     mount(f"/proc/self/fd/{terminals}", "/dev/pts", "", BIND)
     os.close(terminals)
+    if rdma is not None:
+        Path(RDMA).mkdir(0o755)
+        mount(f"/proc/self/fd/{rdma}", RDMA, "", BIND)
+        mount("", RDMA, "", REMOUNT | BIND | READ_ONLY)
+        os.close(rdma)
 
 
 def _make_run(figures: Path) -> None:

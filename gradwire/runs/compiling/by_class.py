@@ -101,6 +101,8 @@ def _found(point: ResolvedPoint) -> ByClass:
         raise NotByClass(f"strategy '{point.strategy.name}' has none")
     if point.section.transport.connections > 1:
         raise NotByClass("messages are divided over several connections (transport.connections)")
+    if job.costs.speed_while_communicating != 1.0:
+        raise NotByClass("computation is slower during communication (costs.compute_while_communicating)")
     first: NotByClass | None = None
     for neighbours in _neighbours(job.cluster):
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.scenario.contenders import LEAVES, SPINES
@@ -31,6 +32,7 @@ class Size:
     rate: str | None = None
     leaf_spine: bool = False
     oversubscription: float | None = None
+    rdma: str = RdmaDevice.NONE.value
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ def bench_of(size: Size) -> Bench:
 
 
 def _of_scenario(size: Size, path: Path) -> Bench:
+    if size.rdma != RdmaDevice.NONE:
+        raise InputFault(f"{path}: give its hosts RDMA devices with --set fabric.rdma={size.rdma}")
     if size.workers is not None or size.rate is not None or size.leaf_spine or size.oversubscription is not None:
         raise InputFault(
             f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set "
@@ -102,7 +106,9 @@ def _of_flags(size: Size, workers: int, rate: str) -> Bench:
         raise InputFault(f"--rate {rate}: {error}") from error
     if not LOWEST_RATE_BPS <= line_rate_bps <= HIGHEST_RATE_BPS:
         raise InputFault(f"--rate {rate}: must be {rate_text(LOWEST_RATE_BPS)} to {rate_text(HIGHEST_RATE_BPS)}")
-    fabric = Fabric(workers, line_rate_bps, classes=1)
+    if size.rdma not in list(RdmaDevice):
+        raise InputFault(f"--rdma {size.rdma}: must be one of {', '.join(RdmaDevice)}")
+    fabric = Fabric(workers, line_rate_bps, classes=1, rdma=RdmaDevice(size.rdma))
     if size.leaf_spine or size.oversubscription is not None:
         if workers % LEAVES:
             raise InputFault(f"--workers {workers}: --leaf-spine has {LEAVES} leaves, which must divide the workers")

@@ -15,8 +15,8 @@ from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
-from gradwire.scenario.resolution.costs import costs_of, drawn_times
-from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_controller, with_routes
+from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
+from gradwire.scenario.resolution.networks import graph_of, refuse_rdma, refuse_sprayed, with_controller, with_routes
 from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -166,7 +166,7 @@ class ResolvedPoint:
         return replace(built, faulty=may_lose(self.section.fault))
 
     def _misfits_of_jobs(self) -> tuple[str, ...]:
-        lines = congestion_defects(self.section)
+        lines = congestion_defects(self.section) + cost_defects(self.section)
         lines += [
             f"job.{name}.{line}" if line.startswith(OF_ONE_JOB) else line
             for name, job in self.jobs.items()
@@ -192,7 +192,8 @@ class ResolvedPoint:
         """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
-        return tuple(dict.fromkeys((*congestion_defects(self.section), *self.own_misfits)))
+        of_all = congestion_defects(self.section) + cost_defects(self.section)
+        return tuple(dict.fromkeys((*of_all, *self.own_misfits)))
 
     @property
     def own_misfits(self) -> tuple[str, ...]:
@@ -408,6 +409,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
+    refuse_rdma(wanted)
     refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
     graph = graph_of(wanted, hosts, section.defined.networks)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks

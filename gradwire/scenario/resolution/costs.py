@@ -34,3 +34,22 @@ def drawn_times(section: PointSection) -> tuple[float, ...]:
     spread = math.sqrt(math.log1p(variation.value**2))
     draws = (random.Random(f"{section.run.seed}/compute/{worker}") for worker in range(section.cluster.workers))
     return tuple(draw.lognormvariate(-(spread**2) / 2, spread) for draw in draws)
+
+
+def cost_defects(section: PointSection) -> list[str]:
+    """Describes costs that do not fit together with the rest, one line each."""
+    lines: list[str] = []
+    jobs = [job.costs or section.costs for job in section.job.values()] or [section.costs]
+    speeds = {costs_of(costs).speed_while_communicating for costs in jobs}
+    if len(speeds) > 1:
+        listed = ", ".join(f"{speed:g}" for speed in sorted(speeds))
+        lines.append(
+            f"costs.compute_while_communicating = {listed}: jobs that share a network have the same; write it once, in [costs]"
+        )
+    slow = [name for name, fault in section.fault.items() if fault.kind == "slow-worker"]
+    if slow and speeds != {1.0}:
+        lines.append(
+            f"fault.{slow[0]}.kind = 'slow-worker': a worker is slowed down either by a fault or by its communication "
+            "(costs.compute_while_communicating): leave out one of them"
+        )
+    return lines

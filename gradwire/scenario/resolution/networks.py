@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.datatypes.read_ways import MOST_HOSTS
 from gradwire.datatypes.shape import Topology
@@ -87,6 +88,14 @@ def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool 
     ways in turn."""
     if wanted.routing.is_by_burst and (programs or jobs):
         raise InputFault(f"fabric.routing = '{wanted.routing}': not with {'programs' if programs else 'several jobs'}")
+
+
+def refuse_rdma(wanted: FabricSection) -> None:
+    """Raises InputFault where a network that carries strategies is to have RDMA devices."""
+    if wanted.rdma is not RdmaDevice.NONE:
+        raise InputFault(
+            f"fabric.rdma = '{wanted.rdma}': is for scenarios of programs alone; strategies send by TCP and UDP"
+        )
 
 
 def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:

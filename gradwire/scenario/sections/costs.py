@@ -65,5 +65,6 @@ class CostsSection(Section):
     compute_variation: SourcedVariation | None = None
     """Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution with mean 1."""
     compute_while_communicating: SourcedShare | None = None
-    """Speed at which a worker computes while it sends, as a share of its speed otherwise: collectives run on the GPU that computes. Sending
-    lasts from when a send queue takes a message until that has been sent (`transport.send_ends`). Unset: 1, which is full speed."""
+    """Speed at which a worker computes while it communicates, as a share of its speed otherwise, in thousandths: collectives run on the GPU
+    that computes. A tensor is under way from the first of its messages that a worker sends or receives in an iteration to the last one
+    (docs/trust.md). Unset: 1, which is full speed."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.datatypes.flowlets import FLOWLET_GAP_S
-from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.lossless import GSO_BYTES, Lossless
 from gradwire.scenario.sections.lossless import LosslessSection
@@ -244,6 +244,8 @@ class FabricSection(Section):
     hosts: HostTcp = HostTcp.TUNED
     """How hosts have set up their TCP. "tuned": to stand in for RDMA, with large buffers from the start. "stock": as Linux comes, with
     buffers that it grows, and a new start after a pause. "stock-before-6.6": the same, with receive windows of half their buffers."""
+    rdma: RdmaDevice = RdmaDevice.NONE
+    """The RDMA device of every host, for programs: "rxe" is RoCEv2, and "siw" iWARP over TCP. It has the kind's name and a zero: rxe0."""
     fair_queues: bool = True
     """Whether the flows of a band are served in turn; otherwise first come, first served."""
 

@@ -18,8 +18,9 @@ from gradwire.workloads.job import Costs
 
 REDUCE_LANE, GATE_LANE = 1, 3
 """Streams next to the one that computes: adding, and one in which no time is spent."""
-LATENCY_LANES = 61
-"""Streams from `LATENCY_LANE` on: a prime number of them, so that the messages of each rank take all in turn."""
+LATENCY_LANES = 1000
+"""Streams of a rank from `LATENCY_LANE` on, which messages that come to it take in turn: more than are on their way at a
+time."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ class Transfers:
             rank=self.dst[late],
             duration_ns=duration_ns[late],
             order=self.number[late],
-            lane=LATENCY_LANE + np.arange(len(late)) % LATENCY_LANES,
+            lane=LATENCY_LANE + _turns(self.dst[late]) % LATENCY_LANES,
         )
         self.builder.depend_columns(np.array(ops), recvs[late])
         there = recvs.copy()
@@ -394,6 +395,15 @@ class Transfers:
         on = np.where(order.last_is_send[last], send_of[bucket, row], arrival_of[bucket, row])
         done = self.done[bucket, last_rank[last]]
         self.builder.depend_columns(done[done >= 0], on[done >= 0])
+
+
+def _turns(ranks: Int64) -> Int64:
+    """Of each entry, how many before it are of the same rank."""
+    order = np.argsort(ranks, kind="stable")
+    counts = np.bincount(ranks)
+    turns: Int64 = np.zeros(len(ranks), np.int64)
+    turns[order] = np.arange(len(ranks)) - (np.cumsum(counts) - counts)[ranks[order]]
+    return turns
 
 
 def _with_switches(ops: Int64, ranks: int) -> Int64:

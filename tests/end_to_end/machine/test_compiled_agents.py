@@ -92,6 +92,11 @@ def sorted_ends(log: OpLog) -> np.ndarray:
         ("model.name=resnet50", "strategy.name=p3", "transport.send_ends=buffered"),
         ("model.name=alexnet", "strategy.name=geryon", "transport.agents=per-host"),
         ("model.name=alexnet", "strategy.name=tictac"),
+        (
+            "model.name=resnet50",
+            "strategy.name=ring",
+            'costs.compute_while_communicating={ value = 0.6, source = "a test" }',
+        ),
     ],
 )
 def test_a_run_is_the_same_with_agents_in_python(tmp_path: Path, settings: tuple[str, ...]) -> None:

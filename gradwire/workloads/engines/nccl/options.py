@@ -4,9 +4,9 @@ machines and the environment that NCCL sees."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import Layout
@@ -14,7 +14,7 @@ from gradwire.workloads.engines.nccl.chooser import Communicator
 from gradwire.workloads.engines.nccl.environment import Environment, environment_of
 from gradwire.workloads.engines.nccl.search import LINKS, MAX_GPUS, Machine
 from gradwire.workloads.engines.nccl.tables import Gpu, Version, version_of
-from gradwire.workloads.fields import RateBps
+from gradwire.workloads.fields import InWords, RateBps
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Options
 
@@ -26,10 +26,18 @@ MOST_MESSAGES = 20_000
 """Of a call in a plan: with three or four ops for each, a hundred calls fit into a plan."""
 
 
+def _as_text(value: object) -> object:
+    """A version that was written as a number, of which 2.2 is 2.20."""
+    return f"{value:.2f}" if isinstance(value, float) else value
+
+
+VersionText = Annotated[str, BeforeValidator(_as_text), InWords("a version, such as 2.22")]
+
+
 class NcclOptions(Options):
     """What NCCL sees of the machines, besides their numbers of GPUs and NICs."""
 
-    version: str = DEFAULT_VERSION
+    version: VersionText = DEFAULT_VERSION
     """Version of NCCL, 2.18 to 2.27."""
     gpu: Literal["v100", "a100", "h100", "b200"] = "h100"
     """Its tables and NVLink are of this GPU."""
@@ -107,9 +115,8 @@ class Setup:
     gpus: int
     nics: int
     most_messages: int = MOST_MESSAGES
-    #: What the scenario says of hosts: the way between machines on top of NCCL's table, and inside, if it says that.
+    #: What the scenario says of hosts: the way between machines on top of NCCL's table, and the rate inside.
     message_latency_s: float = 0.0
-    local_latency_s: float | None = None
     local_bytes_per_s: float = float("inf")
 
     def communicator(self, layout: Layout) -> Communicator:
@@ -153,6 +160,5 @@ def setup_of(job: Job, options: NcclOptions) -> Setup:
         nics=job.cluster.nics_per_host,
         most_messages=options.most_messages,
         message_latency_s=costs.message_latency_s,
-        local_latency_s=costs.local_latency_s,
         local_bytes_per_s=costs.local_bytes_per_s,
     )

@@ -121,7 +121,7 @@ def _alone() -> Schedule:
 def _hops(setup: Setup, call: Call, bundle: int) -> Hops:
     """What messages take."""
     comm, choice, wire = call.comm, call.choice, WIRE[call.protocol]
-    inside_s = call.hop_s if setup.local_latency_s is None else setup.local_latency_s
+    inside_s = call.hop_s
     if choice.algorithm in (NVLS, NVLS_TREE):
         # NCCL counts a hop once, to the switch and back.
         inside_s /= 2
@@ -274,16 +274,20 @@ def _nvls(shape: _Shape) -> Schedule:
 def _nvls_tree(shape: _Shape) -> Schedule:
     machines = _by_machine(shape.machines)
     rows: list[Row] = []
+    number: list[int] = []
     for line in range(shape.lines):
         head = line % shape.heads
         above = (second_parents if line // shape.heads % 2 else parents)(len(machines))
         between = [*climb(above, line), *descend(above, line)]
-        steps = max((row[3] for row in between), default=-1) + 1
-        rows += _to_head(machines, head, line)
+        steps = max(row[3] for row in between) + 1
+        to_head, from_head = list(_to_head(machines, head, line)), list(_from_head(machines, head, line, steps + 1))
+        rows += to_head
         for src, dst, part, step, combine, phase, opens in between:
             rows.append((machines[src][head], machines[dst][head], part, step + 1, combine, phase, opens))
-        rows += _from_head(machines, head, line, steps + 1)
-    return schedule_of(len(shape.machines), shape.lines, rows)
+        rows += from_head
+        # What a head sends inside takes other links than what it sends to other machines.
+        number += [0] * len(to_head) + [1] * len(between) + [0] * len(from_head)
+    return _numbered(shape, rows, number)
 
 
 def _to_head(machines: Sequence[Sequence[int]], head: int, part: int) -> Iterator[Row]:

@@ -1,0 +1,70 @@
+"""What `gradwire ccl --packets` runs, and what it says of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InternalFault
+from gradwire.runs.ccl import Given, Row, kind_of, rows, set_up
+from gradwire.runs.ccl_packets import read_points, scenario_of, why_not
+from gradwire.runs.estimation import estimate_points
+from gradwire.scenario.loading import scenario_of as loaded
+from gradwire.workloads.engines.nccl.chooser import KINDS
+
+GIVEN = Given(
+    machines=2,
+    gpus=2,
+    gpu="a100",
+    nic="100gbit",
+    nics=1,
+    transport="tcp",
+    links=None,
+    nvswitch=True,
+    amd=False,
+    dtype="float",
+    version="2.22",
+    variables=(),
+    latency=None,
+    delay="10us",
+    machine_rate=None,
+    message_cost="0us",
+    mtu_bytes=9000,
+)
+
+
+def table(given: Given, kind: str, *sizes: int) -> list[Row]:
+    comm, wires, _ = set_up(given)
+    return list(rows(comm, wires, kind_of(kind), sizes, 4))
+
+
+@pytest.mark.parametrize("kind", [kind.value for kind in KINDS])
+def test_plans_of_packets_take_what_the_table_says(kind: str) -> None:
+    _, wires, _ = set_up(GIVEN)
+    found = table(GIVEN, kind, 4096, 16 << 20)
+    points = loaded(scenario_of(GIVEN, wires, found)).points
+    for row, estimated in zip(found, estimate_points(points, 1), strict=True):
+        # Calls follow one another without a barrier, so that a rank that has its part early begins the next one.
+        assert row.time_s * 0.85 < estimated.iteration_time_s < row.time_s * 1.02
+
+
+def test_what_is_too_large_is_not_run() -> None:
+    small, large = table(GIVEN, "all-reduce", 8, 1 << 34)
+    assert why_not(GIVEN, small) == ""
+    assert why_not(GIVEN, large) == "three calls carry up to 206 GB, more than 4"
+    assert why_not(replace(GIVEN, machines=1), small) == "one machine has no network"
+    assert why_not(replace(GIVEN, nics=3), small) == "3 NICs do not divide 2 GPUs"
+    assert "no --machine-rate" in why_not(replace(GIVEN, message_cost="5us"), small)
+    assert why_not(GIVEN, replace(small, ranks=128)) == "128 GPUs are more than 64"
+
+
+def test_runs_that_are_not_valid_have_no_time(tmp_path: Path) -> None:
+    found = table(GIVEN, "all-reduce", 8, 1024)
+    (tmp_path / "points.csv").write_text("iteration_time_s,verdict\n0.001,valid\n0.002,invalid: drops\n")
+    sent = read_points(tmp_path, found)
+    assert (sent[8].time_s, sent[8].verdict) == (0.001, "valid")
+    assert (sent[1024].time_s, sent[1024].verdict) == (None, "invalid: drops")
+    with pytest.raises(InternalFault, match="2 points of 1 calls"):
+        read_points(tmp_path, found[:1])
