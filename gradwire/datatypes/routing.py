@@ -55,7 +55,7 @@ def spray_defects(routing: Routing, summits: int, *, aggregates: bool, drops: bo
     if aggregates:
         yield f"{key}: strategies that add up on switches need one way to each of them"
     if drops:
-        yield f"{key}: leave out fabric.loss, buffer and ecn; what comes late could not be told from what is lost"
+        yield f"{key}: leave out fabric.loss, buffer and ecn; nobody could tell what comes late from what is lost"
 
 
 @dataclass(frozen=True)
