@@ -31,6 +31,7 @@ from gradwire.agents.connections import (
     window_states,
 )
 from gradwire.agents.departures import Line
+from gradwire.agents.flowlets import Flowlets
 from gradwire.agents.interpreter import Interpreter
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.messages import (
@@ -56,7 +57,7 @@ from gradwire.agents.multicast_sockets import Multicast
 from gradwire.agents.pace import Pace
 from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.transfer import LOW_WATER_BYTES
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of
@@ -111,8 +112,9 @@ class Agent:
         faults = [fault for fault in command.faults if workers[fault.worker] in ranks]
         self._pace = Pace(faults, workers) if faults else None
         self._perils = Perils(faults, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
-        # It asks for SO_RCVLOWAT, which takes windows out of the kernel's hands.
-        served = self._compiled if not self._fabric.host_tcp.is_stock else None
+        # It asks for SO_RCVLOWAT, which takes windows out of the kernel's hands, and marks no flowlets.
+        needs_python = self._fabric.host_tcp.is_stock or self._fabric.routing is Routing.FLOWLET
+        served = None if needs_python else self._compiled
         if served and can_replay(self._plan) and not faults and self._perils is None:
             self._replay = CompiledReplay(served, self._plan, ranks, command.iterations)
         else:
@@ -136,6 +138,8 @@ class Agent:
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._outgoing = outgoing
+        by_flowlet = self._fabric.routing is Routing.FLOWLET
+        self._flowlets = Flowlets(self._fabric, self._connections, outgoing) if by_flowlet else None
         self._windows = Windows(outgoing) if self._tells_congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
         if self._replay is not None:
@@ -153,6 +157,7 @@ class Agent:
                 line_of,
                 self._perils,
                 1 if self._fabric.host_tcp.is_stock else LOW_WATER_BYTES,
+                self._flowlets,
             )
         say(Connected())
 
@@ -181,6 +186,7 @@ class Agent:
             sockets=self._windows.states(self._connections) if self._windows is not None else (),
             accepted_congestion=tuple(self._accepted),
             windows=window_states(self._outgoing, self._connections) if self._options.path_bytes else (),
+            flowlets=self._flowlets.counts() if self._flowlets is not None else (),
             code=self._python if self._replay is None else COMPILED,
         )
         say(Replayed(summary))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gradwire.agents.departures import ErrorQueue, Line
+from gradwire.agents.flowlets import Flowlets
 from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.multicast_sockets import FlowSender, Multicast, interest
 from gradwire.agents.perils import Interrupted, Perils
@@ -41,11 +42,12 @@ class ReplayLoop:
         line_of: dict[int, Line],
         perils: Perils | None = None,
         low_water_bytes: int = LOW_WATER_BYTES,
+        flowlets: Flowlets | None = None,
     ) -> None:
         """line_of: the line of each host, by endpoint index, if a SEND ends when its last byte has left the host.
 
         Without a host's line, its SENDs end when the socket has taken their last byte. perils: what may end the replay
-        early. low_water_bytes: see `Receiver`.
+        early. low_water_bytes: see `Receiver`. flowlets: where ways are chosen by them.
         """
         self._plan, self._interpreter = plan, interpreter
         self._framing = Framing(len(plan.workers))
@@ -63,7 +65,7 @@ class ReplayLoop:
         self._dead: set[int] = set()
         self._sender_by_fd = {sender.sock.fileno(): sender for sender in self._senders.values()}
         self._number_of = {sender.sock.fileno(): number for number, sender in self._senders.items()}
-        self._multicast = multicast
+        self._multicast, self._flowlets = multicast, flowlets
         self._waiting: set[int] = set()
         self._timer = Timer()
         self._poll = select.epoll()
@@ -288,6 +290,8 @@ class ReplayLoop:
             number = self._connection_of_send[message.op]
             sender, connection = self._senders[number], self._connections[number]
             head = self._framing.pack(self._header(message, connection.dst))
+            if self._flowlets is not None:
+                self._flowlets.begin(number, len(head) + self._size[message.op], now_ns)
             sender.begin(message.iteration, message.op, head, self._size[message.op], now_ns)
             self._pump(sender, now_ns)
 
@@ -308,6 +312,8 @@ class ReplayLoop:
         if event_mask & select.EPOLLHUP:
             raise MachineFault(f"the connection to {sender.peer} broke in the middle of the run")
         if on_line_ns is not None:
+            if self._flowlets is not None:
+                self._flowlets.end(self._number_of[sender.sock.fileno()], now_ns + on_line_ns)
             self._note_departure(sender, on_line_ns, now_ns)
 
     def _note_departure(self, sender: Sender | FlowSender, on_line_ns: int, now_ns: int) -> None:
@@ -320,6 +326,8 @@ class ReplayLoop:
                 self._waiting.remove(descriptor)
                 self._poll.modify(descriptor, select.EPOLLET)
             if not sender.is_leaving:
+                if self._flowlets is not None:
+                    self._flowlets.end(self._number_of[descriptor], now_ns)
                 self._interpreter.sent(sender.iteration, sender.op, sender.start_ns, now_ns)
         elif descriptor not in self._waiting:
             self._waiting.add(descriptor)

@@ -15,6 +15,7 @@ from gradwire.analysis.fluid.paths import paths_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.datatypes.routes import lines_of, routes_of
+from gradwire.datatypes.sprayed_ways import SprayedRoutes
 from gradwire.datatypes.tiers import Tier
 from gradwire.datatypes.wire.ways import MessageWays
 from gradwire.faults import InternalFault
@@ -153,7 +154,9 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     # An aggregator sits on a switch: its port has no rate limit, so it gives no bound.
     limited = ~_aggregating(plan, max(plan.hosts, fabric.hosts))
     busiest_s = busiest_s_of(fabric, moved, _line_bytes(plan, fabric, moved), limited)
-    return busiest_s if fabric.graph is None else max(busiest_s, _line_bound_s(plan, fabric))
+    # Of bursts that take all ways in turn, nobody knows which chunks of a message one line has.
+    is_known = fabric.graph is not None and not fabric.routing.is_by_burst
+    return max(busiest_s, _line_bound_s(plan, fabric)) if is_known else busiest_s
 
 
 def busiest_s_of(fabric: Fabric, moved: Transfers, line: Float64, limited: Bool) -> float:
@@ -303,11 +306,24 @@ def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Flo
         way_of = np.arange(len(ways))
     else:
         pairs, way_of = np.unique(np.stack([moved.src, moved.dst]), axis=1, return_inverse=True)
+        if fabric.routing.is_by_burst:
+            alone = [_over_all_ways(fabric, *pair) for pair in pairs.T.tolist()]
+            rates_bps, delays_s = np.array(alone).reshape(-1, 2).T
+            return rates_bps[way_of.reshape(-1)], delays_s[way_of.reshape(-1)]
         routes = routes_of(fabric)
         ways = [routes.path(*pair) for pair in pairs.T.tolist()]
     slowest = np.array([min(links[line].rate_bps for line in way) for way in ways])
     summed = np.array([sum(links[line].delay_s for line in way) for way in ways])
     return slowest[way_of.reshape(-1)], summed[way_of.reshape(-1)]
+
+
+def _over_all_ways(fabric: Fabric, source: int, target: int) -> tuple[float, float]:
+    """The rate that the ways between two hosts have together, and the delay of the shortest, where bursts take all of
+    them in turn."""
+    links, routes = lines_of(fabric), SprayedRoutes.of(fabric)
+    ways = {tuple(routes.path(source, target, way)) for way in range(routes.ways)}
+    rate_bps = sum(min(links[line].rate_bps for line in way) for way in ways)
+    return rate_bps, min(sum(links[line].delay_s for line in way) for way in ways)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ is what its bytes take at its rate, with the overhead of full frames; no iterati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
 from gradwire.datatypes.routes import SummitOf, line_ends
-from gradwire.datatypes.sprayed_ways import ways_of
+from gradwire.datatypes.sprayed_ways import SprayedRoutes
 from gradwire.datatypes.wire.ways import MessageWays
 
 SpineOf = SummitOf
@@ -65,7 +66,7 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
     line_bytes = _line_bytes(logged, messages, fabric)
     loads = []
 
-    def add(name: str, rate_bps: float, chosen: Bool, share: float = 1.0) -> None:
+    def add(name: str, rate_bps: float, chosen: Bool | Int64, share: float | Float64 = 1.0) -> None:
         arrived = messages.arrived_ns[chosen].astype(np.float64)
         moved = binned_bytes(edges_ns, begun[chosen], arrived, share * line_bytes[chosen], rate_bps / 8e9)
         loads.append(LinkLoad(name, rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps))
@@ -74,31 +75,36 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
         add(f"{name} out", rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", rate_bps, messages.dst == host)
     if trunks := fabric.trunk_links():
-        share = 1.0
         if fabric.routing.is_by_burst:
-            # Every uplink of a leaf carries an equal share of what crosses; a multicast is counted so as well.
-            passing, share = _crossing(messages, fabric), 1 / ways_of(fabric)
-        elif fabric.graph is None and fabric.routing.is_by_summit:
+            for name, rate_bps, chosen, shares in _sprayed(messages, fabric):
+                add(name, rate_bps, chosen, shares)
+            return loads
+        if fabric.graph is None and fabric.routing.is_by_summit:
             passing = _passing(messages, fabric, _summits(logged.plan, messages, fabric, spine_of))
         else:
             passing = passing_by_way(MessageWays(logged.plan, fabric, spine_of), messages, fabric)
         for link, (up, down) in zip(trunks, passing, strict=True):
-            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up, share)
-            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down, share)
+            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
+            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
     return loads
 
 
-def _crossing(messages: WireMessages, fabric: Fabric) -> list[tuple[Bool, Bool]]:
-    """The messages from, and to, another leaf than that of each link between switches."""
-    source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
-    crosses = source != target
-    return [
-        (
-            once(crosses & (source == trunk.lower), messages.iteration, messages.send),
-            once(crosses & (target == trunk.lower), messages.iteration, messages.send),
-        )
-        for trunk in fabric.tree.trunks
+def _sprayed(messages: WireMessages, fabric: Fabric) -> Iterator[tuple[str, float, Int64, Float64]]:
+    """Name and rate of each line between switches, the rows of the messages whose bursts pass it in turn with those on
+    other lines, and which share of each does. A multicast is counted so as well."""
+    routes, links = SprayedRoutes.of(fabric), fabric.trunk_links()
+    pairs, pair_of = np.unique(np.stack([messages.src, messages.dst]), axis=1, return_inverse=True)
+    of_pairs = [
+        Counter(line for way in range(routes.ways) for line in routes.path(pair[0], pair[1], way))
+        for pair in pairs.T.tolist()
     ]
+    for number, link in enumerate(links):
+        ends = link.a.device, link.b.device
+        for line, (near, far) in ((number, ends), (len(links) + number, ends[::-1])):
+            of_pair = np.array([found[2 * fabric.hosts + line] / routes.ways for found in of_pairs])
+            share = of_pair[pair_of.reshape(-1)]
+            passing = np.flatnonzero(once(share > 0, messages.iteration, messages.send))
+            yield f"{near} to {far}", link.rate_bps, passing, share[passing]
 
 
 def _line_bytes(logged: LoggedOps, messages: WireMessages, fabric: Fabric) -> Float64:

@@ -13,9 +13,6 @@ Packets whose DSCP stands for no band (a ping has none, ssh has its own) travel 
 own port: of rules that are alike, the one for any DSCP comes last. Only what has no destination here matches the
 table-miss rule, which drops and counts it.
 
-Where bursts take all ways in turn, a burst's source MAC address says its way, which stands in for the turn of its
-source.
-
 A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf
 with members. Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one
 copy. Members need not report (IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by
@@ -24,8 +21,8 @@ a separate rule, so that they do not count as table misses.
 Where hosts have IPv6 addresses, each unicast rule has a twin for these, so that packets of both versions take the same
 ways through the same bands.
 
-Where switches are in no tiers, rules are those of controller/graph_flows.py, and where they hash connections, those of
-controller/hashed_flows.py.
+Where switches are in no tiers, rules are those of controller/graph_flows.py, where they hash connections, those of
+controller/hashed_flows.py, and where bursts take all ways in turn, those of controller/sprayed_flows.py.
 """
 
 from __future__ import annotations
@@ -55,10 +52,10 @@ from gradwire.controller.rules import (
     rules_to,
     table_misses,
 )
+from gradwire.controller.sprayed_flows import sprayed_flows
 from gradwire.datatypes.balanced_routes import stable_hash
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
 from gradwire.datatypes.ipv6 import LISTENER_REPORTS, host_ip6
-from gradwire.datatypes.sprayed_ways import way_mac, ways_of
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 
@@ -82,6 +79,8 @@ def _unicast(fabric: Fabric) -> list[tuple[list[FlowRule], list[GroupRule]]]:
     """Unicast rules of every switch, and the groups that they choose by."""
     if fabric.routing.is_by_connection:
         return hashed_flows(fabric)
+    if fabric.routing.is_by_burst:
+        return [(flows, []) for flows in sprayed_flows(fabric)]
     if fabric.graph is not None:
         return [(flows, []) for flows in graph_flows(fabric)]
     leaves, summit_of = len(fabric.leaf_names()), SummitChoice(fabric)
@@ -300,8 +299,6 @@ def _up_flows(
 ) -> list[FlowRule]:
     """Rules for packets from these sources to destinations elsewhere. port_of: by summit, for those that are above
     this switch."""
-    if fabric.routing.is_by_burst:
-        return _sprayed_up_flows(fabric, fabric.leaf_of(sources[0]), destinations, port_of)
     example: dict[int, int] = {summit_of.turn(source): source for source in reversed(sources)}
     by_turn = [
         FlowRule(
@@ -323,25 +320,6 @@ def _up_flows(
     ]
     # The second table comes first: a packet that the first one sends on finds its rule there.
     return by_turn + by_source
-
-
-def _sprayed_up_flows(fabric: Fabric, near: int, destinations: list[int], port_of: Mapping[int, int]) -> list[FlowRule]:
-    """The same where bursts say which way they take. near: a leaf below this switch, or the leaf itself."""
-    ways = range(ways_of(fabric))
-    by_turn = [
-        FlowRule(
-            PAIR_PRIORITY, Match(None, fabric.host_ip(destination), None, way), None, port_of[summit], table=PAIR_TABLE
-        )
-        for way in ways
-        for destination in destinations
-        if (summit := fabric.tree.summit(near, fabric.leaf_of(destination), way)) in port_of
-    ]
-    by_way = [
-        FlowRule(priority_for(SOURCE_PRIORITY, dscp), Match(None, None, dscp, source_mac=way_mac(way)), band, turn=way)
-        for way in ways
-        for dscp, band in band_of_dscp(fabric).items()
-    ]
-    return by_turn + by_way
 
 
 def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[FlowRule]:

@@ -63,7 +63,7 @@ NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
         *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
-        *("ipv6", "controller", "ways", "lossless", "rdma"),
+        *("ipv6", "controller", "ways", "lossless", "rdma", "flowlet_gap_s"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -205,9 +205,8 @@ class Fabric(Shape):
             )
         yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
         if self.routing.is_by_burst:
-            is_tiered = self.topology is Topology.LEAF_SPINE
             drops = bool(self.loss or self.buffer_bytes or self.ecn_bytes)
-            yield from spray_defects(self.spines if is_tiered else 0, aggregates=self.aggregators, drops=drops)
+            yield from spray_defects(self.routing, self.summits, aggregates=self.aggregators, drops=drops)
         if self.aggregators and self.controller:
             yield "fabric.controller: strategies that add up on switches need gradwire's controller"
         if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):

@@ -121,6 +121,20 @@ class WindowState:
 
 
 @dataclass(frozen=True)
+class FlowletCount:
+    """What of the data of a connection its host sent one of its ways (`fabric.routing = "flowlet"`)."""
+
+    connection: int
+    src_host: int
+    dst_host: int
+    way: int
+    #: Flowlets that began.
+    flowlets: int
+    #: Payload and framing of their messages.
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class AgentSummary:
     """The report that one agent process makes at its end."""
 
@@ -145,6 +159,8 @@ class AgentSummary:
     accepted_congestion: tuple[str, ...] = ()
     #: Where links have a delay: each connection that begins here.
     windows: tuple[WindowState, ...] = ()
+    #: Where ways are chosen by flowlets: each connection that begins here and each of its ways.
+    flowlets: tuple[FlowletCount, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
     #: Those that the scenario sets (`fabric.host`).

@@ -185,12 +185,6 @@ class TieredRoutes:
             self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
         return self._paths[source, target]
 
-    def path_by_way(self, source: int, target: int, way: int) -> list[int]:
-        """From one host to another, by the shortest way of this number, where bursts take all of them in turn."""
-        near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
-        between = [] if near == far else self._between(near, [far], self._fabric.tree.summit(near, far, way))
-        return [*self._out(source), *between, *self._into(target)]
-
     def all_lines(self, source: int, target: int) -> list[int]:
         """The same."""
         return self.path(source, target)

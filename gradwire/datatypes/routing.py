@@ -18,6 +18,8 @@ class Routing(StrEnum):
     STATIC = "static"
     #: Burst by burst over all shortest ways in turn (datatypes/sprayed_ways.py).
     SPRAY = "spray"
+    #: Flowlet by flowlet, by a seeded choice of the sender's host (datatypes/flowlets.py).
+    FLOWLET = "flowlet"
     #: As the flows say that a user's controller installs; read back before the first byte
     #: (datatypes/read_ways.py).
     CONTROLLER = "controller"
@@ -30,30 +32,30 @@ class Routing(StrEnum):
     @property
     def is_by_summit(self) -> bool:
         """Whether packets go up to a spine or core and down again, where switches are in tiers."""
-        return self in (Routing.BALANCED, Routing.SPRAY)
+        return self in (Routing.BALANCED, Routing.SPRAY, Routing.FLOWLET)
 
     @property
     def is_by_burst(self) -> bool:
-        """Whether the bursts of one connection take different ways."""
-        return self is Routing.SPRAY
+        """Whether the bursts of one connection may take different ways, which their host writes into them."""
+        return self in (Routing.SPRAY, Routing.FLOWLET)
 
 
 MOST_SPRAYED_WAYS = 64
 """Over which bursts are spread: as many rules for each destination at a leaf."""
 
 
-def spray_defects(spines: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
-    """Why bursts cannot take all ways of a fabric in turn. spines: of a leaf/spine fabric; 0 for all others. aggregates:
-    whether switches add up. drops: whether anything drops or marks."""
-    key = f"fabric.routing = '{Routing.SPRAY}'"
-    if not spines:
-        yield f"{key}: needs fabric.topology = 'leaf-spine'"
-    elif spines > MOST_SPRAYED_WAYS:
-        yield f"{key}: fabric.spines = {spines}: must be at most {MOST_SPRAYED_WAYS}"
+def spray_defects(routing: Routing, summits: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
+    """Why bursts cannot take several ways of a fabric. summits: ways between two leaves of different pods; 1 for a
+    graph, and 0 for a single switch. aggregates: whether switches add up. drops: whether anything drops or marks."""
+    key = f"fabric.routing = '{routing}'"
+    if not summits:
+        yield f"{key}: needs several switches: any other fabric.topology than 'single'"
+    elif summits > MOST_SPRAYED_WAYS:
+        yield f"{key}: there are {summits} ways between two leaves (spines, or cores); must be at most {MOST_SPRAYED_WAYS}"
     if aggregates:
         yield f"{key}: strategies that add up on switches need one way to each of them"
     if drops:
-        yield f"{key}: leave out fabric.loss, buffer and ecn; TCP is set up not to take what comes late for lost"
+        yield f"{key}: leave out fabric.loss, buffer and ecn; nobody could tell what comes late from what is lost"
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ class Shape:
     link_settings: tuple[LinkSetting, ...] = ()
     #: What the bytes on the line of one connection out of a host are limited to; 0 for no limit.
     flow_rate_bps: float = 0.0
+    #: After how long without anything to send a connection may take another way; 0 where that does not happen.
+    flowlet_gap_s: float = 0.0
     #: The switches of a topology that has no tiers.
     graph: Graph | None = None
     #: Parameters of hosts' kernels that the user sets, a later one before an earlier one.
@@ -203,6 +205,13 @@ class Shape:
         if self.topology is Topology.SINGLE_SWITCH or self.topology.is_graph:
             return 0.0
         return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
+
+    @property
+    def summits(self) -> int:
+        """Ways between two leaves that are as far apart as leaves can be; 1 for a graph, and 0 for a single switch."""
+        if self.topology.is_graph:
+            return 1
+        return 0 if self.topology is Topology.SINGLE_SWITCH else max(self.spines, self.cores)
 
     @property
     def core_rate_bps(self) -> float:

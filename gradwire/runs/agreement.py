@@ -29,7 +29,7 @@ from gradwire.analysis.points import PointResult
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
@@ -172,7 +172,11 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
         key = f"fabric.loss = {fabric.loss:g}" if fabric.loss else f"fabric.link: up to {fabric.most_loss:g} at a port"
         return f"the point loses packets on purpose ({key})"
     if fabric.routing.is_by_burst:
-        return "the ideal network divides messages over all ways at once (fabric.routing = 'spray')"
+        of_spray = fabric.routing is Routing.SPRAY
+        does = (
+            "divides messages over all ways at once" if of_spray else "keeps each connection on its first flowlet's way"
+        )
+        return f"the ideal network {does} (fabric.routing = '{fabric.routing}')"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:

@@ -15,7 +15,7 @@ from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.tables import TextTable
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
@@ -52,6 +52,11 @@ def without_effect(points: Sequence[Point]) -> list[str]:
         sentences.append(
             "which ways a user's controller chooses is known once it has run: estimates with fabric.controller are "
             "as with fabric.routing = 'balanced'"
+        )
+    if any(point.section.fabric.routing is Routing.FLOWLET for point in points):
+        sentences.append(
+            "gaps are known once a point has run: in estimates with fabric.routing = 'flowlet', each connection stays "
+            "with the way of its first flowlet"
         )
     hosts = (point.section.fabric.hosts for point in points)
     if stock := dict.fromkeys(each for each in hosts if each.is_stock):

@@ -34,8 +34,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 
-from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, NO_LIMIT_BYTES, Fabric, dscp_of_band, socket_priority
-from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac, ways_of
+from gradwire.datatypes.fabric import (
+    BANDS_MAJOR,
+    MAX_BANDS,
+    NO_LIMIT_BYTES,
+    Fabric,
+    Routing,
+    dscp_of_band,
+    socket_priority,
+)
+from gradwire.datatypes.flowlets import mark_of_way
+from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac, way_of_turn, ways_of
 from gradwire.faults import InputFault, MachineFault
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
@@ -300,19 +309,22 @@ def batch_text(commands: list[list[str]]) -> str:
 
 def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
     """tc commands, without "tc", for the port of a host of a fabric whose bursts take all ways in turn; none for
-    others. The port must have no `clsact` yet."""
+    others. Those whose agents choose by flowlets have marks; what has none takes its turn. The port must have no `clsact` yet."""
     if not fabric.routing.is_by_burst:
         return []
-    turns, shift, ways = turns_of(fabric), chunk_bits(fabric), ways_of(fabric)
+    turns, shift = turns_of(fabric), chunk_bits(fabric)
     mask = f"{turns - 1 << shift:#06x}"
-    place = ["filter", "add", "dev", interface, "egress", "protocol", "ip", "prio", "1", "u32"]
+    add = ["filter", "add", "dev", interface, "egress", "protocol", "ip", "prio"]
+    place, writes = [*add, "2", "u32"], ["action", "pedit", "ex", "munge", "eth", "src", "set"]
+    marked = range(ways_of(fabric)) if fabric.routing is Routing.FLOWLET else range(0)
     return [
         ["qdisc", "add", "dev", interface, "clsact"],
+        *([*add, "1", "handle", str(mark_of_way(way)), "fw", *writes, way_mac(way)] for way in marked),
         *(
             [
                 *place,
                 *("match", "u16", f"{turn << shift:#06x}", mask, "at", str(IDENTIFICATION_AT)),
-                *("action", "pedit", "ex", "munge", "eth", "src", "set", way_mac(turn % ways)),
+                *(*writes, way_mac(way_of_turn(fabric, turn))),
             ]
             for turn in range(turns)
         ),

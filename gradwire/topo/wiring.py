@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
 from gradwire.datatypes.host_settings import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.long_links import inner_ends
@@ -82,7 +82,7 @@ def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
     datapath."""
     marking = ECN_SYSCTLS if fabric.marks else {}
     # That datapath is this machine's, whatever hosts are like.
-    reordering = REORDERING_SYSCTLS if (userspace or fabric.routing.is_by_burst) and fabric.is_lossless else {}
+    reordering = REORDERING_SYSCTLS if (userspace or fabric.routing is Routing.SPRAY) and fabric.is_lossless else {}
     if fabric.host_tcp.is_stock:
         receive = f"4096 131072 {fabric.host_tcp.receive_bytes}"
         return {**STOCK_SYSCTLS, "net/ipv4/tcp_rmem": receive, **marking, **reordering}

@@ -34,6 +34,8 @@ def refuse_unlike_ways(fabric: Fabric) -> None:
         raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
     if fabric.routing is Routing.SPRAY:
         raise NotByClass("bursts take all ways in turn (fabric.routing = 'spray')")
+    if fabric.routing is Routing.FLOWLET:
+        raise NotByClass("flowlets choose their ways one by one (fabric.routing = 'flowlet')")
     if fabric.routing is Routing.CONTROLLER:
         raise NotByClass("a user's controller chooses ways (fabric.controller)")
     if any(link.delay_s for link in fabric.shape_links):

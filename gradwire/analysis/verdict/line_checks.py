@@ -269,7 +269,9 @@ def _lines(plan: Plan, fabric: Fabric, moved: _Moved, exact_timers: bool) -> Ite
         for host, mine in _by_value(at[chosen]):
             if host < fabric.hosts:
                 yield _Line(f"{way} h{host + 1}", *limits[host], moved.rows(chosen[mine]))
-    if fabric.graph is not None or not fabric.routing.is_by_summit:
+    is_graph = fabric.graph is not None
+    # Where bursts take all ways in turn, no line has a whole message; bytes by uplink compares what lines have.
+    if (is_graph or not fabric.routing.is_by_summit) and not fabric.routing.is_by_burst:
         yield from _trunks(plan, fabric, moved, exact_timers)
     for tier in fabric.tree.tiers:
         yield from _uplinks(fabric, tier, moved, exact_timers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,8 +22,8 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
-from gradwire.datatypes.routes import TieredRoutes, line_interfaces
-from gradwire.datatypes.sprayed_ways import chunk_bytes, ways_of
+from gradwire.datatypes.routes import line_interfaces
+from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bytes
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
@@ -39,7 +41,8 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             counted[count.port] = counted.get(count.port, 0) + count.bytes_sent
     data = np.flatnonzero(plan.is_remote() & (plan.ops.traffic_class >= 0))
     paths = paths_of(plan, fabric, spine_of)
-    parts = _Sprayed(plan, fabric) if fabric.routing.is_by_burst else None
+    parts = _Sprayed(plan, fabric) if fabric.routing is Routing.SPRAY else None
+    flowlets = _Flowlets(fabric, record) if fabric.routing is Routing.FLOWLET else None
     frames = paths.line_bytes[data] * (
         1 - PREAMBLE_FCS_GAP_BYTES / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
     )
@@ -57,10 +60,14 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
             shares = parts.shares(data, number, passing)
             passing = shares > 0
             expected = float((frames * shares).sum()) * record.iterations
+        if flowlets is not None:
+            passing &= plan.ops.group[data] == 1
+            expected = float(frames[passing].sum()) * record.iterations + flowlets.frame_bytes(number)
         expected += sum(size_bytes for way, size_bytes in beside if number in way) * tcp_frame_share(fabric)
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
         slack += HANDSHAKE_BYTES * _pairs_past(fabric, number) * fabric.bands + FLOOR_BYTES
         slack += resent_bytes(fabric, record)
+        slack += PORT_SLACK_BYTES * (0 if flowlets is None else flowlets.messages)
         slack += 0.0 if parts is None else parts.slack_bytes(data[passing], record.iterations)
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
@@ -68,7 +75,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     return [
         Check(
             "bytes by uplink",
-            f"{text} ({worst:.0%} of the slack used)",
+            f"{text} ({worst:.0%} of the slack used)" + ("" if flowlets is None else f", {flowlets.flowlets} flowlets"),
             f"{tolerance:.0%} and the slack of bytes by class, at each of {len(ports)} ports",
             worst <= 1,
             "Messages took other spines than the switches' rules choose, so the uplinks were loaded in another way.",
@@ -80,8 +87,8 @@ class _Sprayed:
     """What passes a line where the bursts of each message take all ways in turn."""
 
     def __init__(self, plan: Plan, fabric: Fabric) -> None:
-        self._plan, self._fabric, self._ways = plan, fabric, ways_of(fabric)
-        self._routes = TieredRoutes(fabric, None)
+        self._plan, self._fabric, self._routes = plan, fabric, SprayedRoutes.of(fabric)
+        self._ways = self._routes.ways
         self._passing: dict[tuple[int, int], list[int]] = {}
 
     def shares(self, sends: Int64, line: int, multicast: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -109,9 +116,28 @@ class _Sprayed:
     def _lines(self, source: int, target: int) -> list[int]:
         """The lines of all ways between two hosts, each as often as ways pass it."""
         if (source, target) not in self._passing:
-            ways = [self._routes.path_by_way(source, target, way) for way in range(self._ways)]
+            ways = [self._routes.path(source, target, way) for way in range(self._ways)]
             self._passing[source, target] = [line for way in ways for line in way]
         return self._passing[source, target]
+
+
+class _Flowlets:
+    """What passes a line by the ways that the senders' hosts chose for their flowlets."""
+
+    def __init__(self, fabric: Fabric, record: PointRecord) -> None:
+        routes = SprayedRoutes.of(fabric)
+        self._on_line: Counter[int] = Counter()
+        self.messages = sum(agent.messages_sent for agent in record.agents)
+        self.flowlets = 0
+        for count in (count for agent in record.agents for count in agent.flowlets):
+            self.flowlets += count.flowlets
+            for line in routes.path(count.src_host, count.dst_host, count.way):
+                self._on_line[line] += count.size_bytes
+        self._share = tcp_frame_share(fabric)
+
+    def frame_bytes(self, line: int) -> float:
+        """As tc counts them."""
+        return self._on_line[line] * self._share
 
 
 def _pairs_past(fabric: Fabric, number: int) -> int:

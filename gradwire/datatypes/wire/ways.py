@@ -12,10 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.flowlets import flowlet_way
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.routes import SummitOf, TieredRoutes, routes_of
-from gradwire.datatypes.sprayed_ways import ways_of
+from gradwire.datatypes.routes import SummitOf, routes_of
+from gradwire.datatypes.sprayed_ways import SprayedRoutes
 from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of, ports_of
 
@@ -24,10 +25,10 @@ class MessageWays:
     """The ways of the messages of one plan. summit_of: as for `routes_of`."""
 
     def __init__(self, plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None) -> None:
+        self._fabric = fabric
         self._plan, self._is_hashed = plan, fabric.routing.is_by_connection
         self._routes = routes_of(fabric, summit_of)
-        self._sprayed = TieredRoutes(fabric, summit_of) if fabric.routing.is_by_burst else None
-        self._way_count = ways_of(fabric) if fabric.routing.is_by_burst else 1
+        self._sprayed = SprayedRoutes.of(fabric) if fabric.routing.is_by_burst else None
         self._found: dict[tuple[int, int, FlowPorts | tuple[int, ...] | None], list[int]] = {}
 
     def way(self, send: int) -> list[int]:
@@ -71,8 +72,12 @@ class MessageWays:
         return connection_of_send(self._plan, connections_of(self._plan))
 
     def _single(self, source: int, target: int, send: int) -> list[int]:
+        if self._sprayed is not None and self._fabric.routing is Routing.FLOWLET:
+            # Nobody knows the gaps before a run: each connection stays with its first flowlet's way.
+            way = flowlet_way(self._fabric.seed, self._connections[send], 0, self._sprayed.ways)
+            return self._sprayed.path(source, target, way)
         if self._sprayed is not None:
-            return self._sprayed.path_by_way(source, target, self._turns[self._connections[send]] % self._way_count)
+            return self._sprayed.path(source, target, self._turns[self._connections[send]] % self._sprayed.ways)
         return self._path(source, target, self.ports(send))
 
     @cached_property

@@ -21,7 +21,7 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import FILLED_SHARE
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.sprayed_ways import ways_of
@@ -113,4 +113,4 @@ def _path(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> Path:
 def by_way(plan: Plan, fabric: Fabric) -> Plan:
     """The plan with its messages divided over the ways of a fabric that sprays; as it is on others. Raises InputFault
     for one that would become too large."""
-    return divided(plan, ways_of(fabric), fabric.burst_payload_bytes()) if fabric.routing.is_by_burst else plan
+    return divided(plan, ways_of(fabric), fabric.burst_payload_bytes()) if fabric.routing is Routing.SPRAY else plan

@@ -30,6 +30,7 @@ from gradwire.datatypes.records import (
     PointRecord,
     QueueLengths,
 )
+from gradwire.datatypes.routing import MOST_SPRAYED_WAYS
 from gradwire.faults import InputFault
 from gradwire.runs.point_protocol import PointTask
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
@@ -330,6 +331,11 @@ def _refuse_agent(agent: AgentSummary, fabric: Fabric) -> None:
         _refuse_negative(window, "busy_us", "receive_limited_us", "buffer_limited_us", "acknowledged_bytes")
         for host in (window.src_host, window.dst_host):
             refuse_outside("a connection's host", host, 0, fabric.endpoints - 1)
+    for count in agent.flowlets:
+        _refuse_negative(count, "connection", "flowlets", "size_bytes")
+        refuse_outside("a flowlet's way", count.way, 0, MOST_SPRAYED_WAYS - 1)
+        for host in (count.src_host, count.dst_host):
+            refuse_outside("a connection's host", host, 0, fabric.hosts - 1)
 
 
 def _refuse_negative(message: object, *names: str) -> None:

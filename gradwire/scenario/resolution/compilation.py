@@ -441,6 +441,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         link_settings=wanted.link_settings,
         host_settings=wanted.host_settings,
         flow_rate_bps=wanted.flow_rate or 0.0,
+        flowlet_gap_s=wanted.gap_of_flowlets_s,
     )
     built = with_routes(built, wanted, section.defined.routes)
     built = with_controller(built, wanted, section.defined.controllers)

@@ -10,7 +10,6 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.datatypes.read_ways import MOST_HOSTS
-from gradwire.datatypes.routing import Routing
 from gradwire.datatypes.shape import Topology
 from gradwire.datatypes.static_routes import route_defects
 from gradwire.faults import InputFault
@@ -87,8 +86,8 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
 def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool = False) -> None:
     """Raises InputFault for programs, whose ports have separate filters, and several jobs, where bursts take all
     ways in turn."""
-    if wanted.routing is Routing.SPRAY and (programs or jobs):
-        raise InputFault(f"fabric.routing = 'spray': not with {'programs' if programs else 'several jobs'}")
+    if wanted.routing.is_by_burst and (programs or jobs):
+        raise InputFault(f"fabric.routing = '{wanted.routing}': not with {'programs' if programs else 'several jobs'}")
 
 
 def refuse_rdma(wanted: FabricSection) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
+from gradwire.datatypes.flowlets import FLOWLET_GAP_S
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.lossless import GSO_BYTES, Lossless
@@ -203,8 +204,8 @@ class FabricSection(Section):
     routing: Routing = Routing.BALANCED
     """How packets choose among equally short ways: "balanced" spreads the pairs of hosts evenly; with "ecmp", every switch hashes the
     five-tuple of each connection, as real switches do, and which connections meet is luck that `run.seed` decides; with "spray", the bursts
-    of every connection take all spines in turn; with "static", the table in `routes` says all ways; "controller" is what it is where
-    `controller` says all ways."""
+    of every connection take all shortest ways in turn; with "flowlet", one that had nothing to send for `flowlet_gap` takes another way
+    by chance; with "static", the table in `routes` says all ways; "controller" is what it is where `controller` says all ways."""
     routes: str | None = None
     """For `routing` = "static": a .toml or .csv file with a table of routes, whose rows say to which neighbour a switch sends packets for a
     host."""
@@ -233,6 +234,9 @@ class FabricSection(Section):
     """How long packets of each direction are under way on every link, in addition to their time on the line."""
     flow_rate: RateBps | None = None
     """Most that one connection gets of its host's port, counted as `rate` is: clouds limit flows so. Unset: all of it."""
+    flowlet_gap: DurationS | None = Field(None, gt=0, le=LONGEST_DELAY_S)
+    """For `routing` = "flowlet": after how long without anything to send a connection's next message may take another way. Unset: 500 us,
+    the default of CONGA (SIGCOMM 2014)."""
     link: dict[str, LinkSection] = Field(default_factory=dict)
     """What single links are like for good."""
     host: dict[str, HostSection] = Field(default_factory=dict)
@@ -320,6 +324,8 @@ class FabricSection(Section):
     def _a_table_where_one_is_used(self) -> Self:
         if self.routing is Routing.STATIC and self.routes is None:
             raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
+        if self.routing is not Routing.FLOWLET and self.flowlet_gap is not None:
+            raise ValueError("flowlet_gap: needs fabric.routing = 'flowlet'")
         if self.routing is not Routing.STATIC and self.routes is not None:
             raise ValueError("routes: needs fabric.routing = 'static'")
         if self.routing is Routing.CONTROLLER and self.controller is None:
@@ -327,6 +333,11 @@ class FabricSection(Section):
         if self.controller is not None and self.routing not in (Routing.BALANCED, Routing.CONTROLLER):
             raise ValueError(f"routing = '{self.routing}': leave it out, for fabric.controller says all ways")
         return self
+
+    @property
+    def gap_of_flowlets_s(self) -> float:
+        """`flowlet_gap`, or its default; 0 where ways are not chosen by flowlets."""
+        return (self.flowlet_gap or FLOWLET_GAP_S) if self.routing is Routing.FLOWLET else 0.0
 
     @property
     def routing_in_effect(self) -> Routing:
@@ -349,8 +360,7 @@ class FabricSection(Section):
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
         if self.topology is Topology.SINGLE_SWITCH:
-            sprays = self.routing.is_by_burst
-            needs["routing"] = f"'{Topology.LEAF_SPINE}'" if sprays else f"any other than '{Topology.SINGLE_SWITCH}'"
+            needs["routing"] = f"any other than '{Topology.SINGLE_SWITCH}'"
         values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:

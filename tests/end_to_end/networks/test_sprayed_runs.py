@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,15 +15,13 @@ from gradwire.analysis.point_frames import read_texts
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 SCENARIO = """
-title = "Bursts over all spines"
+title = "Bursts over all ways"
 [cluster]
 workers = 8
 [fabric]
 rate = "10gbit"
-topology = "leaf-spine"
-leaves = 2
-spines = {spines}
-routing = "spray"
+{shape}
+routing = "{routing}"
 [model]
 name = "one-layer"
 layers = [{{ name = "fc", kind = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }}]
@@ -34,11 +33,35 @@ iterations = 2
 """
 
 
-@pytest.mark.parametrize(("spines", "strategy"), [(4, "halving-doubling"), (3, "multicast-ps")])
-def test_a_run_is_valid_and_near_its_ideal_time(spines: int, strategy: str, tmp_path: Path) -> None:
-    (tmp_path / "spray.toml").write_text(SCENARIO.format(spines=spines, strategy=strategy))
+@pytest.mark.parametrize(
+    ("shape", "strategy"),
+    [
+        ('topology = "leaf-spine"\nleaves = 2\nspines = 4', "halving-doubling"),
+        ('topology = "leaf-spine"\nleaves = 2\nspines = 3', "multicast-ps"),
+        ('topology = "fat-tree"\npods = 2\nleaves = 2\nspines = 2\ncores = 4', "ring"),
+        ('topology = "ring"\nswitches = 4', "halving-doubling"),
+    ],
+)
+def test_a_run_is_valid_and_near_its_ideal_time(shape: str, strategy: str, tmp_path: Path) -> None:
+    (tmp_path / "spray.toml").write_text(SCENARIO.format(shape=shape, strategy=strategy, routing="spray"))
     command = [sys.executable, "-m", "gradwire", "run", str(tmp_path / "spray.toml"), "--out", str(tmp_path / "run")]
     done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=500)
     (row,) = read_texts(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
-    assert float(row["iteration_time_s"]) == pytest.approx(float(row["fluid_time_s"]), rel=0.1)
+    assert float(row["iteration_time_s"]) == pytest.approx(float(row["fluid_time_s"]), rel=0.2)
+    # TCP pays for bursts that overtake one another: up to 1.2 with a plan that waits for the slowest (docs/networks.md).
+
+
+@pytest.mark.parametrize(
+    "shape", ['topology = "leaf-spine"\nleaves = 2\nspines = 4', 'topology = "ring"\nswitches = 4']
+)
+def test_flowlets_take_the_ways_that_their_hosts_chose(shape: str, tmp_path: Path) -> None:
+    (tmp_path / "flowlet.toml").write_text(SCENARIO.format(shape=shape, strategy="halving-doubling", routing="flowlet"))
+    command = [sys.executable, "-m", "gradwire", "run", str(tmp_path / "flowlet.toml"), "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=500)
+    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    assert row["verdict"] == "valid", done.stdout + done.stderr
+    (record,) = (tmp_path / "run" / "points").glob("*/record.json")
+    counts = [each for agent in json.loads(record.read_text())["agents"] for each in agent["flowlets"]]
+    assert sum(each["flowlets"] for each in counts) > len({each["connection"] for each in counts})
+    assert len({each["way"] for each in counts}) > 1

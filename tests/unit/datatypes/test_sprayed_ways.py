@@ -13,9 +13,11 @@ from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import FIRST_TABLE, PAIR_TABLE
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
+from gradwire.datatypes.network_graph import Graph, dragonfly, full_mesh, spread, torus
+from gradwire.datatypes.network_graph import ring as ring_of
 from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
-from gradwire.datatypes.routes import TieredRoutes, line_interfaces
-from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac
+from gradwire.datatypes.routes import line_ends, line_interfaces
+from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bits, turns_of, way_mac, way_of_turn
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import by_way
 from gradwire.runs.stored.spines import Spines
@@ -86,10 +88,10 @@ def record_of(shares: dict[str, float]) -> PointRecord:
 @pytest.mark.parametrize(("uneven", "ok"), [(0.0, True), (0.15, False)])
 def test_the_verdict_wants_even_bytes_on_all_uplinks(uneven: float, ok: bool) -> None:
     plan = compile_transfers("one", 8, [Transfer(0, 4, SIZE_BYTES)])
-    routes, interfaces = TieredRoutes(FABRIC, None), line_interfaces(FABRIC)
+    routes, interfaces = SprayedRoutes.of(FABRIC), line_interfaces(FABRIC)
     shares: dict[str, float] = {}
     for way in range(4):
-        for line in routes.path_by_way(0, 4, way)[1:-1]:
+        for line in routes.path(0, 4, way)[1:-1]:
             shares[interfaces[line]] = 0.25 + (uneven if way == 0 else -uneven / 3)
     (check,) = uplink_checks(plan, FABRIC, record_of(shares), Spines(FABRIC).spine_of)
     assert check.ok is ok, check.value
@@ -109,8 +111,8 @@ def test_hosts_wait_for_what_comes_late() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"topology": Topology.SINGLE_SWITCH, "leaves": 1, "spines": 0}, "needs fabric.topology = 'leaf-spine'"),
-        ({"spines": 65}, "fabric.spines = 65: must be at most 64"),
+        ({"topology": Topology.SINGLE_SWITCH, "leaves": 1, "spines": 0}, "needs several switches"),
+        ({"spines": 65}, "there are 65 ways between two leaves .*; must be at most 64"),
         ({"loss": 0.01}, "leave out fabric.loss"),
         ({"aggregators": True}, "one way to each of them"),
     ],
@@ -118,3 +120,105 @@ def test_hosts_wait_for_what_comes_late() -> None:
 def test_what_cannot_be_sprayed_is_refused(changed: dict[str, object], words: str) -> None:
     with pytest.raises(InputFault, match=words):
         replace(FABRIC, **changed)  # type: ignore[arg-type]
+
+
+def graph_of(switches: int, pairs: list[tuple[int, int]], hosts: int) -> Fabric:
+    graph: Graph = spread(hosts, switches, pairs, 10e9, "")
+    return Fabric(hosts, 10e9, Topology.CUSTOM, classes=1, graph=graph, routing=Routing.SPRAY)
+
+
+FAT_TREE = Fabric(16, 10e9, Topology.FAT_TREE, pods=4, leaves=2, spines=2, cores=4, classes=1, routing=Routing.SPRAY)
+NETWORKS = {
+    "leaf-spine": FABRIC,
+    "fat tree": FAT_TREE,
+    "triangle": graph_of(3, full_mesh(3), 6),
+    "ring of 6": graph_of(6, ring_of(6), 12),
+    "torus": graph_of(16, torus((4, 4)), 16),
+    "dragonfly": graph_of(12, dragonfly(4, 3, 1), 12),
+    "parallel links": graph_of(3, [(0, 1), (0, 1), (0, 1), (1, 2), (1, 2)], 6),
+}
+
+
+@pytest.mark.parametrize(("name", "ways"), [("fat tree", 4), ("triangle", 1), ("ring of 6", 2), ("parallel links", 6)])
+def test_there_are_as_many_ways_as_combinations_of_ports(name: str, ways: int) -> None:
+    assert SprayedRoutes.of(NETWORKS[name]).ways == ways
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_switches_spread_what_comes_evenly_over_shortest_ways(name: str) -> None:
+    """As a fluid that every switch divides by its ports, which is computed here without any numbers of ways."""
+    fabric = NETWORKS[name]
+    routes, ends = SprayedRoutes.of(fabric), line_ends(fabric)
+    for source, target in ((0, fabric.hosts - 1), (1, fabric.hosts // 2), (fabric.hosts - 1, 2)):
+        counted = Counter(ends[line] for way in range(routes.ways) for line in routes.path(source, target, way))
+        share = {f"s{fabric.switch_of(source) + 1}": 1.0}
+        expected: dict[tuple[str, str], float] = {}
+        names = fabric.switch_names()
+        waiting = [fabric.switch_of(source)]
+        for switch in waiting:
+            if switch == fabric.switch_of(target):
+                continue
+            exits = routes.exits(switch, target)
+            for each in exits:
+                far = names[each.far]
+                part = share[names[switch]] / len(exits)
+                expected[names[switch], far] = expected.get((names[switch], far), 0.0) + part
+                share[far] = share.get(far, 0.0) + part
+                if each.far not in waiting:
+                    waiting.append(each.far)
+        for line, part in expected.items():
+            assert counted[line] / routes.ways == pytest.approx(part, abs=0.02), line
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_rules_take_each_way_to_its_end(name: str) -> None:
+    """Followed through the rules of the switches, a burst with a way's mark passes the links that the way has."""
+    fabric = NETWORKS[name]
+    routes, rules = SprayedRoutes.of(fabric), {switch.name: switch for switch in switch_rules(fabric)}
+    far_end = {
+        (near.device, near.number): far.device
+        for link in fabric.links()
+        for near, far in ((link.a, link.b), (link.b, link.a))
+    }
+    ends = line_ends(fabric)
+    for source, target in ((0, fabric.hosts - 1), (fabric.hosts - 1, 1)):
+        ip = fabric.host_ip(target)
+        for way in range(routes.ways):
+            here, passed = ends[source][1], [ends[source]]
+            while here in rules and len(passed) < 10:
+                plain = [
+                    rule.output_port
+                    for rule in rules[here].flows
+                    if rule.table == FIRST_TABLE and rule.match and rule.match.destination_ip == ip
+                ]
+                marked = [
+                    rule.output_port
+                    for rule in rules[here].flows
+                    if rule.table == PAIR_TABLE
+                    and rule.match
+                    and (rule.match.destination_ip, rule.match.turn) == (ip, way)
+                ]
+                (port,) = set(plain or marked)
+                assert port is not None
+                passed.append((here, far_end[here, port]))
+                here = far_end[here, port]
+            assert passed == [ends[line] for line in routes.path(source, target, way)]
+
+
+def test_turns_in_a_row_take_different_ways_at_each_switch() -> None:
+    fabric = NETWORKS["torus"]
+    routes = SprayedRoutes.of(fabric)
+    turns = [way_of_turn(fabric, turn) for turn in range(routes.ways)]
+    assert sorted(turns) == list(range(routes.ways))
+    first = Counter(routes.path(0, 10, way)[1] for way in turns[:8])
+    assert len(first) == 4
+    assert max(first.values()) <= 3
+
+
+def test_too_many_ways_are_some_of_them_and_all_ports_are_used() -> None:
+    """A torus of three dimensions has more combinations than there are numbers."""
+    fabric = graph_of(64, torus((4, 4, 4)), 64)
+    routes = SprayedRoutes.of(fabric)
+    assert routes.ways == 64
+    used = {line for target in range(1, 64) for way in range(64) for line in routes.path(0, target, way)}
+    assert len([line for line in used if line_ends(fabric)[line][0] == "s1"]) == 6

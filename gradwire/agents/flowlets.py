@@ -1,0 +1,66 @@
+"""Marks what each connection sends with the way of its flowlet, which the filter at the host's port writes into packets
+(topo/tc.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
+from gradwire.datatypes.flowlets import flowlet_way, mark_of_way
+from gradwire.datatypes.records import FlowletCount
+from gradwire.datatypes.sprayed_ways import ways_of
+from gradwire.datatypes.wire.flows import Connection
+
+SIOCOUTQNSD = 0x894B
+"""Of linux/sockios.h: bytes in a socket that were not sent yet."""
+
+
+class Flowlets:
+    """The flowlets of an agent's connections, each of which has one message under way at most."""
+
+    def __init__(self, fabric: Fabric, connections: Sequence[Connection], sockets: Mapping[int, socket.socket]) -> None:
+        self._seed, self._ways, self._gap_ns = fabric.seed, ways_of(fabric), round(fabric.flowlet_gap_s * 1e9)
+        self._connections, self._sockets = connections, sockets
+        self._number = dict.fromkeys(sockets, 0)
+        self._ended_ns: dict[int, int] = {}
+        self._bytes: Counter[tuple[int, int]] = Counter()
+        self._begun: Counter[tuple[int, int]] = Counter()
+        for connection in sockets:
+            self._mark(connection)
+
+    def begin(self, connection: int, size_bytes: int, now_ns: int) -> None:
+        """Before a message: it begins a flowlet if the connection has sent nothing for as long as the gap."""
+        ended_ns = self._ended_ns.get(connection)
+        if ended_ns is not None and now_ns - ended_ns >= self._gap_ns and not self._waits(connection):
+            self._number[connection] += 1
+            self._mark(connection)
+        self._bytes[connection, self._way(connection)] += size_bytes
+
+    def end(self, connection: int, at_ns: int) -> None:
+        """After a message, whose last byte left the host, or was taken by the socket, at this time."""
+        self._ended_ns[connection] = at_ns
+
+    def counts(self) -> tuple[FlowletCount, ...]:
+        """What of each connection's data took each way."""
+        return tuple(
+            FlowletCount(connection, each.src_host, each.dst_host, way, self._begun[connection, way], size_bytes)
+            for (connection, way), size_bytes in sorted(self._bytes.items())
+            if (each := self._connections[connection]).band != CONTROL_BAND
+        )
+
+    def _waits(self, connection: int) -> bool:
+        """Whether a socket still has something to send, which leaves no gap."""
+        (unsent,) = struct.unpack("i", fcntl.ioctl(self._sockets[connection], SIOCOUTQNSD, bytes(4)))
+        return bool(unsent)
+
+    def _way(self, connection: int) -> int:
+        return flowlet_way(self._seed, connection, self._number[connection], self._ways)
+
+    def _mark(self, connection: int) -> None:
+        way = self._way(connection)
+        self._begun[connection, way] += 1
+        self._sockets[connection].setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark_of_way(way))
