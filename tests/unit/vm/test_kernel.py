@@ -176,13 +176,18 @@ def test_a_source_that_a_patch_does_not_fit_stops_the_build(cache: Path, make_so
 def test_a_patch_for_one_version_leaves_others_alone() -> None:
     names = {version: [path.name for path in kernel_source.patches_for(version)] for version in ((6, 12), (7, 2))}
     special = [
+        "exact-line.patch",
         "handed-namespaces.patch",
         "priority-flow-control.patch",
+        "rdma-namespaces.patch",
         "register-state.patch",
         "turns.patch",
         "um-calls.patch",
+        "unchanging.patch",
+        "virtual-cycle-counter.patch",
+        "waits-in-memory.patch",
+        "watching.patch",
     ]
-    special += ["unchanging.patch", "watching.patch"]
     assert names[6, 12] == [*names[7, 2], *special]
     general = ["clock-read.patch", "empty-poll.patch", "fault-around.patch", "net-prio.patch", "no-chance.patch"]
     assert names[7, 2] == general

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradwire.vm.doctor import PROGRAMS, TEST_PROGRAMS, WALL_PROGRAMS
+from gradwire.vm.doctor import PROGRAMS, RDMA_PROGRAMS, TEST_PROGRAMS, WALL_PROGRAMS
 from gradwire.vm.kernel_source import TOOLS
 from gradwire.vm.packages import PACKAGES, family_of, install_command, source_remedy
 
@@ -40,7 +40,7 @@ def test_each_family_has_its_command_and_its_names(family: str, command: str) ->
 
 
 def test_every_program_that_may_be_missing_has_a_package() -> None:
-    assert {*PROGRAMS, *TEST_PROGRAMS, *WALL_PROGRAMS, *TOOLS, "openvswitch"} == set(PACKAGES)
+    assert {*PROGRAMS, *RDMA_PROGRAMS, *TEST_PROGRAMS, *WALL_PROGRAMS, *TOOLS, "openvswitch"} == set(PACKAGES)
 
 
 def test_the_kernels_source_is_a_package_on_debian_alone() -> None:
