@@ -24,6 +24,31 @@ def random_graph_points(seed: int, wanted: int) -> Iterator[Point]:
         yield next(todays if number % 4 == 0 else papers)
 
 
+def random_job_points(seed: int, wanted: int) -> Iterator[Point]:
+    """Yields points of two or three jobs on such networks, each with a model, a strategy, some hosts and a priority."""
+    points = compiling(f"{seed}/jobs", _jobs_document)
+    for _ in range(wanted):
+        yield next(points)
+
+
+def _jobs_document(draw: random.Random) -> dict[str, Any]:
+    """Its jobs have costs and seeds in common, and send by the rule of one system, which two strategies may want to differ in."""
+    jobs: dict[str, Any] = {}
+    document: dict[str, Any] = {}
+    for name in ("first", "second", "third")[: draw.choice((2, 2, 3))]:
+        document = random_document(draw)
+        jobs[name] = {
+            **{key: document[key] for key in ("model", "strategy")},
+            "cluster": {"workers": draw.choice((2, 4))},
+            "placement": draw.choice(("packed", "spread", "random")),
+            "priority": draw.choice((0, 0, 1)),
+        }
+    shared = {key: document[key] for key in ("title", "run", "costs")}
+    one_rule = {"transport": {"send_ends": draw.choice(("departure", "buffered"))}}
+    hosts = draw.randint(4 * len(jobs), MOST_HOSTS)
+    return _on_a_graph({**shared, **one_rule, "job": jobs, "fabric": {}}, draw, hosts)
+
+
 def _papers_document(draw: random.Random) -> dict[str, Any]:
     """Its workers are all hosts, or a power of two, which some strategies want; the other hosts have no rank."""
     document = random_document(draw)
