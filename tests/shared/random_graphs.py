@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from gradwire.faults import InputFault
+from gradwire.runs.planned import plan_runs
 from gradwire.scenario.loading import Point
+from gradwire.vm.machines import Clock
 from tests.shared.random_points import compiling, random_document, random_transformer
 
 MOST_SWITCHES = 10
@@ -26,9 +30,16 @@ def random_graph_points(seed: int, wanted: int) -> Iterator[Point]:
 
 def random_job_points(seed: int, wanted: int) -> Iterator[Point]:
     """Yields points of two or three jobs on such networks, each with a model, a strategy, some hosts and a priority."""
-    points = compiling(f"{seed}/jobs", _jobs_document)
-    for _ in range(wanted):
-        yield next(points)
+    found = 0
+    for point in compiling(f"{seed}/jobs", _jobs_document):
+        if found == wanted:
+            return
+        try:
+            plan_runs([point], Path("unused"), Clock())
+        except InputFault:
+            continue  # jobs whose iterations differ too much, or priorities beyond the classes that there are
+        found += 1
+        yield point
 
 
 def _jobs_document(draw: random.Random) -> dict[str, Any]:
