@@ -210,15 +210,30 @@ def _lines(chosen: Strategy, table: Mapping[str, Any], error: ValidationError) -
 
 
 def _line(chosen: Strategy, table: Mapping[str, Any], name: str, defect: Any) -> str:
-    known = list(chosen.options.model_fields)
     if not name:
         return f"{OPTIONS_KEY} of '{chosen.name}': {reason_of(defect)}"
-    key = f"{OPTIONS_KEY}.{name}"
+    path = _option_path(chosen, defect["loc"])
+    key = f"{OPTIONS_KEY}.{'.'.join(path)}"
     if defect["type"] == "extra_forbidden":
-        return f"{key}: '{chosen.name}' has no such option; {close(name, known)}it has {', '.join(known) or 'none'}"
-    expected = kind_at(chosen.options, [name])
+        above = kind_at(chosen.options, path[:-1])
+        known = list(above.section.model_fields) if above is not None and above.section is not None else []
+        return f"{key}: '{chosen.name}' has no such option; {close(path[-1], known)}it has {', '.join(known) or 'none'}"
+    expected = kind_at(chosen.options, path)
     if defect["type"] == "missing":
         return f"{key}: missing; '{chosen.name}' needs {expected.words if expected else 'it'}"
-    value = table.get(name)
+    value: Any = table
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
     wanted = requirement(expected, defect, value, may_be_swept=True)
     return f"{key} = {shown(value)}: {wanted} (an option of '{chosen.name}')"
+
+
+def _option_path(chosen: Strategy, place: Sequence[str | int]) -> list[str]:
+    """The names that lead to a wrong option, which may be in a table of options."""
+    path = [str(place[0])]
+    for step in place[1:]:
+        kind = kind_at(chosen.options, path)
+        if kind is None or kind.section is None:
+            break
+        path.append(str(step))
+    return path

@@ -191,7 +191,10 @@ def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state
 def _at_once(
     part_bytes: Int64, bytes_per_ns: float, ranks: _Ranks, started_ns: Float64, unsent_bytes: float
 ) -> Float64:
-    """The same where all ranks send at one rate and without latency."""
+    """The same where all ranks send at one rate and without latency.
+
+    Where SENDs end early and parts differ, it is exact to the time of that difference, which is one value of the call.
+    """
     count, steps = len(part_bytes), 2 * (len(part_bytes) - 1)
     if not part_bytes[0]:
         return started_ns

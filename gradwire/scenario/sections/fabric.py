@@ -360,7 +360,7 @@ class FabricSection(Section):
             several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
             needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
         if self.topology is Topology.SINGLE_SWITCH:
-            needs["routing"] = f"any other than '{Topology.SINGLE_SWITCH}'"
+            needs["routing"] = f"'{Topology.LEAF_SPINE}' or any other but '{Topology.SINGLE_SWITCH}'"
         values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:

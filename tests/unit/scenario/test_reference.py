@@ -66,6 +66,7 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
             "buffer",
             [
                 "fabric.buffer",
+                "fabric.lossless.buffer",
                 "fabric.link.NAME.buffer",
                 "transport.buffer",
                 "defined.networks.NAME.links[].buffer",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import Layout
@@ -31,7 +31,17 @@ def _as_text(value: object) -> object:
     return f"{value:.2f}" if isinstance(value, float) else value
 
 
-VersionText = Annotated[str, BeforeValidator(_as_text), InWords("a version, such as 2.22")]
+def _known(version: str) -> str:
+    try:
+        version_of(version)
+    except InputFault as fault:
+        raise ValueError(str(fault)) from None
+    return version
+
+
+VersionText = Annotated[
+    str, BeforeValidator(_as_text), AfterValidator(_known), InWords("a version of NCCL, such as 2.22")
+]
 
 
 class NcclOptions(Options):

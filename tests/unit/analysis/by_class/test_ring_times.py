@@ -39,7 +39,9 @@ def test_at_once_as_step_by_step(sequence: RingSequence, rule: Departure | Buffe
     at_once = ring_times(sequence, lines_of(sequence.ranks), rule)
     followed = ring_times(sequence, lines_of(sequence.ranks, UNNOTICED_NS), rule)
     both = min(at_once.needed, followed.needed)
-    np.testing.assert_allclose(at_once.iterations_s[:both], followed.iterations_s[:both], rtol=1e-12)
+    # Where SENDs end early, the time of one value, by which parts may differ.
+    value_s = 4 / 0.125 / 1e9 if isinstance(rule, Buffered) else 0.0
+    np.testing.assert_allclose(at_once.iterations_s[:both], followed.iterations_s[:both], rtol=1e-12, atol=value_s)
 
 
 def test_a_ring_of_thousands_takes_its_closed_form() -> None:
