@@ -187,7 +187,7 @@ def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
     constants: dict[tuple[str, str], Constant] = {}
     for run in runs:
         section = run.point.section
-        of_run = [computation(run)]
+        of_run = computations_of_jobs(run) if section.job else [computation(run)]
         for cost_name, cost in section.costs:
             if cost is not None:
                 of_run.append(Constant(cost_name.replace("_", " "), cost.value, COST_UNITS[type(cost)], cost.source))
@@ -201,6 +201,22 @@ def computation(run: JudgedRun) -> Constant:
     device = f" on {section.model.device}" if section.model.device else ""
     iteration_s, source = _computation(run)
     return Constant(f"iteration of {section.model.name}{device}, alone", round(iteration_s, 4), "s", source)
+
+
+def computations_of_jobs(run: JudgedRun) -> list[Constant]:
+    """What a worker of each of several jobs computes in an iteration, alone; nothing if this version does not know the
+    point any more, for the plan of all jobs does not tell them apart."""
+    try:
+        jobs = run.point.resolved.jobs
+    except InputFault:
+        return []
+    found = []
+    for name, job in jobs.items():
+        model = run.point.section.job[name].model
+        device = f" on {model.device}" if model.device else ""
+        compute, source = job.compute, job.compute.source
+        found.append(Constant(f"iteration of {model.name}{device}, alone", round(compute.iteration_s, 4), "s", source))
+    return found
 
 
 def _computation(run: JudgedRun) -> tuple[float, str]:

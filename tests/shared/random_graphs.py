@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from gradwire.faults import InputFault
+from gradwire.runs.planned import plan_runs
 from gradwire.scenario.loading import Point
+from gradwire.vm.machines import Clock
 from tests.shared.random_points import compiling, random_document, random_transformer
 
 MOST_SWITCHES = 10
@@ -22,6 +26,38 @@ def random_graph_points(seed: int, wanted: int) -> Iterator[Point]:
     papers, todays = compiling(f"{seed}/graph", _papers_document), compiling(f"{seed}/graph/today", _todays_document)
     for number in range(1, wanted + 1):
         yield next(todays if number % 4 == 0 else papers)
+
+
+def random_job_points(seed: int, wanted: int) -> Iterator[Point]:
+    """Yields points of two or three jobs on such networks, each with a model, a strategy, some hosts and a priority."""
+    found = 0
+    for point in compiling(f"{seed}/jobs", _jobs_document):
+        if found == wanted:
+            return
+        try:
+            plan_runs([point], Path("unused"), Clock())
+        except InputFault:
+            continue  # jobs whose iterations differ too much, or priorities beyond the classes that there are
+        found += 1
+        yield point
+
+
+def _jobs_document(draw: random.Random) -> dict[str, Any]:
+    """Its jobs have costs and seeds in common, and send by the rule of one system, which two strategies may want to differ in."""
+    jobs: dict[str, Any] = {}
+    document: dict[str, Any] = {}
+    for name in ("first", "second", "third")[: draw.choice((2, 2, 3))]:
+        document = random_document(draw)
+        jobs[name] = {
+            **{key: document[key] for key in ("model", "strategy")},
+            "cluster": {"workers": draw.choice((2, 4))},
+            "placement": draw.choice(("packed", "spread", "random")),
+            "priority": draw.choice((0, 0, 1)),
+        }
+    shared = {key: document[key] for key in ("title", "run", "costs")}
+    one_rule = {"transport": {"send_ends": draw.choice(("departure", "buffered"))}}
+    hosts = draw.randint(4 * len(jobs), MOST_HOSTS)
+    return _on_a_graph({**shared, **one_rule, "job": jobs, "fabric": {}}, draw, hosts)
 
 
 def _papers_document(draw: random.Random) -> dict[str, Any]:

@@ -174,6 +174,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
     yield from _without_end(deviation, seen, estimates)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen, estimates)
+    yield from _with_queues_at_ports(run, seen)
     yield from _with_copies(deviation, seen)
     yield from _with_late_parts(run, seen)
     yield from _with_jitter(run, deviation, seen, estimates)
@@ -254,6 +255,33 @@ def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) ->
                 f"Messages that had left their hosts waited there: senders moved on while {held} were still in flight"
             )
             yield Trial(Cause.SWITCHES, with_held_s, effect)
+
+
+def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+    """Where links have delays: what has left its host waits at each port that is slow, in an amount that follows, and not
+    one that is the same for all connections. So a host is done with a message as soon as its own port is, and where the
+    flows of slow ports meet those of fast ones, neither keeps a port from the other.
+
+    Messages may in addition wait for a turn of others, which a fluid does not: up to one at the slowest line, at one port
+    of their way or at each.
+    """
+    if not seen.held.most_bytes or not any(seen.far.port_s):
+        return
+    queued = run.with_queues_at_ports()
+    held = rough(seen.held.typical_bytes or seen.held.most_bytes, "bytes")
+    effect = (
+        f"Messages that had left their hosts waited at ports of switches, where typically {held} per connection were "
+        "seen in flight"
+    )
+    yield Trial(Cause.SWITCHES, queued.time_s(), effect)
+    turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
+    turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
+    for ports in (1, 2 + most_trunks_on_way(run.fabric)):
+        late_s = ports * turn_s
+        where = f" at each of {ports} ports" if ports > 1 else " at one port"
+        late = f"up to {rough(late_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others{where}"
+        times_s = [queued.time_s(jitter=Jitter(late_s, seed)) for seed in range(SEEDS)]
+        yield Trial(Cause.BURSTS, float(np.mean(times_s)), f"{effect}, and messages arrived {late}")
 
 
 def _with_copies(deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:

@@ -22,6 +22,9 @@ class Delays:
     port_s: tuple[float, ...] = ()
     #: Payload of a connection that may have left without having been acknowledged; infinite if windows do not matter.
     window_bytes: float = float("inf")
+    #: Whether what has left a port waits at the next one, as in switches, wherever bytes may wait. An ideal network holds
+    #: nothing where delays are alike: what shares a slow port further on leaves its host no faster.
+    waits_at_ports: bool = False
 
 
 NO_DELAYS = Delays()

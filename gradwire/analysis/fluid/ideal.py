@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.analysis.fluid.delays import Delays
+from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
@@ -49,6 +49,11 @@ class IdealRun:
     def with_delays(self, delays: Delays) -> IdealRun:
         """The same with these."""
         return replace(self, delays=delays)
+
+    def with_queues_at_ports(self) -> IdealRun:
+        """The same on a network whose links have delays, where what has left its host waits at slow ports further on."""
+        delays = own_delays(self.fabric) if self.delays is None else self.delays
+        return self.with_delays(replace(delays, waits_at_ports=True))
 
     def with_shorter_latencies(self, by_s: float) -> IdealRun:
         """The same where each SEND to another host has so much less of its software latency; this run if none has

@@ -160,7 +160,7 @@ def network_of(
     flows = np.zeros(len(flow), FLOW)
     flows["old_rate"], flows["accept_bytes"] = UNTOUCHED, np.inf
     flows["unsent_bytes"], flows["early_bytes"] = unsent_bytes / share, early_bytes / share
-    flows["travel_ns"] = travels_ns[flow] - parts.lag_ns
+    flows["travel_ns"] = np.maximum(travels_ns[flow] - parts.lag_ns, 0.0)
     flows["limit"], flows["window_bytes"] = np.inf, np.inf
     windowed = np.flatnonzero((parts.kind == WHOLE) & np.isfinite(window_bytes[flow]))
     flows["window_bytes"][windowed] = window_bytes[windowed]
@@ -231,6 +231,10 @@ def hop_lags_ns(paths: Paths, delays: Delays) -> Float64:
     offset_ns = _offsets_ns(paths, delays)
     counts = _may_queue(paths) & ~np.repeat(paths.flow_is_multicast, np.diff(paths.route_start))
     slow_ns: Float64 = np.full(len(paths.port_from), np.inf)
+    if delays.waits_at_ports:
+        # A lag that rises at each port makes each a station.
+        place = np.arange(hops) - np.repeat(paths.route_start[:-1], np.diff(paths.route_start))
+        return _pass_along(paths, offset_ns + 2 * SAME_DELAY_NS * place, counts, np.zeros(len(slow_ns)))[0]
     np.minimum.at(slow_ns, paths.route_port[counts], offset_ns[counts])
     for _ in range(MOST_PASSES):
         lag_ns, is_settled = _pass_along(paths, offset_ns, counts, slow_ns)

@@ -134,6 +134,12 @@ def _series(rows: Sequence[PointResult], series_key: str) -> list[str]:
     return list(dict.fromkeys(row.parameters[series_key] for row in rows if series_key in row.parameters))
 
 
+LETTER_INCHES = 0.068
+"""About the width of a letter below a group of bars, as drawn."""
+WIDEST_INCHES = 16.0
+"""Of a chart; names of groups that need more stand upright."""
+
+
 def series_color(index: int) -> str:
     """Colour of the series with this number."""
     return PALETTE[index % len(PALETTE)]
@@ -150,7 +156,10 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
     printed.pop(id(None), None)
     slots = len(series) * (2 if printed else 1)
     width = min(0.84 / slots, 0.28)
-    figure = Figure(figsize=(min(16.0, max(5.5, 1.6 + 0.30 * slots * len(groups))), 3.8), layout="constrained")
+    named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
+    longest = max((len(words) for group in named for words in group), default=0)
+    wanted_inches = max(5.5, 1.6 + 0.30 * slots * len(groups), 1.2 + len(groups) * (0.1 + LETTER_INCHES * longest))
+    figure = Figure(figsize=(min(WIDEST_INCHES, wanted_inches), 3.8), layout="constrained")
     axes = figure.add_subplot()
     small = 6.5 if slots * len(groups) > 16 else 8
     for number, group in enumerate(groups):
@@ -165,9 +174,10 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
             draw_bar(axes, bar, row, metric)
             if cell is not None:
                 _printed_bar(axes, replace(bar, middle=left + width), cell.value * axis.factor)
-    named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
     rest = "all" if len(groups) > 1 else ""  # a group alone needs no name
     axes.set_xticks(range(len(groups)), ["\n".join(words) or rest for words in named])
+    if wanted_inches > WIDEST_INCHES:
+        axes.tick_params(axis="x", labelrotation=90)
     axes.set_xlim(-0.55, len(groups) - 0.45)
     axes.tick_params(axis="x", length=0)
     axes.set_xlabel(", ".join(write(key).capitalize() for key in keys))
