@@ -6,29 +6,11 @@ import re
 
 import pytest
 
-from gradwire.runs.ccl import Given, kind_of, row_of, set_up, size_of
+from gradwire.runs.ccl import kind_of, row_of, set_up, size_of
+from tests.shared.ccl_given import USUAL
 from tests.shared.snippets import ROOT
 
 PAGE = (ROOT / "docs" / "ccl.md").read_text()
-USUAL = Given(
-    machines=2,
-    gpus=8,
-    gpu="h100",
-    nic="200gbit",
-    nics=8,
-    transport="rdma",
-    links=None,
-    nvswitch=True,
-    amd=False,
-    dtype="float",
-    version="2.22",
-    variables=(),
-    latency=None,
-    delay="0us",
-    machine_rate=None,
-    message_cost="0us",
-    mtu_bytes=9000,
-)
 TCP = {"nics": 1, "transport": "tcp"}
 B200 = {"machines": 4, "gpu": "b200", "version": "2.27", "transport": "efa", "nic": "400gbit"}
 V100 = {"machines": 4, "gpus": 1, "gpu": "v100", "version": "2.18", **TCP}

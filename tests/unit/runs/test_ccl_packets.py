@@ -13,26 +13,9 @@ from gradwire.runs.ccl_packets import read_points, scenario_of, why_not
 from gradwire.runs.estimation import estimate_points
 from gradwire.scenario.loading import scenario_of as loaded
 from gradwire.workloads.engines.nccl.chooser import KINDS
+from tests.shared.ccl_given import USUAL
 
-GIVEN = Given(
-    machines=2,
-    gpus=2,
-    gpu="a100",
-    nic="100gbit",
-    nics=1,
-    transport="tcp",
-    links=None,
-    nvswitch=True,
-    amd=False,
-    dtype="float",
-    version="2.22",
-    variables=(),
-    latency=None,
-    delay="10us",
-    machine_rate=None,
-    message_cost="0us",
-    mtu_bytes=9000,
-)
+GIVEN = replace(USUAL, machines=2, gpus=2, gpu="a100", nic="100gbit", nics=1, transport="tcp", delay="10us")
 
 
 def table(given: Given, kind: str, *sizes: int) -> list[Row]:
