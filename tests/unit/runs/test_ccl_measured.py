@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,8 +37,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("measured", "options", "kind", "size"), ROWS)
-def test_the_page_has_todays_predictions(measured: str, options: dict[str, object], kind: str, size: str) -> None:
-    comm, wires, _ = set_up(Given(**{**USUAL.__dict__, **options}))
+def test_the_page_has_todays_predictions(measured: str, options: dict[str, Any], kind: str, size: str) -> None:
+    comm, wires, _ = set_up(replace(USUAL, **options))
     row = row_of(comm, wires, kind_of(kind), size_of(size), 4)
     line = re.search(rf"^\|.*\| {re.escape(measured)} \| (?P<predicted>[0-9.]+)(?P<unit> us| ms|) \|.*$", PAGE, re.M)
     assert line is not None
