@@ -14,6 +14,9 @@ AT_THE_TOP = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "ch
 """Pages of the site, by the file of which each has the text."""
 FENCE_OF_A_FILE = re.compile(r"^```(?P<language>\w+) +(?P<file>\S+)$", re.MULTILINE)
 """The start of a block that shows a file, which the repository's tests write there."""
+LESS_SOUGHT = re.compile(r"reproduction/|reproduction\.md|python-reference|mutations|changelog|architecture")
+"""Pages that have many words and answer few questions: a search shows them behind others."""
+LESS = 0.01
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)\s]+)\)")
 
 
@@ -28,6 +31,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Leads links to files outside the site to the repository, or leaves their text alone where its address is not known;
     blocks that show a file have its name above them."""
     folder = posixpath.dirname(page.file.src_uri)
+    if LESS_SOUGHT.match(page.file.src_uri):
+        page.meta["search"] = {"boost": LESS}
 
     def led(match: re.Match[str]) -> str:
         path, _, anchor = match["target"].partition("#")
