@@ -15,6 +15,11 @@ from gradwire.lab import Host, LimitReached, Link, Network, ProgramFailed
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
+MOMENT_LATE_S = 3e-6
+"""ping, asked for every 10 ms, polls, and so it may have the CPU when a moment comes. It leaves it after the call in
+which a microsecond has passed since it got it (vm/patches/6.12/turns.patch), and a call that finds nothing takes one:
+less than 2 us, and 16 ns for each time that ping and the lab then read the clock."""
+
 
 def two_hosts(net: Network) -> tuple[Host, Host, Link]:
     """Two hosts on a switch, with a round trip of 4 ms, and the second one's link."""
@@ -44,7 +49,8 @@ def story(pause_s: float, packets: Path) -> tuple[object, ...]:
         echoed = bob.run(["cat"], stdin="input\n")
         assert bob.run("hostname; cat /sys/class/net/bob-eth0/operstate").stdout == "bob\nup\n"
         assert echoed.stdout == "input\n"
-        assert came == [pytest.approx(0.9, abs=1e-6)]
+        assert len(came) == 1
+        assert 0 <= came[0] - 0.9 < MOMENT_LATE_S
         assert "Bad" not in ping.stderr
         ports = net.ports()
         assert ports["bob-eth0"].rate_bps == 1e8
