@@ -19,7 +19,7 @@ Model = Annotated[str | None, typer.Option(help="as `gradwire models` lists them
 Device = Annotated[str | None, typer.Option(help="as `gradwire devices` lists them")]
 Workers = Annotated[int | None, typer.Option(help="how many")]
 Rate = Annotated[str | None, typer.Option(help="line rate of a host's port, e.g. 25gbit")]
-Topology = Annotated[str | None, typer.Option(help="single-switch, or leaf-spine for two racks")]
+Topology = Annotated[str | None, typer.Option(help="single: one switch; leaf-spine: two racks")]
 
 
 def add_to(app: typer.Typer) -> None:

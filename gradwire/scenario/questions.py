@@ -25,10 +25,10 @@ QUESTIONS = (
     Question("device", "On which GPU? (gradwire devices lists them)", "v100"),
     Question("workers", "How many workers?", "8"),
     Question("rate", "Line rate of a host's port?", "25gbit"),
-    Question("topology", "Network: single-switch or leaf-spine?", "single-switch"),
+    Question("topology", "Network: single (one switch) or leaf-spine (two racks)?", "single"),
 )
 TOPOLOGIES = {
-    "single-switch": "",
+    "single": "",
     "leaf-spine": """topology = "leaf-spine"
 leaves = 2            # racks
 spines = 2

@@ -49,7 +49,7 @@ def test_what_is_asked_is_answered_at_a_terminal(call: Any, tmp_path: Path, monk
         ("--device", "v1000", "did you mean 'v100'"),
         ("--model", "resnet5", "did you mean"),
         ("--rate", "25", "must be a rate"),
-        ("--topology", "ring", "must be single-switch or leaf-spine"),
+        ("--topology", "ring", "must be single or leaf-spine"),
         ("--workers", "0", "workers"),
         ("--model", 'a"\ntitle = "b', "no quotes"),
     ],

@@ -134,7 +134,7 @@ def test_the_json_schema_rejects_what_gradwire_rejects(table: str, key: str, val
 
 def test_a_search_finds_keys_by_what_they_mean() -> None:
     names = [facts.name for section in found_by_words("link delay", every_section([])) for facts in section.keys]
-    assert {"fabric.delay", "fabric.link.NAME.delay", "fault.NAME.delay"} <= set(names)
+    assert {"fabric.delay", "fabric.link.NAME.delay"} <= set(names)
     assert "model.name" not in names
     with pytest.raises(InputFault, match="no key or option speaks of all these words"):
         found_by_words("zeppelin", every_section([]))
