@@ -260,7 +260,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     window_bytes = short_window_bytes(fabric, socket_bytes)
 
     def times(label: str, rule: SendEnds) -> FluidTimes:
-        return classes.times(rule) if classes else fluid_times(plans[label], fabric, rule, window_bytes)
+        return classes.times(rule, window_bytes) if classes else fluid_times(plans[label], fabric, rule, window_bytes)
 
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
     estimates = {label: times(label, rule) for label in ([classes.label] if classes else plans)}
