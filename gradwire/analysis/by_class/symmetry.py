@@ -65,13 +65,15 @@ class Ways:
         np.minimum.at(slowest, self.flow, self.port_bytes_per_ns[self.port])
         return slowest
 
-    def binding(self) -> Ways:
-        """The same without the ports that cannot bind. What a host sends on is left in."""
+    def binding(self, left_in: int = 0) -> Ways:
+        """The same without the ports that cannot bind. What a host sends on is left in, and so are the first `left_in`
+        ports."""
         ports, hosts = len(self.port_bytes_per_ns), int(self.source.max()) + 1
         port, host = np.divmod(np.unique(self.port * hosts + self.source[self.flow]), hosts)
         most = np.bincount(port, self.port_bytes_per_ns[host], ports)
         binds = most > self.port_bytes_per_ns * (1 + ROUNDING)
         binds[np.unique(self.source)] = True
+        binds[:left_in] = True
         kept = binds[self.port]
         return Ways(self.flow[kept], self.port[kept], self.source, self.port_bytes_per_ns)
 
@@ -129,9 +131,7 @@ def class_lines(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) ->
         return _lines(classes, fabric, flows, [], [], np.empty(0), np.empty(0))
     all_ways = ways_of(fabric, spine_of, flows.source, flows.target)
     travel_s = _travel_s(fabric, all_ways, flows)
-    ways = all_ways.binding()
-    port_kind, counts, rates = _port_kinds(ways, flows.kind, flows.kinds)
-    routes = _routes(ways, port_kind, flows)
+    counts, rates, routes = _kinds_passed(fabric, all_ways, flows)
     repeats = [[int(counts[port, kind]) for port in route] for kind, route in enumerate(routes)]
     return _lines(classes, fabric, flows, routes, repeats, rates, travel_s)
 
@@ -201,6 +201,25 @@ def _plain_paths(fabric: Fabric, ways: Ways, route_start: Int64) -> Paths:
         flow_is_limited=np.zeros(count, np.bool_),
         flow_bytes_per_ns=0.0,
     )
+
+
+def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Int64, Float64, list[list[int]]]:
+    """Of each kind of ports, how many flows of each kind pass it and its rate, and the kinds of ports that flows of each
+    kind pass. Raises NotByClass.
+
+    Ports into hosts that cannot bind may be left out or not: a host that gets all from one other cannot be held up by its
+    port, although hosts like it get theirs from several.
+    """
+    refused: NotByClass | None = None
+    for left_in in (0, 2 * fabric.hosts):
+        binding = ways.binding(left_in)
+        port_kind, counts, rates = _port_kinds(binding, flows.kind, flows.kinds)
+        try:
+            return counts, rates, _routes(binding, port_kind, flows)
+        except NotByClass as reason:
+            refused = refused or reason
+    assert refused is not None
+    raise refused
 
 
 def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int64, Float64]:
