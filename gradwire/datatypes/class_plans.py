@@ -72,9 +72,7 @@ class ClassPlan:
         in each of them copy by copy."""
         copies = self.members.shape[1]
         by_ring = self.members[of_class].reshape(-1, peers.around or copies)
-        receivers = [
-            np.roll(by_ring, -(peers.further + number), axis=1).ravel() for number in range(peers.messages)
-        ]
+        receivers = [np.roll(by_ring, -(peers.further + number), axis=1).ravel() for number in range(peers.messages)]
         return np.concatenate(receivers)
 
 

@@ -221,9 +221,7 @@ class _Sum:
 class _FoldedCollectives(GroupCollectives):
     """Collectives of replicas, of which each group's only member stands for all."""
 
-    def __init__(
-        self, builder: PlanBuilder, job: Job, rings: FoldedRings, traffic_class: int, stride: int = 1
-    ) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job, rings: FoldedRings, traffic_class: int, stride: int = 1) -> None:
         """stride: every so many-th copy is of one ring."""
         super().__init__(builder, job)
         self.rings = rings

@@ -46,9 +46,7 @@ class ReplicaExchanges:
     groups: int
     _queues: dict[tuple[int, object], int] = field(default_factory=dict)
 
-    def all_to_all(
-        self, ranks: Sequence[int], ready: Sequence[int], count: int, size_bytes: int
-    ) -> list[list[int]]:
+    def all_to_all(self, ranks: Sequence[int], ready: Sequence[int], count: int, size_bytes: int) -> list[list[int]]:
         """A message from each replica to each other one of its group of `count`; returns the RECVs of each class.
 
         ready: the op of each class after which it sends. Messages that go to copies of one class on other machines are

@@ -22,7 +22,17 @@ SHARDED = {"sharded_optimizer": True, "overlap_gradients": True}
     [
         (MIXTURE, {"experts": 4}),
         (MIXTURE, {"experts": 8, "stages": 2, "microbatches": 4, "replica_batch": 4, **SHARDED}),
-        (MIXTURE, {"experts": 4, "tensor": 4, "microbatches": 2, "replica_batch": 4, "sequence_parallel": True, "priorities": True}),
+        (
+            MIXTURE,
+            {
+                "experts": 4,
+                "tensor": 4,
+                "microbatches": 2,
+                "replica_batch": 4,
+                "sequence_parallel": True,
+                "priorities": True,
+            },
+        ),
         (MIXTURE, {"experts": 2, "tensor": 2, "recompute": "full", **SHARDED}),
         (ATTENDING, {"context": 4, **SHARDED}),
         (ATTENDING, {"context": 2, "tensor": 2, "stages": 2, "microbatches": 4, "replica_batch": 4}),
