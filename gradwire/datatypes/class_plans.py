@@ -44,6 +44,8 @@ class Peers(NamedTuple):
     around: int = 0
     #: Messages that the op stands for, of one size and at one time: to that copy, the next one, and so on.
     messages: int = 1
+    #: Instead: the receiver is the copy whose number in its ring differs in these bits; 0 for none.
+    flip: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class ClassPlan:
     peers_of: Int64
     #: Messages that one op stands for, at most: steps of a ring that follow one another without a gap.
     messages_of_op: int = 1
+    #: What the plan has not as all ranks have it, a sentence without its stop; "" if nothing is left out.
+    left_out: str = ""
 
     @property
     def ranks(self) -> int:
@@ -72,6 +76,9 @@ class ClassPlan:
         in each of them copy by copy."""
         copies = self.members.shape[1]
         by_ring = self.members[of_class].reshape(-1, peers.around or copies)
+        if peers.flip:
+            flipped: Int64 = by_ring[:, np.arange(by_ring.shape[1]) ^ peers.flip].ravel()
+            return flipped
         receivers = [np.roll(by_ring, -(peers.further + number), axis=1).ravel() for number in range(peers.messages)]
         return np.concatenate(receivers)
 

@@ -280,7 +280,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         took_s=time.perf_counter() - begun_s,
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
-        left_out="" if classes else _copies_late(plans[label], fabric),
+        left_out=classes.left_out if classes else _copies_late(plans[label], fabric),
     )
 
 

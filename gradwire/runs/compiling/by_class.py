@@ -48,6 +48,11 @@ class ByClass:
         """Ranks that were looked at: one of each class, or all where each is followed."""
         return len(self.job.members) if isinstance(self.job, ClassPlan) else self.job.ranks
 
+    @property
+    def left_out(self) -> str:
+        """What the estimate has not as all ranks have it, a sentence without its stop; "" if nothing is left out."""
+        return self.job.left_out if isinstance(self.job, ClassPlan) else ""
+
     def times(self, send_ends: SendEnds, window_bytes: float = math.inf) -> FluidTimes:
         """Iteration times on an ideal network. window_bytes: payload that a connection keeps under way."""
         if isinstance(self.job, ClassPlan):
