@@ -6,10 +6,11 @@ change, and its end is
 
     T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
 
-and it arrives when it has passed the links' delays. `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be
-the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a grid, on which a part may
-wait for the part before it. All c are one of two, the larger ones first, so that a way takes
-every step but one for each part at the slowest part that it comes to, and the longest way is a running maximum of
+and it arrives when it has passed the links' delays. `_step_by_step` follows it through all steps. Where all ranks send
+at one rate, without latency and delays, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s -
+1)): the longest way through a grid, on which a part may wait for the part before it. All c are one of two, the larger
+ones first, so that a way takes every step but one for each part at the slowest part that it comes to, and the longest
+way is a running maximum of
 starting times (`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
 """
 

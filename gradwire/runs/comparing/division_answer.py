@@ -136,7 +136,8 @@ def _assumed(answer: Found) -> list[str]:
         f"Assumed: {question.batch:,} samples of {question.sample_tokens:,} tokens in each iteration; machines of "
         f"{question.machine_gpus} GPUs with a NIC each; {'free links' if link is None else 'links of the device'} inside "
         "a machine; 1F1B; sequence parallelism, a distributed optimizer and overlapped gradients; ring "
-        "attention for context parallelism; experts that get as many tokens each; no software latency, no stragglers, no failures unless they are set.",
+        "attention for context parallelism; experts that get as many tokens each; no software latency, no stragglers, no "
+        "failures unless they are set.",
         f"Computation: {job.compute.source}. All of a device's time per operation is in that share, so where it comes "
         "from whole trainings, their bubbles and communication are counted twice, and MFU here is too low. A device file "
         "with another efficiency changes that.",

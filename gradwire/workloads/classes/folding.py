@@ -99,7 +99,7 @@ class FoldedRings:
     undelayed: bool
     #: Rings that the copies of a class make, as many copies in each and one ring behind the other.
     rings: int = 1
-    table: PeerTable = field(default_factory=lambda: PeerTable())
+    table: PeerTable = field(default_factory=PeerTable)
     _merged: int = 1
 
     def queues(self, ring: Sequence[int]) -> Int64:

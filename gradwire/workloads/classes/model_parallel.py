@@ -121,6 +121,7 @@ class _Classes(ModelParallelPlan):
         return self.grid.data_groups(stage)
 
     def _attend_in_groups(self, rings: Rings, stage: int, core: Segment, forward: bool, what: str) -> None:
+        del what
         context = self.division.context
         for ranks in self._alike(stage):
             ready = [self.programs[rank].last for rank in ranks]

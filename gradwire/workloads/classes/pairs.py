@@ -64,9 +64,7 @@ def _levels(ranks: int) -> int:
     return ranks.bit_length() - 1
 
 
-def add_pairs(
-    folded: FoldedRings, ranks: Sequence[int], queues: Int64, call: Call, steps: Sequence[Step]
-) -> None:
+def add_pairs(folded: FoldedRings, ranks: Sequence[int], queues: Int64, call: Call, steps: Sequence[Step]) -> None:
     """Adds a collective of all copies of these classes, which are neighbours. queues: of each class, one for each step.
 
     Raises NotByClass where some copies send to their own machine and others do not, and where adding takes time.

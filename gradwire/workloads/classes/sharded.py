@@ -27,7 +27,6 @@ from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.sharded import Partition, PartitionedPlan, ShardedPlan, Sharding
 from gradwire.workloads.job import Job
 
-
 PAIRS = "halving-doubling"
 
 

@@ -21,9 +21,9 @@ MICROBATCH_SAMPLES = (1, 2, 4, 8)
 """Samples of a microbatch that are tried."""
 MOST_CHUNKS = 16
 """Pieces of a stage, at most: powers of two up to this."""
-MOST_CONTEXT = 16
-"""Workers that divide a sample's tokens, at most: powers of two up to this, which Llama 3 405B had for its longest
-samples (The Llama 3 Herd of Models, 2024, table 4)."""
+LEAST_CONTEXT_TOKENS = 4096
+"""Of a sample at each of the workers that divide its tokens. Llama 3 405B had 8,192 of 131,072 at each of 16, and divided
+no shorter samples (The Llama 3 Herd of Models, 2024, table 4)."""
 RECOMPUTES: tuple[Literal["none", "full"], ...] = ("none", "full")
 """What of a block is computed again that is tried. "selective" keeps attention's scores out of memory, which a fused
 attention never stores (Dao et al., FlashAttention, 2022; workloads/divisions/memory.py)."""
@@ -159,6 +159,8 @@ class Asked:
     #: Samples of an iteration.
     samples: int
     shape: ModelShape
+    #: Tokens of a sample.
+    tokens: int = 0
 
 
 HEADS = "tensor does not divide the heads"
@@ -198,7 +200,8 @@ def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, 
     """Numbers of neighbouring workers that divide tokens, and that divide experts, where so many hold the same
     parameters. One of the two is 1, as in `megatron`."""
     groups = max(1, asked.machine_gpus // tensor)
-    contexts = (2**power for power in range(1, MOST_CONTEXT.bit_length()) if asked.shape.divides_tokens)
+    most = asked.tokens // LEAST_CONTEXT_TOKENS if asked.shape.divides_tokens else 1
+    contexts = (2**power for power in range(1, max(1, most).bit_length()))
     experts = (count for count in range(2, asked.shape.experts + 1) if asked.shape.experts % count == 0)
     yield 1, 1
     yield from ((count, 1) for count in contexts if holders % count == 0 and _fits_machines(count, groups))

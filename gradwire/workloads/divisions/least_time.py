@@ -1,8 +1,9 @@
 """How fast a divided model can be at most: the longest chain through its pipeline's schedule.
 
 A stage runs its passes in the order of 1F1B, each as long as it computes and as its tensor group's collectives take,
-with a message's time between stages; all-to-alls to experts, and keys and values that outlast attention, are added; then gradients are scattered and parameters gathered at the line's rate. Nothing
-else shares a line. The result is a lower bound of what an estimate or a run takes, and not an estimate.
+with a message's time between stages; what exchanges of tokens and of keys and values add at least is added; then
+gradients are scattered and parameters gathered at the line's rate. Nothing else shares a line. The result is a lower
+bound of what an estimate or a run takes, and not an estimate.
 """
 
 from __future__ import annotations

@@ -9,7 +9,16 @@ import pytest
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from tests.unit.analysis.by_class.points import compiled_classes, resolved_point, times_by_class, times_of_all
-from tests.unit.analysis.by_class.test_same_times import FAR, LATENCY, LEAVES, MACHINES, NARROW, RAILS, TRANSFORMER, assert_same
+from tests.unit.analysis.by_class.test_same_times import (
+    FAR,
+    LATENCY,
+    LEAVES,
+    MACHINES,
+    NARROW,
+    RAILS,
+    TRANSFORMER,
+    assert_same,
+)
 
 EVEN = {
     "name": "even",
@@ -39,7 +48,6 @@ EVEN = {
     [
         ({}, 1),
         ({}, 4),
-        ({"fabric": LEAVES}, 4),
         ({"fabric": NARROW}, 1),
         ({"fabric": FAR}, 1),
         (LATENCY, 1),
@@ -70,6 +78,7 @@ def test_a_step_is_one_op_of_each_class() -> None:
         ("halving-doubling", 16, {"model": EVEN, "options": {"segments": 2}}, "segments"),
         ("butterfly", 12, {}, "power of two"),
         ("butterfly-mixing", 8, {}, "barrier"),
+        ("butterfly", 16, {"fabric": LEAVES}, "share ports"),
         ("butterfly", 8, {"costs": {"aggregation_rate": {"value": "1GB/s", "source": "made up"}}}, "aggregation_rate"),
     ],
 )

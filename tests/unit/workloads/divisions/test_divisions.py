@@ -67,7 +67,7 @@ def test_the_last_piece_has_what_is_left() -> None:
 def test_tokens_and_experts_are_divided_among_those_with_the_same_parameters() -> None:
     shape = ModelShape.of(model("mixtral-8x7b"))
     assert (shape.experts, shape.divides_tokens) == (8, True)
-    found, _ = choices(Asked(128, 8, 64, shape))
+    found, _ = choices(Asked(128, 8, 64, shape, 65_536))
     assert all(each.data * each.context * each.tensor * each.pipeline == 128 for each in found)
     assert all(each.context == 1 or each.experts == 1 for each in found)
     assert {each.context for each in found} == {1, 2, 4, 8, 16}
