@@ -175,7 +175,7 @@ def _travel_s(fabric: Fabric, ways: Ways, flows: Flows) -> Float64:
     paths = _plain_paths(fabric, ways, start)
     if hop_lags_ns(paths, delays).any():
         raise NotByClass("links have delays, and flows come to ports after different ones")
-    late_s = np.bincount(ways.flow, np.array(delays.port_s)[ways.port], ways.flows)
+    late_s: Float64 = np.bincount(ways.flow, np.array(delays.port_s)[ways.port], ways.flows).astype(np.float64)
     of_kind = late_s[flows.first[:-1]]
     if (np.abs(late_s - of_kind[flows.kind]) > SAME_DELAY_NS / 1e9).any():
         raise NotByClass("links have delays, and messages of ranks that do the same take ways of different ones")

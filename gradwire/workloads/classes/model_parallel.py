@@ -79,7 +79,7 @@ class _Classes(ModelParallelPlan):
         for count, option in ((division.experts, "experts"), (division.context, "context")):
             if count % self.grid.data and self.grid.data % count:
                 raise NotByClass(
-                    f"strategy.options.{option} = {count} and the {self.grid.data} tensor groups of a machine are no "
+                    f"strategy.options.{option} = {count} and the {self.grid.data} tensor groups of a machine are not "
                     "multiples of one another"
                 )
         self._folded = rings
