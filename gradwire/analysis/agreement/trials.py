@@ -288,9 +288,7 @@ def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
         where = f" at each of {ports} ports" if ports > 1 else " at one port"
         late = f"up to {rough(late_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others{where}"
         for whole_bytes, shorter in ((0, ""), (turn_bytes, ", and shorter ones by as much less")):
-            times_s = [
-                queued.time_s(jitter=Jitter(late_s, seed), whole_bytes=whole_bytes) for seed in range(SEEDS)
-            ]
+            times_s = [queued.time_s(jitter=Jitter(late_s, seed), whole_bytes=whole_bytes) for seed in range(SEEDS)]
             yield Trial(Cause.BURSTS, float(np.mean(times_s)), f"{effect}, and messages arrived {late}{shorter}")
 
 
@@ -434,7 +432,7 @@ def _with_turns(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iter
     turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
     late_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
     effect = (
-        f"Messages arrive up to {rough(late_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others at one port, and shorter ones by "
-        "as much less"
+        f"Messages arrive up to {rough(late_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others at one port, "
+        "and shorter ones by as much less"
     )
     yield Trial(Cause.BURSTS, estimates.late_s(late_s, turn_bytes), effect, is_bound=True)

@@ -45,7 +45,9 @@ def test_no_byte_is_twice_on_a_line() -> None:
     apart_plan, paths = with_separate_copies(plan, OVER_TWO)
     copies = [send, *range(len(plan.ops), len(apart_plan.ops))]
     flows = [paths.flow_of_send[copy] for copy in copies]
-    passed = [line for flow in flows for line in paths.route_port[paths.route_start[flow] : paths.route_start[flow + 1]]]
+    passed = [
+        line for flow in flows for line in paths.route_port[paths.route_start[flow] : paths.route_start[flow + 1]]
+    ]
     assert len(passed) == len(set(passed))
     assert len(flows) == 3
 
