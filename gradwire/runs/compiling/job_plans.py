@@ -30,7 +30,7 @@ MOST_OF_SLOWEST = 4
 MOST_REPEATS = 100
 """Iterations of any job in one of the plan."""
 MOST_TRIED = 6
-"""Iterations of a plan that is a guess: one of warm-up, and enough to see jobs side by side."""
+"""Iterations of a plan that is a guess: one of warm-up, and enough to see all jobs run."""
 LARGEST_TRIED_OPS = 400_000
 """Ops of a guess: some seconds."""
 MOST_LOGGED = 8_000_000
@@ -86,7 +86,7 @@ def _placed(point: ResolvedPoint, name: str) -> PlacedJob:
 def iterations_of_jobs(jobs: Sequence[PlacedJob], fabric: Fabric, rule: SendEnds) -> list[int]:
     """How many iterations of each job are in one of the plan, so that all jobs take about as long: by their times on the ideal network.
 
-    Where one ends before all have ended their warm-up, for others get little beside it, it is tried with twice as many.
+    Where one ends before all have ended their warm-up, because it leaves others little, it is tried with twice as many.
     """
     numbers = [1] * len(jobs)
     while True:
