@@ -51,6 +51,10 @@ def main() -> None:
         except NotByClass as reason:
             without[str(reason)] += 1
             continue
+        except InputFault as fault:
+            # Drawn options that do not go together, or a strategy that cannot be compiled as asked.
+            without[str(fault).partition(":")[0]] += 1
+            continue
         compared += 1
         largest = max(largest, difference)
         if difference > SAME:
@@ -58,8 +62,8 @@ def main() -> None:
         if not asked.shipped and compared == asked.points:
             break
     print(f"{compared} points by both, largest difference {largest:.2g}; {without.total()} points without classes:")
-    for reason, count in without.most_common():
-        print(f"  {count}: {reason}")
+    for why, count in without.most_common():
+        print(f"  {count}: {why}")
     sys.exit(largest > SAME)
 
 
