@@ -38,7 +38,12 @@ def test_what_it_writes_is_a_scenario_with_the_answers(call: Any, tmp_path: Path
 def test_what_is_asked_is_answered_at_a_terminal(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     asked: list[str] = []
-    monkeypatch.setattr("typer.prompt", lambda text, default: asked.append(text) or default)
+
+    def prompt(text: str, default: str) -> str:
+        asked.append(text)
+        return default
+
+    monkeypatch.setattr("typer.prompt", prompt)
     assert call("init", "first.toml", "--rate", "10gbit")[0] == 0
     assert asked == [question.text for question in QUESTIONS if question.name != "rate"]
 
