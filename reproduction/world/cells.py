@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwire.faults import InputFault
+
+if TYPE_CHECKING:
+    from reproduction.world.ccl_rows import Called
 
 FOLDER = Path(__file__).parent
 GIVEN = FOLDER / "given.csv"
@@ -56,6 +60,8 @@ class By(StrEnum):
     """The same plan on an ideal network (`gradwire estimate`): for networks that the virtual clock does not carry."""
     PROGRAMS = "programs"
     """Real programs on emulated hosts."""
+    CCL = "ccl"
+    """The table of `gradwire ccl`, which is an estimate."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Planned:
     def command(self) -> str:
         """The command that runs or estimates it alone."""
         verb = "run" if self.by is By.PACKETS else "estimate"
-        told = " ".join(f"--set {_quoted(setting)}" for setting in self.settings)
+        told = " ".join(f"--set {quoted(setting)}" for setting in self.settings)
         return f"gradwire {verb} reproduction/world/scenarios/{self.scenario}.toml {told}".strip()
 
 
@@ -116,7 +122,8 @@ class Programs:
         return self.alone
 
 
-def _quoted(setting: str) -> str:
+def quoted(setting: str) -> str:
+    """A word of a command line as a shell wants it."""
     return f"'{setting}'" if any(mark in setting for mark in ' "[]{}') else setting
 
 
@@ -138,7 +145,7 @@ class WhatIf:
 
     #: What is changed, as the end of a sentence that begins "with".
     changed: str
-    planned: Planned
+    planned: Planned | Called
     #: Whether what is changed is that the compute time or the host's rate comes from a row of the same series.
     of_series: bool = False
 
@@ -147,7 +154,7 @@ class WhatIf:
 class Cell:
     """By what a row is predicted."""
 
-    planned: Planned | Programs | Unexpressed
+    planned: Planned | Programs | Called | Unexpressed
     #: What was chosen to meet this row ("compute time", "host's rate"), so that it is not a prediction; "" for none.
     fitted: str = ""
     what_ifs: tuple[WhatIf, ...] = ()

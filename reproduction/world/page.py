@@ -141,9 +141,7 @@ def _remark(row: ScoredRow) -> str:
         return f"fitted: {row.fitted}"
     if row.status is not Status.PREDICTED:
         return str(row.status)
-    return ", ".join(
-        part for part in (row.cause.split(";")[0], row.by if row.by in ("estimate", "programs") else "") if part
-    )
+    return ", ".join(part for part in (row.cause.split(";")[0], row.by if row.by != By.PACKETS else "") if part)
 
 
 def _number(value: float | None) -> str:
