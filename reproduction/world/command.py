@@ -30,8 +30,7 @@ from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import By, Cell, Planned, Programs, Row, Source, load_given, with_further
+from reproduction.world.cells import By, Called, Cell, Planned, Programs, Row, Source, load_given, with_further
 from reproduction.world.chart import error_chart
 from reproduction.world.page import CHART, score_table, summary, world_page
 from reproduction.world.predicting import Predicted, Predictions
@@ -140,7 +139,7 @@ def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None)
     first = [planned for planned in (*whole, *of_series) if isinstance(planned, Planned)]
     every: dict[Planned | Programs | Called, Predicted] = dict(_of_plans(first, cells, where).items()) if first else {}
     explaining = [what_if.planned for cell in cells.values() for what_if in cell.what_ifs]
-    every |= {called: called.predicted() for called in (*whole, *explaining) if isinstance(called, Called)}
+    every |= {called: Predicted(*called.predicted()) for called in (*whole, *explaining) if isinstance(called, Called)}
     if python:
         programs = [(row, cell.planned) for row, cell in cells.items() if isinstance(cell.planned, Programs)]
         given = [planned for row, planned in programs if row.printed is not None]

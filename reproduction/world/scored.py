@@ -13,8 +13,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import RIGHT_WITHIN, Cell, Planned, Programs, Row, Unexpressed
+from reproduction.world.cells import RIGHT_WITHIN, Called, Cell, Planned, Programs, Row, Unexpressed
 from reproduction.world.predicting import Predicted
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gradwire.runs.ccl import TRANSPORTS
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import Cell, Row, Source, unknown
+from reproduction.world.cells import Called, Cell, Row, Source, unknown
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 
 NAME = "efa_b200"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gradwire.runs.ccl import TRANSPORTS
 from gradwire.workloads.engines.nccl.duration import BURST_BYTES
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, unknown
+from reproduction.world.cells import By, Called, Cell, Planned, Row, Source, WhatIf, unknown
 from reproduction.world.sources.collectives import SOCKET_LATENCY, SOCKET_LATENCY_SOURCE, busbw_GBps, size_of
 from reproduction.world.sources.training import NODES, number_in
 

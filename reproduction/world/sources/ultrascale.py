@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradwire.runs.ccl import TRANSPORTS
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import Cell, Row, Source, Unexpressed
+from reproduction.world.cells import Called, Cell, Row, Source, Unexpressed
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import NODES, number_in
 

@@ -10,8 +10,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.runs.ccl import set_up
 from gradwire.scenario.loading import load_scenario
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import SCENARIOS, Planned, Row, Source, load_given, printed_value, with_further
+from reproduction.world.cells import SCENARIOS, Called, Planned, Row, Source, load_given, printed_value, with_further
 from reproduction.world.sources import SOURCES
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import time_by_operations_s

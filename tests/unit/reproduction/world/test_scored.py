@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from reproduction.world.ccl_rows import Called
-from reproduction.world.cells import Cell, Planned, Programs, Row, Unexpressed, WhatIf
+from reproduction.world.cells import Called, Cell, Planned, Programs, Row, Unexpressed, WhatIf
 from reproduction.world.chart import error_chart
 from reproduction.world.page import summary, world_page
 from reproduction.world.predicting import Predicted
