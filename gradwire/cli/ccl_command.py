@@ -47,7 +47,12 @@ Delay = Annotated[str, typer.Option(help="of the network, one way")]
 MachineRate = Annotated[
     str | None, typer.Option(help="what a machine carries each way at most, e.g. 12GB/s, whatever its NICs do")
 ]
-MessageCost = Annotated[str, typer.Option(help="what a NIC's thread takes for each message, e.g. 5us")]
+BurstCost = Annotated[
+    str | None,
+    typer.Option(
+        help="what a host takes for each burst of up to 64 KiB, e.g. 5us, one after the other; default: the transport's"
+    ),
+]
 Mtu = Annotated[int, typer.Option(min=576, max=9216, help="bytes; headers are those of TCP")]
 Expect = Annotated[
     list[str] | None,
@@ -90,7 +95,7 @@ def add_to(app: typer.Typer) -> None:
         latency: Latency = None,
         delay: Delay = "0us",
         machine_rate: MachineRate = None,
-        message_cost: MessageCost = "0us",
+        burst_cost: BurstCost = None,
         mtu: Mtu = 9000,
         expect: Expect = None,
         packets: WithPackets = False,
@@ -117,7 +122,7 @@ def add_to(app: typer.Typer) -> None:
             latency=latency,
             delay=delay,
             machine_rate=machine_rate,
-            message_cost=message_cost,
+            burst_cost=burst_cost,
             mtu_bytes=mtu,
         )
         comm, wires, notes = set_up(given)

@@ -45,10 +45,19 @@ class Transport:
     #: What a message takes between machines on top of NCCL's own table, which was measured on InfiniBand.
     crossing_s: float
     source: str
+    #: What a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
+    burst_s: float = 0.0
+    burst_source: str = ""
 
 
 TRANSPORTS = {
-    "tcp": Transport(False, 75e-6, "fitted: an 8-byte all-reduce on 2 machines of 8 H100 took 175 us (gke_a3, TCP)"),
+    "tcp": Transport(
+        False,
+        70e-6,
+        "fitted: an 8-byte all-reduce on 2 machines of 8 H100 took 175 us (gke_a3, TCP)",
+        5.18e-6,
+        "fitted: 23.7 GB/s at 1 GiB on 2 machines of 8 H100 (gke_a3, TCP)",
+    ),
     "rdma": Transport(True, 0.0, "none (src/graph/tuning.cc, hwLat)"),
     "efa": Transport(True, 75e-6, "fitted: 5.37 GB/s at 1 MiB on 4 machines of 8 B200 (efa_b200)"),
 }
@@ -72,8 +81,8 @@ class Wires:
     crossing_s: float
     #: What a machine carries each way at most, in bytes per second, whatever its NICs do.
     machine_bytes_per_s: float = inf
-    #: What a NIC's thread takes for each message.
-    message_s: float = 0.0
+    #: What a host takes for each burst that leaves by a NIC (`Network`).
+    burst_s: float = 0.0
 
     def fabric(self, machines: int, nic_payload: float | None = None, delay_s: float = 0.0) -> Fabric:
         """One switch with a port for each machine; of another rate, where a NIC carries less than its line."""
@@ -90,7 +99,7 @@ class Wires:
             nic_bytes_per_s=self.nic_bps / 8 * self.fabric(2).goodput_share(),
             crossing_s=self.crossing_s,
             machine_bytes_per_s=self.machine_bytes_per_s,
-            message_s=self.message_s,
+            burst_s=self.burst_s,
         )
 
 
@@ -262,7 +271,7 @@ class Given:
     latency: str | None
     delay: str
     machine_rate: str | None
-    message_cost: str
+    burst_cost: str | None
     mtu_bytes: int
 
 
@@ -298,7 +307,7 @@ def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
         machine_bytes_per_s=(
             float("inf") if given.machine_rate is None else _parsed("--machine-rate", given.machine_rate, BYTE_RATE)
         ),
-        message_s=_parsed("--message-cost", given.message_cost, DURATION),
+        burst_s=transport.burst_s if given.burst_cost is None else _parsed("--burst-cost", given.burst_cost, DURATION),
     )
     if wires.machine_bytes_per_s < 1e6:
         raise InputFault(f"--machine-rate {given.machine_rate}: must be at least 1MB/s")
@@ -335,5 +344,9 @@ def _notes(given: Given, comm: Communicator) -> list[str]:
     if comm.machines > 1:
         latency = transport.source if given.latency is None else "as given"
         notes.append(f"latency on top of NCCL's table: {latency}")
+        if given.burst_cost is None and transport.burst_s:
+            notes.append(
+                f"a host takes {transport.burst_s * 1e6:g} us for each burst of up to 64 KiB: {transport.burst_source}"
+            )
     notes += [f"{name} has no effect on a collective" for name in comm.environment.without_effect]
     return notes

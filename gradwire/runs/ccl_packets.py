@@ -17,6 +17,7 @@ from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
 from gradwire.runs.ccl import TYPES, Given, Row, Wires
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
+from gradwire.workloads.engines.nccl.duration import BURST_BYTES
 from gradwire.workloads.trace_replay import single_call
 from gradwire.workloads.trace_replay.compiler import GATE_LANE
 from gradwire.workloads.trace_replay.single_call import ENDS, NAME
@@ -54,8 +55,8 @@ def why_not(given: Given, row: Row) -> str:
         return f"{row.ranks} GPUs are more than {MOST_RANKS}"
     if given.gpus % given.nics:
         return f"{given.nics} NICs do not divide {given.gpus} GPUs"
-    if given.machine_rate is not None or given.message_cost != "0us":
-        return "packets have no --machine-rate and no --message-cost"
+    if given.machine_rate is not None or given.burst_cost is not None:
+        return "packets have no --machine-rate and no --burst-cost"
     carried = 3 * 2 * row.size_bytes * given.machines
     if carried > MOST_CARRIED_BYTES:
         return f"three calls carry up to {carried / 1e9:.0f} GB, more than {MOST_CARRIED_BYTES / 1e9:.0f}"
@@ -73,6 +74,7 @@ def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, An
         "transport": "tcp" if given.transport == "tcp" else "rdma",
         "nvswitch": given.nvswitch,
         "amd": given.amd,
+        "nic": given.nic,
         "most_messages": MOST_MESSAGES,
         "env": dict(variable.split("=", 1) for variable in given.variables),
     }
@@ -85,7 +87,11 @@ def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, An
             "workers_per_host": given.gpus,
             "nics_per_host": given.nics,
         },
-        "fabric": {"rate": given.nic, "mtu_bytes": given.mtu_bytes, "delay": f"{delay_s / 2 * 1e9:.0f}ns"},
+        "fabric": {
+            "rate": f"{_line_bps(wires):.0f}bps",
+            "mtu_bytes": given.mtu_bytes,
+            "delay": f"{delay_s / 2 * 1e9:.0f}ns",
+        },
         "model": {
             "name": "nothing",
             "layers": [{"name": "nothing", "size": ["4B"], "forward": "0us", "backward": "0us"}],
@@ -110,6 +116,13 @@ def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, An
         "run": {"warmup": 1, "iterations": 2},
         "sweep": {"strategy.options.size": [f"{size}B" for size in per_member.values()]},
     }
+
+
+def _line_bps(wires: Wires) -> float:
+    """The line rate: that of a NIC, or of what a host hands it. What a host takes for small bursts is not in packets."""
+    if not wires.burst_s:
+        return wires.nic_bps
+    return min(wires.nic_bps, BURST_BYTES / wires.burst_s * 8 / wires.fabric(2).goodput_share())
 
 
 @dataclass(frozen=True)

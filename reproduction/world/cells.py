@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.runs.ccl import Given, row_of, set_up, size_of
+from gradwire.workloads.engines.collectives.schedule import Collective
 
 FOLDER = Path(__file__).parent
 GIVEN = FOLDER / "given.csv"
@@ -17,6 +19,31 @@ COLUMNS = ("source", "what", "setting", "quantity", "unit", "printed")
 RIGHT_WITHIN = 0.10
 """An error beyond this needs a cause that a run shows, as the project's claims have it (gradwire/analysis/printed.py:
 NUMBER_SHARE)."""
+
+
+USUAL = Given(
+    machines=2,
+    gpus=8,
+    gpu="h100",
+    nic="400gbit",
+    nics=8,
+    transport="rdma",
+    links=None,
+    nvswitch=True,
+    amd=False,
+    dtype="float",
+    version="2.22",
+    variables=(),
+    latency=None,
+    delay="0us",
+    machine_rate=None,
+    burst_cost=None,
+    mtu_bytes=9000,
+)
+"""What the command has where nothing is asked."""
+OPTIONS = {"version": "nccl", "mtu_bytes": "mtu", "links": "nvlink", "variables": "env"}
+"""Names of options that differ from those in `Given`."""
+FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,8 @@ class By(StrEnum):
     """The same plan on an ideal network (`gradwire estimate`): for networks that the virtual clock does not carry."""
     PROGRAMS = "programs"
     """Real programs on emulated hosts."""
+    CCL = "ccl"
+    """The table of `gradwire ccl`, which is an estimate."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +116,47 @@ class Planned:
     def command(self) -> str:
         """The command that runs or estimates it alone."""
         verb = "run" if self.by is By.PACKETS else "estimate"
-        told = " ".join(f"--set {_quoted(setting)}" for setting in self.settings)
+        told = " ".join(f"--set {quoted(setting)}" for setting in self.settings)
         return f"gradwire {verb} reproduction/world/scenarios/{self.scenario}.toml {told}".strip()
+
+
+@dataclass(frozen=True)
+class Called:
+    """A line of the table of `gradwire ccl all-reduce`, and how its time becomes the printed quantity."""
+
+    #: What differs from `USUAL`, by its name in `Given`.
+    options: tuple[tuple[str, str | int], ...]
+    #: As `--sizes` has it.
+    size: str
+    #: From seconds to the row's unit.
+    value: Callable[[float], float]
+
+    @property
+    def by(self) -> By:
+        """What predicts."""
+        return By.CCL
+
+    @property
+    def given(self) -> Given:
+        """The options of the command."""
+        return replace(
+            USUAL,
+            **{name: (value,) if name == "variables" else value for name, value in self.options},  # type: ignore[arg-type]
+        )
+
+    def command(self) -> str:
+        """The command that predicts it alone."""
+        told = " ".join(
+            f"--{OPTIONS.get(name, name).replace('_', '-')} {quoted(str(value))}" for name, value in self.options
+        )
+        return f"gradwire ccl all-reduce {told} --sizes {quoted(self.size)}"
+
+    def predicted(self) -> tuple[float, str]:
+        """The quantity, and what was chosen. Raises InputFault for options that cannot be."""
+        comm, wires, _ = set_up(self.given)
+        row = row_of(comm, wires, Collective.ALL_REDUCE, size_of(self.size), FLOAT_BYTES)
+        seen = f"by NCCL's tables {row.algorithm} with {row.protocol}, {row.channels} channels, chunks of {row.chunk_bytes} B"
+        return self.value(row.time_s), f"{seen}; {row.by}"
 
 
 @dataclass(frozen=True)
@@ -116,7 +184,8 @@ class Programs:
         return self.alone
 
 
-def _quoted(setting: str) -> str:
+def quoted(setting: str) -> str:
+    """A word of a command line as a shell wants it."""
     return f"'{setting}'" if any(mark in setting for mark in ' "[]{}') else setting
 
 
@@ -138,7 +207,7 @@ class WhatIf:
 
     #: What is changed, as the end of a sentence that begins "with".
     changed: str
-    planned: Planned
+    planned: Planned | Called
     #: Whether what is changed is that the compute time or the host's rate comes from a row of the same series.
     of_series: bool = False
 
@@ -147,7 +216,7 @@ class WhatIf:
 class Cell:
     """By what a row is predicted."""
 
-    planned: Planned | Programs | Unexpressed
+    planned: Planned | Programs | Called | Unexpressed
     #: What was chosen to meet this row ("compute time", "host's rate"), so that it is not a prediction; "" for none.
     fitted: str = ""
     what_ifs: tuple[WhatIf, ...] = ()

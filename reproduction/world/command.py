@@ -30,7 +30,7 @@ from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from reproduction.world.cells import By, Cell, Planned, Programs, Row, Source, load_given, with_further
+from reproduction.world.cells import By, Called, Cell, Planned, Programs, Row, Source, load_given, with_further
 from reproduction.world.chart import error_chart
 from reproduction.world.page import CHART, score_table, summary, world_page
 from reproduction.world.predicting import Predicted, Predictions
@@ -134,16 +134,19 @@ def reproduce_world(
 
 def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None) -> list[ScoredRow]:
     """Runs what the cells need, then what may explain the errors that are left, then programs if there is a Python."""
-    first = [cell.planned for cell in cells.values() if isinstance(cell.planned, Planned)]
-    first += [what_if.planned for cell in cells.values() for what_if in cell.what_ifs if what_if.of_series]
-    every: dict[Planned | Programs, Predicted] = dict(_of_plans(first, cells, where).items()) if first else {}
+    whole = [cell.planned for cell in cells.values()]
+    of_series = [what_if.planned for cell in cells.values() for what_if in cell.what_ifs if what_if.of_series]
+    first = [planned for planned in (*whole, *of_series) if isinstance(planned, Planned)]
+    every: dict[Planned | Programs | Called, Predicted] = dict(_of_plans(first, cells, where).items()) if first else {}
+    explaining = [what_if.planned for cell in cells.values() for what_if in cell.what_ifs]
+    every |= {called: Predicted(*called.predicted()) for called in (*whole, *explaining) if isinstance(called, Called)}
     if python:
         programs = [(row, cell.planned) for row, cell in cells.items() if isinstance(cell.planned, Programs)]
         given = [planned for row, planned in programs if row.printed is not None]
         further = [planned for row, planned in programs if row.printed is None]
         with terminal.interruptible(terminal.RESUMES):
             for wanted in (given, further):
-                every |= run_programs(wanted, python, typed_command(sys.argv), terminal.screen())
+                every |= dict(run_programs(wanted, python, typed_command(sys.argv), terminal.screen()).items())
     return [score_row(row, cell, every) for row, cell in cells.items()]
 
 
@@ -159,7 +162,7 @@ def _of_plans(first: Sequence[Planned], cells: Mapping[Row, Cell], where: Where)
             for row, cell in cells.items()
             if isinstance(cell.planned, Planned) and misses(found[cell.planned].value, row.printed)
             for what_if in cell.what_ifs
-            if what_if.planned not in found
+            if isinstance(what_if.planned, Planned) and what_if.planned not in found
         ]
         if second:
             found |= _gathered(Predictions(second), second, executor)

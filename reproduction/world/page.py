@@ -16,7 +16,7 @@ Written by `gradwire reproduce world --pages docs`. Others have printed what the
 gradwire predicts for the same set-ups, and how far it is off.
 
 - **Rule.** In each source, at most one row fixes the compute time, and at most one what a host does: its rate, its time
-  for a message, or its pause between calls. These rows are marked as fitted and not counted. All else follows from the
+  for a message or a call, or its pause between calls. These rows are marked as fitted and not counted. All else follows from the
   set-up and from constants that are listed with their sources.
 - **By series.** Where a source has several programs or machines, a second prediction takes the compute time or the rate
   from one row of the same series (the same program, another number of GPUs). It has a separate column, breaks the rule
@@ -141,9 +141,7 @@ def _remark(row: ScoredRow) -> str:
         return f"fitted: {row.fitted}"
     if row.status is not Status.PREDICTED:
         return str(row.status)
-    return ", ".join(
-        part for part in (row.cause.split(";")[0], row.by if row.by in ("estimate", "programs") else "") if part
-    )
+    return ", ".join(part for part in (row.cause.split(";")[0], row.by if row.by != By.PACKETS else "") if part)
 
 
 def _number(value: float | None) -> str:

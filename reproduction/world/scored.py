@@ -13,7 +13,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from reproduction.world.cells import RIGHT_WITHIN, Cell, Planned, Programs, Row, Unexpressed
+from reproduction.world.cells import RIGHT_WITHIN, Called, Cell, Planned, Programs, Row, Unexpressed
 from reproduction.world.predicting import Predicted
 
 
@@ -51,7 +51,7 @@ class ScoredRow:
     #: Where the time of the run goes; or why there is no prediction.
     seen: str
     not_emulated: str
-    #: "packets", "estimate" or "programs".
+    #: "packets", "estimate", "programs" or "ccl".
     by: str
     command: str
 
@@ -79,7 +79,7 @@ def misses(predicted: float | None, printed: float | None) -> bool:
     return error is not None and abs(error) > RIGHT_WITHIN
 
 
-Found = Mapping[Planned | Programs, Predicted]
+Found = Mapping[Planned | Programs | Called, Predicted]
 WITHOUT_PYTHON = "needs a Python with PyTorch: `gradwire reproduce world --python PYTHON`"
 
 

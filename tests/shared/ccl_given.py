@@ -20,6 +20,6 @@ USUAL = Given(
     latency=None,
     delay="0us",
     machine_rate=None,
-    message_cost="0us",
+    burst_cost=None,
     mtu_bytes=9000,
 )

@@ -67,7 +67,15 @@ def cell(row: Row) -> Cell:
     what_ifs: tuple[WhatIf, ...] = ()
     if network == "EDR" and nodes > 1 and (row.what, row.setting) != FITTED["EDR"]:
         what_ifs = (WhatIf("the host's rate of the EDR row of 8 nodes", planned(host_rate("EDR")), of_series=True),)
+    if not is_fitted:
+        what_ifs += (WhatIf("398 tensors reduced one by one", _by_tensor(main, nodes, gpus)),)
     return Cell(main, "host's rate" if is_fitted else "", what_ifs, series=network)
+
+
+def _by_tensor(main: Planned, nodes: int, gpus: int) -> Planned:
+    kept = tuple(setting for setting in main.settings if setting.startswith(("fabric.", "costs.local_rate")))
+    machines = (f"cluster.workers={gpus}", f"cluster.workers_per_host={gpus // nodes}")
+    return Planned("bert-tensors", (*machines, *kept), main.value, by=By.ESTIMATE)
 
 
 def further() -> Sequence[Row]:

@@ -1,17 +1,20 @@
-"""All-reduces of nccl-tests on machines of 8 B200 with EFA; and those of ultrascale on machines of 8 H100."""
+"""All-reduces of nccl-tests on machines of 8 B200 with EFA."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from reproduction.world.cells import By, Cell, Planned, Row, Source, unknown
-from reproduction.world.sources.collectives import busbw_GBps, call_settings, size_of
-from reproduction.world.sources.training import NCCL_LATENCIES
+from gradwire.runs.ccl import TRANSPORTS
+from reproduction.world.cells import Called, Cell, Row, Source, unknown
+from reproduction.world.sources.collectives import busbw_GBps, size_of
 
 NAME = "efa_b200"
 SETTING = re.compile(r"(\d+) nodes of 8 B200, (\d+ \w+)")
 GPUS = 8
+FITTED = "4 nodes of 8 B200, 1 MiB"
+"""Fixes what a message takes by EFA (`gradwire.runs.ccl.TRANSPORTS`)."""
+LATENCY = f"{TRANSPORTS['efa'].crossing_s * 1e6:g}us"
 
 
 def cell(row: Row) -> Cell:
@@ -19,10 +22,10 @@ def cell(row: Row) -> Cell:
     found = SETTING.fullmatch(row.setting)
     if found is None or row.what != "all-reduce":
         raise unknown(row)
-    nodes, size_bytes = int(found[1]), size_of(found[2])
-    settings = (*call_settings(nodes, GPUS, size_bytes, GPUS), f"strategy.options.channels={GPUS if nodes > 1 else 1}")
-    value = busbw_GBps(nodes * GPUS, size_bytes)
-    return Cell(Planned("efa-call", settings, value, by=By.ESTIMATE), series="all-reduce")
+    nodes, size = int(found[1]), found[2]
+    options = (("machines", nodes), ("gpu", "b200"), ("version", "2.27"), ("transport", "efa"), ("latency", LATENCY))
+    planned = Called(options, size, busbw_GBps(nodes * GPUS, size_of(size)))
+    return Cell(planned, "time for a message" if row.setting == FITTED else "", series="all-reduce")
 
 
 def further() -> Sequence[Row]:
@@ -35,12 +38,10 @@ EFA_B200 = Source(
     name=NAME,
     title="All-reduces on 4 machines of 8 B200",
     set_up="8 cards of 400 Gbit/s for each machine, NVLink 5, NCCL 2.27, all-reduce of nccl-tests.",
-    not_emulated="EFA's protocol and GPUDirect (an ideal network stands in: 12.8 Tbit/s are beyond the virtual clock), "
-    "NCCL's choice of algorithm and protocol by size, NVLink SHARP",
+    not_emulated="EFA's protocol but for its latency, GPUDirect, PCI Express, NVLink SHARP but for its rate",
     constants=(
-        "a ring for each card at all sizes: NCCL's choice by size is not in gradwire",
-        "NVLink 900 GB/s in each direction: data sheet of the B200",
-        NCCL_LATENCIES,
+        "by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.27 chooses, and its rates of NVLink and NVLS",
+        f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on 1 MiB",
     ),
     cell=cell,
     further=further,

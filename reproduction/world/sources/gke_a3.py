@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, unknown
-from reproduction.world.sources.collectives import busbw_GBps, call_settings, size_of
-from reproduction.world.sources.training import NCCL_LATENCIES, NODES, number_in
+from gradwire.runs.ccl import TRANSPORTS
+from gradwire.workloads.engines.nccl.duration import BURST_BYTES
+from reproduction.world.cells import By, Called, Cell, Planned, Row, Source, WhatIf, unknown
+from reproduction.world.sources.collectives import SOCKET_LATENCY, SOCKET_LATENCY_SOURCE, busbw_GBps, size_of
+from reproduction.world.sources.training import NODES, number_in
 
 NAME = "gke_a3"
 GPUS = 8
-LATENCY_ROW = ("all-reduce of 8 bytes", "TCP, 2 nodes")
+MTU_BYTES = 8896
+HOST_ROW = ("all-reduce 1 GiB busbw", "TCP, 2 nodes")
 COMPUTE_ROW = ("DDP weak", "TCP, 1 node")
-"""The two fitted rows: `costs.message_latency` of the scenarios, and the time of a step in `gke-training.toml`."""
+"""The two fitted rows: `BURST`, and the time of a step in `gke-training.toml`."""
+BURST = f"{TRANSPORTS['tcp'].burst_s * 1e6:g}us"
+"""What a host takes for each burst of up to 64 KiB, fitted on `HOST_ROW` (`gradwire.runs.ccl.TRANSPORTS`)."""
+HOST_LINE_BPS = BURST_BYTES / TRANSPORTS["tcp"].burst_s * 8 * (MTU_BYTES + 38) / (MTU_BYTES - 52)
+"""The line rate at which whole bursts leave; 52 bytes of an MTU are headers, and 38 around it are Ethernet's."""
+LATENCY_OF_SERIES = f"{TRANSPORTS['tcp'].crossing_s * 1e6:g}us"
+"""With this, the row of 8 bytes by TCP on 2 nodes takes its printed time."""
 BY_ALGORITHM = re.compile(r"TCP, (?P<gpus>\d+) GPUs, (?P<algorithm>ring|tree), (?P<size>\d+ \w+)")
-ALGORITHMS = {"ring": "ring", "tree": "double-tree"}
-GIB = 1 << 30
 
 
-def _call(nodes: int, size_bytes: int, *, cards: int, algorithm: str, value: str) -> Planned:
-    settings = (*call_settings(nodes, GPUS, size_bytes, cards), f"strategy.options.algorithm={algorithm}")
-    if algorithm == "ring" and cards > 1 and nodes > 1:
-        settings += (f"strategy.options.channels={cards}",)
-    # With a card for each GPU, machines send more together than the virtual clock carries.
-    by = By.PACKETS if nodes > 1 and cards == 1 else By.ESTIMATE
-    to_unit = busbw_GBps(nodes * GPUS, size_bytes) if value == "GB/s" else lambda time_s: time_s * 1e3
-    return Planned("gke-call", settings, to_unit, by=by)
+def _call(nodes: int, size: str, cards: int, unit: str, latency: str = SOCKET_LATENCY, algorithm: str = "") -> Called:
+    options: list[tuple[str, str | int]] = [("machines", nodes), ("nic", "200gbit"), ("mtu_bytes", MTU_BYTES)]
+    if cards == 1:
+        options += [("nics", 1), ("transport", "tcp"), ("burst_cost", BURST)]
+    options += [("latency", latency)]
+    if algorithm:
+        options += [("variables", f"NCCL_ALGO={algorithm.title()}")]
+    return Called(tuple(options), size, _value(nodes, size, unit))
+
+
+def _value(nodes: int, size: str, unit: str) -> Callable[[float], float]:
+    return busbw_GBps(nodes * GPUS, size_of(size)) if unit == "GB/s" else lambda time_s: time_s * 1e3
 
 
 def _training(row: Row, nodes: int) -> Planned:
@@ -35,37 +45,33 @@ def _training(row: Row, nodes: int) -> Planned:
     if row.what.startswith("FSDP"):
         options = ("parameters=fp32", "gradients=fp32", "prefetch=0", "reshard_after_forward=false")
         settings += ["strategy.name=fsdp", *(f"strategy.options.{option}" for option in options)]
-    by = By.PACKETS if nodes > 1 else By.ESTIMATE
-    return Planned("gke-training", tuple(settings), lambda time_s: time_s * 1e3, by=by)
+    settings += [f"fabric.rate={HOST_LINE_BPS / 1e6:.0f}mbit"]
+    return Planned("gke-training", tuple(settings), lambda time_s: time_s * 1e3, by=By.ESTIMATE)
 
 
 def cell(row: Row) -> Cell:
     """The cell of a row. Raises InputFault for one of another form."""
-    fitted = {LATENCY_ROW: "time for a message", COMPUTE_ROW: "compute time"}.get((row.what, row.setting), "")
+    fitted = {HOST_ROW: "host's rate", COMPUTE_ROW: "compute time"}.get((row.what, row.setting), "")
     if found := BY_ALGORITHM.fullmatch(row.setting):
-        size_bytes, algorithm = size_of(found["size"]), ALGORITHMS[found["algorithm"]]
-        planned = _call(int(found["gpus"]) // GPUS, size_bytes, cards=1, algorithm=algorithm, value=row.unit)
-        return Cell(planned, series=f"{algorithm} by TCP")
-    nodes = number_in(row, NODES)
-    if row.what.startswith(("DDP", "FSDP")) and row.setting.startswith("TCP, "):
-        return Cell(_training(row, nodes), fitted, series=row.what.partition(",")[0])
-    if not row.what.startswith("all-reduce"):
-        raise unknown(row)
+        nodes, size, algorithm = int(found["gpus"]) // GPUS, found["size"], found["algorithm"]
+        series = f"{algorithm} by TCP"
+    else:
+        nodes = number_in(row, NODES)
+        if row.what.startswith(("DDP", "FSDP")) and row.setting.startswith("TCP, "):
+            return Cell(_training(row, nodes), fitted, series=row.what.partition(",")[0])
+        if not row.what.startswith("all-reduce"):
+            raise unknown(row)
+        size, algorithm = "8 B" if "8 bytes" in row.what else "1 GiB", ""
+        series = f"{row.what}, {row.setting.partition(',')[0]}"
     cards = GPUS if row.setting.startswith("TCPXO") else 1
-    size_bytes = 8 if "8 bytes" in row.what else GIB
-    # On two machines with a card for each GPU a tree, or two levels, puts half as many bytes on each card as a ring.
-    algorithm = "two-level" if cards > 1 and nodes == 2 and size_bytes == GIB else "ring"
-    planned = _call(nodes, size_bytes, cards=cards, algorithm=algorithm, value=row.unit)
-    other = "ring" if algorithm == "two-level" else "two-level"
-    other_planned = _call(nodes, size_bytes, cards=cards, algorithm=other, value=row.unit)
+    planned = _call(nodes, size, cards, row.unit, algorithm=algorithm)
     what_ifs: tuple[WhatIf, ...] = ()
-    if size_bytes == GIB and nodes > 1:
-        free = replace(planned, settings=(*planned.settings, "costs.local_rate.value=1000000GB/s"))
-        what_ifs = (
-            WhatIf(f"the algorithm {other}", other_planned),
-            WhatIf("no time inside machines, as if levels overlapped wholly", free),
-        )
-    return Cell(planned, fitted, what_ifs, series=f"{row.what}, {row.setting.partition(',')[0]}")
+    is_latency_row = (row.what, row.setting) == ("all-reduce of 8 bytes", "TCP, 2 nodes")
+    if nodes > 1 and not fitted and not is_latency_row:
+        slower = _call(nodes, size, cards, row.unit, LATENCY_OF_SERIES, algorithm)
+        text = f"the latency of the row of 8 bytes by TCP on 2 nodes, {LATENCY_OF_SERIES.removesuffix('us')} us"
+        what_ifs = (WhatIf(text, slower, of_series=True),)
+    return Cell(planned, fitted, what_ifs, series=series)
 
 
 def further() -> Sequence[Row]:
@@ -78,7 +84,7 @@ def further() -> Sequence[Row]:
             rows.append(Row(NAME, "all-reduce of 8 bytes", f"{network}, {text}", "time", "ms"))
         for what in ("DDP", "FSDP"):
             rows.append(Row(NAME, f"{what}, 1,090,752,512 float32", f"TCP, {text}", "time", "ms"))
-    for algorithm in ALGORITHMS:
+    for algorithm in ("ring", "tree"):
         for size in ("1 MB", "4 MB", "16 MB", "32 MB", "64 MB", "128 MB", "256 MB"):
             rows.append(Row(NAME, "busbw", f"TCP, 24 GPUs, {algorithm}, {size}", "busbw", "GB/s"))
     return rows
@@ -91,16 +97,17 @@ GKE_A3 = Source(
         "NVLink inside a machine. TCP: one card of 200 Gbit/s, plain sockets, NCCL 2.22. TCPXO: 8 cards of 200 Gbit/s. DDP "
         "and FSDP: 8 blocks 4096 to 16384 to 4096, 1,090,752,512 float32 parameters, 16 samples for each GPU, AdamW."
     ),
-    not_emulated="GPUDirect and the protocol of TCPXO (an ideal network stands in), staging copies of sockets, NCCL's "
-    "choice of algorithm and protocol by size, NVLink SHARP",
+    not_emulated="GPUDirect, the protocol of TCPXO and its plugin (an ideal network stands in), NVLink SHARP but for its "
+    "rate, and a host's processors but for one constant",
     constants=(
-        "time for a message over the network: fitted on the all-reduce of 8 bytes, TCP, 2 nodes; a step's computation: "
-        "fitted on DDP weak, TCP, 1 node",
-        "a ring for each card; with a card for each GPU on two machines two levels, which put S on a machine's cards "
-        "where a ring puts 2 S (N - 1) / N",
-        "NVLink 450 GB/s in each direction: data sheet of the H100",
+        f"a host takes {BURST.removesuffix('us')} us for each burst of up to 64 KiB, one after the other: fitted on the "
+        "all-reduce of 1 GiB, TCP, 2 nodes; a step's computation: fitted on DDP weak, TCP, 1 node",
+        "calls by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.22 chooses; copies through sockets by PCI "
+        "Express at 48 GB/s (NCCL, src/graph/topo.cc, generation 5)",
+        SOCKET_LATENCY_SOURCE,
+        "by series: with the latency of the row of 8 bytes by TCP on 2 nodes",
+        "DDP and FSDP: the same by estimate, on an ideal network of the rate that hosts have",
         "MTU 8896, the largest of this cloud",
-        NCCL_LATENCIES,
     ),
     cell=cell,
     further=further,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reproduction.world.cells import By, Cell, Planned, Row, Source, Unexpressed
-from reproduction.world.sources.collectives import busbw_GBps, call_settings
-from reproduction.world.sources.training import NCCL_LATENCIES, NODES, number_in
+from gradwire.runs.ccl import TRANSPORTS
+from reproduction.world.cells import Called, Cell, Row, Source, Unexpressed
+from reproduction.world.sources.collectives import busbw_GBps, size_of
+from reproduction.world.sources.training import NODES, number_in
 
 NAME = "ultrascale"
 GPUS = 8
-SIZE_BYTES = 4 << 30
+SIZE = "4 GiB"
 """The set-up prints no size: one at which latencies no longer count."""
+FITTED = "4 nodes"
+HOST_RATE = "160.4GB/s"
+"""What a machine carries each way, fitted on `FITTED`."""
+LATENCY = f"{TRANSPORTS['efa'].crossing_s * 1e6:g}us"
 NO_MODEL = (
     "the size of the model and of its batch are not part of the set-up, and both decide how a rate falls with the "
     "number of GPUs"
@@ -23,9 +28,9 @@ def cell(row: Row) -> Cell:
     if row.what != "all-reduce":
         return Cell(Unexpressed(NO_MODEL))
     nodes = number_in(row, NODES)
-    settings = (*call_settings(nodes, GPUS, SIZE_BYTES, GPUS), f"strategy.options.channels={GPUS if nodes > 1 else 1}")
-    planned = Planned("ultrascale-call", settings, busbw_GBps(nodes * GPUS, SIZE_BYTES), by=By.ESTIMATE)
-    return Cell(planned, series="all-reduce")
+    options = (("machines", nodes), ("transport", "efa"), ("latency", LATENCY), ("machine_rate", HOST_RATE))
+    planned = Called(options, SIZE, busbw_GBps(nodes * GPUS, size_of(SIZE)))
+    return Cell(planned, "host's rate" if row.setting == FITTED else "", series="all-reduce")
 
 
 def further() -> Sequence[Row]:
@@ -37,12 +42,13 @@ ULTRASCALE = Source(
     name=NAME,
     title="Machines of 8 H100 with 32 cards of 100 Gbit/s",
     set_up="H100, 32 cards of 100 Gbit/s for each machine (EFA); data and tensor parallel runs, and all-reduces.",
-    not_emulated="EFA's protocol and GPUDirect (an ideal network stands in), NVLink SHARP, and what else is on the "
-    "cluster's network",
+    not_emulated="EFA's protocol but for its latency, GPUDirect, PCI Express, NVLink SHARP but for its rate, and what else is "
+    "on the cluster's network",
     constants=(
-        "four cards of 100 Gbit/s are one of 400 Gbit/s, a ring for each; 4 GiB, for no size is printed",
-        "NVLink 450 GB/s in each direction: data sheet of the H100",
-        NCCL_LATENCIES,
+        f"a machine carries {HOST_RATE.removesuffix('GB/s')} GB/s each way: fitted on 4 nodes",
+        "by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.22 chooses (no version is printed); four cards of "
+        f"100 Gbit/s are one of 400 Gbit/s; {SIZE}, for no size is printed",
+        f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on another source, efa_b200",
     ),
     cell=cell,
     further=further,

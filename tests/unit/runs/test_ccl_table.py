@@ -115,10 +115,33 @@ def test_what_carries_the_data_limits_it() -> None:
     assert row_of(ring, SLOW, ALL_REDUCE, 16 * GIB, 4).bus_bytes_per_s == pytest.approx(payload, rel=0.001)
     limited = replace(SLOW, machine_bytes_per_s=10e9)
     assert row_of(ring, limited, ALL_REDUCE, 16 * GIB, 4).bus_bytes_per_s == pytest.approx(10e9, rel=0.001)
-    costly = replace(SLOW, message_s=1e-3)
+    costly = replace(SLOW, burst_s=1e-3)
     assert row_of(ring, costly, ALL_REDUCE, GIB, 4).time_s > 2 * row_of(ring, SLOW, ALL_REDUCE, GIB, 4).time_s
     alone = row_of(communicator("2.22", H100_RDMA, 1), SLOW, ALL_REDUCE, GIB, 4)
     assert alone.by == "NCCL's tables"
+
+
+def test_hosts_take_as_long_for_a_small_message_as_for_a_whole_burst() -> None:
+    """By hand: 16 channels, 46 steps of a ring and 2 slices are 1,472 messages of a NIC, each below 64 KiB."""
+    ring = communicator("2.22", H100_TCP, 3, NCCL_ALGO="Ring")
+    costly = replace(SLOW, crossing_s=0.0, burst_s=50e-6)
+    assert row_of(ring, costly, ALL_REDUCE, 4_000_000, 4).time_s == pytest.approx(1472 * 50e-6, rel=0.02)
+    # Of large messages, the rate is nearly that of whole bursts, by the closed form and by the second engine.
+    assert row_of(ring, costly, ALL_REDUCE, 16 * GIB, 4).bus_bytes_per_s == pytest.approx(65536 / 50e-6, rel=0.04)
+    tree = communicator("2.22", H100_TCP, 2, NCCL_ALGO="Tree")
+    for by, size_bytes in (("second engine", GIB), ("closed form", 4 * GIB)):
+        row = row_of(tree, replace(costly, burst_s=10e-6), ALL_REDUCE, size_bytes, 4)
+        assert row.by == by
+        assert row.algorithm_bytes_per_s == pytest.approx(65536 / 10e-6, rel=0.03)
+
+
+def test_sockets_have_data_copied_by_way_of_the_hosts() -> None:
+    """By hand: of 4 MB in one piece, half crosses at a time, by 48 GB/s to a host's memory and from the other's; up and
+    down two trees of three machines are four crossings."""
+    staged = communicator("2.22", H100_TCP, 3, NCCL_ALGO="Tree", NCCL_PROTO="Simple")
+    direct = communicator("2.22", replace(H100_TCP, gpu_direct=True), 3, NCCL_ALGO="Tree", NCCL_PROTO="Simple")
+    times = [row_of(comm, SLOW, ALL_REDUCE, 4_000_000, 4).time_s for comm in (staged, direct)]
+    assert times[0] - times[1] == pytest.approx(4 * 2 * 2e6 / 48e9, rel=0.001)
 
 
 def test_counts_and_bandwidths_are_those_of_nccl_tests() -> None:

@@ -99,7 +99,8 @@ class _CallPlan:
         """A queue for messages of so many bytes of data."""
         call, inside = self.call, src // self.gpus == dst // self.gpus
         queue = self.builder.queue(src)
-        latency_s = data / call.inside if inside else call.message_s(1)
+        # On the line, bursts already take what the host takes for full ones.
+        latency_s = data / call.inside if inside else max(0.0, call.bursts_s(1, data) - data / call.between)
         return _Lane(queue, dst, latency_s)
 
     def send(self, lane: _Lane, data: float) -> tuple[int, int]:

@@ -13,7 +13,7 @@ What is inside a machine comes from NCCL's tables, and on one machine all of it 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.schedule import Collective
@@ -30,6 +30,7 @@ from gradwire.workloads.engines.nccl.chooser import (
     Communicator,
 )
 from gradwire.workloads.engines.nccl.pieces import Pieces
+from gradwire.workloads.engines.nccl.search import PCI_GB_PER_S
 from gradwire.workloads.engines.nccl.tables import TABLES, Algorithm, Protocol, Way
 
 HOPS = TABLES[(2, 27)].hop_latency
@@ -44,6 +45,11 @@ NVLS_SHARE = 5 / 6
 """What NCCL counts NVLS and NVLSTree for, of what channels carry (`ncclTopoTuneModel`)."""
 PAT_SHARE = 0.75
 """The same for PAT."""
+BURST_BYTES = 65536
+"""What Linux hands a NIC at once: the largest burst of TCP that the NIC cuts into packets (`GSO_MAX_SIZE`,
+include/linux/netdevice.h)."""
+COPIES = 2
+"""Through a socket, data goes from a GPU to its host's memory, and from the other host's memory to its GPU."""
 ALIKE_LOOPS = 3
 """Loops after which each takes as long as the one before."""
 
@@ -57,10 +63,11 @@ class Network:
     #: From the last byte leaving a machine to its arrival, software of both ends included, on top of what NCCL's table
     #: has for a hop over InfiniBand.
     crossing_s: float = 0.0
-    #: What a machine carries each way whatever its NICs do, such as through copies in its memory.
+    #: What a machine carries each way whatever its NICs do.
     machine_bytes_per_s: float = inf
-    #: What a NIC's thread takes for each message, one after the other.
-    message_s: float = 0.0
+    #: What a host takes for each burst that leaves by a NIC, one after the other: of each message, every `BURST_BYTES`
+    #: or what is left.
+    burst_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,27 @@ class Call:
     @property
     def crossing_s(self) -> float:
         """Latency of a hop between machines."""
-        return self._latency_s(Way.NET) + self.network.crossing_s
+        return self._latency_s(Way.NET) + self.network.crossing_s + self.staged_s
+
+    @property
+    def staged_s(self) -> float:
+        """What a message between machines takes over PCI Express to and from the memory of hosts, where NICs do not
+        reach that of GPUs. Channels that leave by the same GPU share its link; of a tree's, half cross at a time."""
+        machine, pieces = self.comm.machine, self.pieces
+        if machine.gpu_direct:
+            return 0.0
+        if self.algorithm is RING:
+            parts = self.comm.ranks if self.goes_around else 1
+            at_once = self.channels_of_a_nic * self.size_bytes / (pieces.channels * pieces.loops * parts * self.slices)
+        else:
+            heads = self.comm.searched.nvls.channels if self.algorithm is NVLS_TREE else machine.nics
+            at_once = self.size_bytes / pieces.loops / max(1, heads) / 2
+        return COPIES * at_once * WIRE[self.protocol] / (PCI_GB_PER_S[machine.gpu] * 1e9)
+
+    @property
+    def goes_around(self) -> bool:
+        """Whether a ring is closed: each GPU sends and receives in each step."""
+        return self.kind is Collective.ALL_REDUCE or self.kind in SHARED
 
     @property
     def apart_s(self) -> float:
@@ -137,7 +164,8 @@ class Call:
     def nic_payload(self) -> float:
         """What one NIC carries, of the kind of payload that the algorithm has: NVLS gets five sixths of it."""
         shared = self.network.machine_bytes_per_s / min(self.comm.machine.nics, self.pieces.channels)
-        rate = min(self.network.nic_bytes_per_s, shared)
+        host = BURST_BYTES / self.network.burst_s if self.network.burst_s else inf
+        rate = min(self.network.nic_bytes_per_s, shared, host)
         return rate * (NVLS_SHARE if self.algorithm is NVLS_TREE else PAT_SHARE if self.algorithm is PAT else 1.0)
 
     @property
@@ -153,9 +181,10 @@ class Call:
             most = min(most, (tables.tree_ll128_max if self.algorithm is TREE else tables.ring_ll128_max)[gpu][column])
         return min(links / self.pieces.channels, most / SEARCH_CHANNELS) * 1e9 / WIRE[self.protocol]
 
-    def message_s(self, messages: float) -> float:
-        """What a NIC's thread takes for so many messages of each of its channels."""
-        return messages * self.channels_of_a_nic * self.network.message_s
+    def bursts_s(self, messages: int, data: float) -> float:
+        """What a host takes for so many messages of each channel of a NIC, each with so much data."""
+        bursts = ceil(max(1.0, data * WIRE[self.protocol]) / BURST_BYTES)
+        return messages * bursts * self.channels_of_a_nic * self.network.burst_s
 
 
 def duration_s(call: Call) -> float:
@@ -163,8 +192,7 @@ def duration_s(call: Call) -> float:
     if call.comm.machines == 1:
         return call.choice.expected_us / 1e6
     if call.algorithm is RING:
-        around = call.kind is Collective.ALL_REDUCE or call.kind in SHARED
-        return call.apart_s + (_around(call) if around else _along(call))
+        return call.apart_s + (_around(call) if call.goes_around else _along(call))
     if call.algorithm is PAT:
         return _pat_s(call)
     return call.apart_s + (_tree_s(call) if call.algorithm is TREE else _nvls_tree_s(call))
@@ -181,8 +209,7 @@ def _around(call: Call) -> float:
     steps = (2 if call.kind is Collective.ALL_REDUCE else 1) * (ranks - 1)
     chunk = call.size_bytes / (pieces.channels * pieces.loops * ranks)
     slices = call.slices
-    message_s = call.message_s(slices)
-    sends = [chunk / call.inside] * (gpus - 1) + [max(chunk / call.between, message_s)]
+    sends = [chunk / call.inside] * (gpus - 1) + [max(chunk / call.between, call.bursts_s(slices, chunk / slices))]
     slice_s = [sent / slices for sent in sends]
     late_s = [call.hop_s] * (gpus - 1) + [call.crossing_s]
     begun, ended = [0.0] * gpus, [0.0] * gpus
@@ -204,7 +231,7 @@ def _along(call: Call) -> float:
     """A broadcast or a reduction along a chain through all GPUs."""
     comm, pieces = call.comm, call.pieces
     chunk = call.size_bytes / (pieces.channels * pieces.loops)
-    crossing = max(chunk / call.between, call.message_s(1))
+    crossing = max(chunk / call.between, call.bursts_s(1, chunk))
     first = (comm.ranks - comm.machines) * (call.hop_s + chunk / call.inside)
     first += (comm.machines - 1) * (call.crossing_s + crossing)
     return first + (pieces.loops - 1) * max(crossing, chunk / call.inside)
@@ -242,7 +269,7 @@ def tree_shape(machines: int) -> TreeShape:
 def _tree_s(call: Call) -> float:
     comm, data = call.comm, call.data_of_a_piece
     shape, loops = tree_shape(comm.machines), max(1, call.pieces.loops)
-    crossing_s, inside_s = max(data / call.between, call.message_s(1)), data / call.inside
+    crossing_s, inside_s = max(data / call.between, call.bursts_s(1, data)), data / call.inside
     up_s = (comm.gpus - 1) * (call.hop_s + inside_s) + shape.depth * call.crossing_s + shape.climb * crossing_s
     # Up and down share a GPU's links.
     each_s = max(shape.load * crossing_s, 2 * inside_s if comm.gpus > 1 else 0.0)
@@ -251,7 +278,7 @@ def _tree_s(call: Call) -> float:
 
 def _nvls_tree_s(call: Call) -> float:
     shape, loops = tree_shape(call.comm.machines), max(1, call.pieces.loops)
-    crossing_s = max(call.data_of_a_piece / call.between, call.message_s(1))
+    crossing_s = max(call.data_of_a_piece / call.between, call.bursts_s(1, call.data_of_a_piece))
     each_s = max(shape.load * crossing_s, call.nvls_s(call.size_bytes / loops))
     return 2 * (shape.depth * call.crossing_s + shape.climb * crossing_s) + (loops - 1) * each_s
 

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.runs.ccl import set_up
 from gradwire.scenario.loading import load_scenario
-from reproduction.world.cells import SCENARIOS, Planned, Row, Source, load_given, printed_value, with_further
+from reproduction.world.cells import SCENARIOS, Called, Planned, Row, Source, load_given, printed_value, with_further
 from reproduction.world.sources import SOURCES
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import time_by_operations_s
 
 GIVEN = load_given()
-KINDS = {"compute time": "compute", "host's rate": "host", "time for a message": "host", "pause between calls": "host"}
+HOST = ("host's rate", "time for a message", "time of a call", "pause between calls")
+KINDS = {"compute time": "compute", **dict.fromkeys(HOST, "host")}
 each_source = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 
 
@@ -37,9 +39,11 @@ def test_at_most_one_row_fixes_the_compute_time_and_one_the_hosts_rate(source: S
 def test_every_scenario_can_be_read(source: Source) -> None:
     for row in with_further(source, GIVEN):
         cell = source.cell(row)
-        planned = [cell.planned] if isinstance(cell.planned, Planned) else []
-        for each in [*planned, *(what_if.planned for what_if in cell.what_ifs)]:
-            assert len(load_scenario(each.path, each.settings).points) == 1, each.command()
+        for each in (cell.planned, *(what_if.planned for what_if in cell.what_ifs)):
+            if isinstance(each, Planned):
+                assert len(load_scenario(each.path, each.settings).points) == 1, each.command()
+            if isinstance(each, Called):
+                set_up(each.given)
 
 
 @each_source
@@ -52,10 +56,11 @@ def test_an_unknown_row_is_named(source: Source) -> None:
 
 def test_every_scenario_file_is_of_some_row() -> None:
     used = {
-        cell.planned.scenario
+        each.scenario
         for source in SOURCES
         for cell in map(source.cell, with_further(source, GIVEN))
-        if isinstance(cell.planned, Planned)
+        for each in (cell.planned, *(what_if.planned for what_if in cell.what_ifs))
+        if isinstance(each, Planned)
     }
     assert used == {path.stem for path in SCENARIOS.glob("*.toml")} - {"gke-mlp"}
 
@@ -96,3 +101,14 @@ def test_a_command_runs_the_row_alone() -> None:
         "--set fabric.rate=10000mbit --set fabric.delay=50us --set strategy.options.collective=all-reduce "
         "--set strategy.options.size=128MiB"
     )
+
+
+def test_a_command_of_ccl_says_all_that_differs() -> None:
+    row = next(row for row in GIVEN if row.setting == "TCP, 24 GPUs, tree, 4 MB")
+    planned = next(source for source in SOURCES if source.name == "gke_a3").cell(row).planned
+    assert isinstance(planned, Called)
+    assert planned.command() == (
+        "gradwire ccl all-reduce --machines 3 --nic 200gbit --mtu 8896 --nics 1 --transport tcp --burst-cost 5.18us "
+        "--latency 20us --env NCCL_ALGO=Tree --sizes '4 MB'"
+    )
+    assert planned.given.variables == ("NCCL_ALGO=Tree",)

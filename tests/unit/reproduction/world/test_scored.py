@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from reproduction.world.cells import Cell, Planned, Programs, Row, Unexpressed, WhatIf
+from reproduction.world.cells import Called, Cell, Planned, Programs, Row, Unexpressed, WhatIf
 from reproduction.world.chart import error_chart
 from reproduction.world.page import summary, world_page
 from reproduction.world.predicting import Predicted
@@ -27,7 +27,7 @@ def row(printed: float | None = 100.0, setting: str = "default") -> Row:
 
 
 def scored(value: float | None, cell: Cell, *, printed: float | None = 100.0, other: float = 0.0) -> ScoredRow:
-    found: dict[Planned | Programs, Predicted] = {
+    found: dict[Planned | Programs | Called, Predicted] = {
         MAIN: Predicted(value, "seen"),
         OTHER: Predicted(other, ""),
         SERIES: Predicted(other, ""),
