@@ -4,86 +4,150 @@ ordinary run folder of their points."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
+
+import numpy as np
 
 from gradwire.analysis.winners.measured import ChosenCell, MeasuredCell
 from gradwire.analysis.winners.winner_map import TIE, Place, Time, WinnerMap
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
-from gradwire.runs.estimation import PointEstimate, estimate_or_fault, without_effect
+from gradwire.runs.estimation import without_effect
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out, prepare
+from gradwire.runs.mapping.along_rates import Asked, MapTime, full_times, times_along
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Point, Scenario, resolve
 from gradwire.vm.machines import Clock
 
 Slot = tuple[Place, str]
+Row = list[Slot]
+OnDone = Callable[[str, int, int], None]
+CLOSE = 0.05
+"""Where the next strategy is so near to the winner, times between two estimates are estimated after all."""
+IN_REACH = 0.25
+"""A strategy that is so near to the winner could be ahead of it if queues held less."""
 MEASURED = "measured"
 """The run folder in a folder that `--out` names."""
 
 
 def estimate_map(
-    grid: Grid, jobs: int, tie: float = TIE, on_done: Callable[[int, int], None] = lambda _done, _of: None
+    grid: Grid, jobs: int, tie: float = TIE, on_done: OnDone = lambda _what, _done, _of: None
 ) -> WinnerMap:
-    """The map of a grid by the fluid engine, in up to `jobs` processes; `on_done` hears how many points are done, of
-    how many. Raises InputFault if no strategy can run anywhere."""
-    slots: list[tuple[Slot, Point]] = [
-        ((place, name), point) for place, points in grid.points.items() for name, point in points.items()
-    ]
-    parts = _parts(slots)
+    """The map of a grid by the fluid engine, in up to `jobs` processes; `on_done` hears what is estimated, how many
+    points of it are done, and of how many. Raises InputFault if no strategy can run anywhere."""
+    slots: dict[Slot, Point] = {
+        (place, name): point for place, points in grid.points.items() for name, point in points.items()
+    }
+    rows = _rows(slots)
+    found: dict[Slot, MapTime | str] = {}
+    on_done("estimating", 0, len(slots))
+    # The first one is estimated here: processes that are forked afterwards have the engine's machine code.
+    along = partial(times_along, origin=grid.origin)
+    parts = [[slots[slot] for slot in row] for row in rows]
+    for row, results in zip(rows, _first_here(along, parts, jobs), strict=True):
+        found |= zip(row, results, strict=True)
+        on_done("estimating", len(found), len(slots))
+    if all(isinstance(result, str) for result in found.values()):
+        reasons = dict.fromkeys([*map(str, found.values()), *grid.impossible.values()])
+        raise InputFault(f"{grid.origin}: no strategy can run in any cell: {'; '.join(list(reasons)[:3])}")
+    _look_closer(grid, slots, rows, found, jobs, on_done)
+    _fill_queues(rows, found)
+    return _as_map(grid, slots, found, tie)
+
+
+def _look_closer(
+    grid: Grid,
+    slots: Mapping[Slot, Point],
+    rows: Sequence[Row],
+    found: dict[Slot, MapTime | str],
+    jobs: int,
+    on_done: OnDone,
+) -> None:
+    """Estimates in full what may decide who wins: times between two estimates where a winner's lead is small, and how
+    much of a time depends on queues where it is within reach of the winner's."""
+    best_s: dict[Place, float] = {}
+    for (place, _), time in found.items():
+        if isinstance(time, MapTime):
+            best_s[place] = min(best_s.get(place, math.inf), time.iteration_s)
+    rivals: Counter[tuple[Place, float]] = Counter()
+    for (place, _), time in found.items():
+        if isinstance(time, MapTime):
+            rivals.update(
+                (place, reach) for reach in (CLOSE, IN_REACH) if time.iteration_s <= best_s[place] * (1 + reach)
+            )
+
+    def is_asked(slot: Slot) -> bool:
+        time, (place, _) = found[slot], slot
+        if not isinstance(time, MapTime):
+            return False
+        reach = CLOSE if time.is_between else IN_REACH
+        return rivals[place, reach] > 1 and time.iteration_s <= best_s[place] * (1 + reach)
+
+    asked = [part for row in rows if (part := [slot for slot in row if is_asked(slot)])]
+    parts = [[Asked(slots[slot], _estimated(found[slot])) for slot in part] for part in asked]
+    done, count = 0, sum(map(len, asked))
+    for part, results in zip(asked, side_by_side(partial(full_times, origin=grid.origin), parts, jobs), strict=True):
+        found |= zip(part, results, strict=True)
+        done += len(part)
+        on_done("looking closer", done, count)
+
+
+def _estimated(time: MapTime | str) -> MapTime | None:
+    return time if isinstance(time, MapTime) and not time.is_between else None
+
+
+def _fill_queues(rows: Sequence[Row], found: dict[Slot, MapTime | str]) -> None:
+    """What depends on queues, for times between two estimates: as for the nearest ones in its row that are known."""
+    for row in rows:
+        known = [(number, time.by_queues) for number, slot in enumerate(row) if _is_known(time := found[slot])]
+        for number, slot in enumerate(row):
+            time = found[slot]
+            if isinstance(time, MapTime) and time.by_queues is None and time.is_between and known:
+                by_queues = float(np.interp(number, *zip(*known, strict=True)))
+                found[slot] = replace(time, by_queues=by_queues)
+
+
+def _is_known(time: MapTime | str) -> TypeGuard[MapTime]:
+    return isinstance(time, MapTime) and time.by_queues is not None
+
+
+def _as_map(grid: Grid, slots: Mapping[Slot, Point], found: Mapping[Slot, MapTime | str], tie: float) -> WinnerMap:
     times: dict[Place, dict[str, Time]] = {}
     refused = {place: dict.fromkeys(grid.strategies, why) for place, why in grid.impossible.items()}
-    warnings = dict.fromkeys(without_effect([point for _, point in slots]))
-    done = 0
-    attempt = partial(_attempted, origin=grid.origin)
-    on_done(0, len(slots))
-    # The first one is estimated here: processes that are forked afterwards have the engine's machine code.
-    for part, results in zip(parts, _first_here(attempt, parts, jobs), strict=True):
-        for ((place, name), _), result in zip(part, results, strict=True):
-            if isinstance(result, str):
-                refused.setdefault(place, {})[name] = result
-                continue
-            times.setdefault(place, {})[name] = Time(result.iteration_time_s, result.by_queues)
-            warnings |= dict.fromkeys([result.left_out] if result.left_out else [])
-        done += len(part)
-        on_done(done, len(slots))
-    if not times:
-        reasons = dict.fromkeys(why for whys in refused.values() for why in whys.values())
-        raise InputFault(f"{grid.origin}: no strategy can run in any cell: {'; '.join(list(reasons)[:3])}")
+    warnings = dict.fromkeys(without_effect(list(slots.values())))
+    for (place, name), result in found.items():
+        if isinstance(result, str):
+            refused.setdefault(place, {})[name] = result
+            continue
+        times.setdefault(place, {})[name] = Time(result.iteration_s, result.by_queues or 0.0, result.is_between)
+        warnings |= dict.fromkeys([result.left_out] if result.left_out else [])
     return WinnerMap(grid.title, grid.axes, tuple(grid.strategies), times, refused, grid.left_out, tie, tuple(warnings))
 
 
 def _first_here(
-    attempt: Callable[[list[Point]], list[PointEstimate | str]],
-    parts: Sequence[Sequence[tuple[Slot, Point]]],
-    jobs: int,
-) -> Iterator[list[PointEstimate | str]]:
-    first, *rest = ([point for _, point in part] for part in parts)
-    yield attempt(first)
-    yield from side_by_side(attempt, rest, jobs)
+    along: Callable[[list[Point]], list[MapTime | str]], parts: Sequence[list[Point]], jobs: int
+) -> Iterator[list[MapTime | str]]:
+    first, *rest = parts
+    yield along(first)
+    yield from side_by_side(along, rest, jobs)
 
 
-def _parts(slots: list[tuple[Slot, Point]]) -> list[list[tuple[Slot, Point]]]:
-    """Points that share a plan together, those of the fewest workers first, so that progress is seen at once."""
-    sharing: dict[str, list[tuple[Slot, Point]]] = {}
-    for slot, point in slots:
-        sharing.setdefault(sharing_key(point), []).append((slot, point))
-    return sorted(sharing.values(), key=lambda part: part[0][1].section.cluster.workers)
-
-
-def _attempted(points: list[Point], origin: str) -> list[PointEstimate | str]:
-    """The estimate of each point, or why it cannot run."""
-    found: list[PointEstimate | str] = []
-    for point in points:
-        result = estimate_or_fault(point)
-        if isinstance(result, InputFault):
-            found.append(str(result).removeprefix(f"{origin}: "))
-        else:
-            found.append(result)
-    return found
+def _rows(slots: Mapping[Slot, Point]) -> list[Row]:
+    """Points that share a plan together, by ascending rate; those of the fewest workers first, so that progress is seen
+    at once."""
+    sharing: dict[str, Row] = {}
+    for slot, point in slots.items():
+        sharing.setdefault(sharing_key(point), []).append(slot)
+    rows = [sorted(row, key=lambda slot: slots[slot].section.fabric.rate) for row in sharing.values()]
+    return sorted(rows, key=lambda row: slots[row[0]].section.cluster.workers)
 
 
 def scenario_of_cells(grid: Grid, chosen: Sequence[ChosenCell]) -> Scenario:
