@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gradwire.datatypes.class_plans import NotByClass
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.by_class import by_class
+from gradwire.runs.compiling.by_class import ByClass, by_class, with_fabric
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, short_window_bytes
-from gradwire.runs.compiling.many_points import SharedPlans
+from gradwire.runs.compiling.many_points import SharedPlans, sharing_key
 from gradwire.runs.estimation import copies_late
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
@@ -22,14 +23,40 @@ from gradwire.scenario.resolution.transport_fit import buffer_bytes
 
 ALIKE = 1e-3
 """A tenth of the threshold of a tie."""
-ON_A_LINE = 2e-3
-"""A time that is so near to a line through its neighbours has others on that line between them: a fifth of a tie."""
+ALIKE_FOR_QUEUES = 5e-3
+"""The same where it is asked whether more than 2 % of a time depend on queues (RANKED_WITHIN)."""
+ON_A_LINE = 4e-3
+"""A time that is so near to a line through its neighbours has others on that line between them."""
 LEAST_BY_CLASS = 8
 """Workers from which on ranks that fare alike are estimated as one. The result is the same."""
 COARSEST = 2
 """A row of rates is halved so many times at least before anything is interpolated: five estimates."""
 
 _PLANS = SharedPlans()
+
+
+class _SharedClasses:
+    """The job by classes that was compiled last, for the next point if it differs in its rate alone."""
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._found: ByClass | None = None
+
+    def of(self, point: Point, resolved: ResolvedPoint) -> ByClass | None:
+        """Raises InputFault."""
+        key = sharing_key(point)
+        if key != self._key:
+            self._key, self._found = "", by_class(resolved, LEAST_BY_CLASS)
+            self._key = key
+        elif self._found is not None:
+            try:
+                return with_fabric(self._found, resolved.fabric)
+            except NotByClass:
+                return None
+        return self._found
+
+
+_CLASSES = _SharedClasses()
 
 
 @dataclass(frozen=True)
@@ -120,21 +147,21 @@ def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
     with origin_named(point):
         resolved = ResolvedPoint(point.section)
         fabric = resolved.fabric
-        classes = by_class(resolved, LEAST_BY_CLASS)
+        classes = _CLASSES.of(point, resolved)
         plans = {} if classes else _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
     socket_bytes = buffer_bytes(point.section, fabric)
     window_bytes = short_window_bytes(fabric, socket_bytes)
 
-    def time_s(label: str, held_s: float) -> float:
+    def time_s(label: str, held_s: float, alike: float = ALIKE) -> float:
         rule = held_rule(resolved.unsent_bytes, fabric, socket_bytes, held_s)
         if classes:
             return classes.times(rule).iteration_s
-        return fluid_times(plans[label], fabric, rule, window_bytes, ALIKE).iteration_s
+        return fluid_times(plans[label], fabric, rule, window_bytes, alike).iteration_s
 
     labels = [classes.label] if classes else list(plans)
     if asked.known is not None and len(labels) == 1:
         label, best_s = labels[0], asked.known.iteration_s
     else:
         best_s, label = min((time_s(label, HELD_S), label) for label in labels)
-    by_queues = time_s(label, HELD_S / 2) / best_s - 1 if with_queues else None
+    by_queues = time_s(label, HELD_S / 2, ALIKE_FOR_QUEUES) / best_s - 1 if with_queues else None
     return MapTime(best_s, by_queues, left_out="" if classes else copies_late(plans[label], fabric))

@@ -4,15 +4,9 @@ ordinary run folder of their points."""
 from __future__ import annotations
 
 import copy
-import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeGuard
-
-import numpy as np
 
 from gradwire.analysis.winners.measured import ChosenCell, MeasuredCell
 from gradwire.analysis.winners.winner_map import TIE, Place, Time, WinnerMap
@@ -22,18 +16,14 @@ from gradwire.runs.estimation import without_effect
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out, prepare
 from gradwire.runs.mapping.along_rates import Asked, MapTime, full_times, times_along
+from gradwire.runs.mapping.closer import Row, Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Point, Scenario, resolve
 from gradwire.vm.machines import Clock
 
-Slot = tuple[Place, str]
-Row = list[Slot]
 OnDone = Callable[[str, int, int], None]
-CLOSE = 0.05
-"""Where the next strategy is so near to the winner, times between two estimates are estimated after all."""
-IN_REACH = 0.25
-"""A strategy that is so near to the winner could be ahead of it if queues held less."""
+Full = Callable[[list[Asked]], list[MapTime | str]]
 MEASURED = "measured"
 """The run folder in a folder that `--out` names."""
 
@@ -58,65 +48,31 @@ def estimate_map(
     if all(isinstance(result, str) for result in found.values()):
         reasons = dict.fromkeys([*map(str, found.values()), *grid.impossible.values()])
         raise InputFault(f"{grid.origin}: no strategy can run in any cell: {'; '.join(list(reasons)[:3])}")
-    _look_closer(grid, slots, rows, found, jobs, on_done)
-    _fill_queues(rows, found)
+    full = partial(full_times, origin=grid.origin)
+    _look_closer(slots, deciding(rows, found, tie), found, full, jobs, on_done)
+    fill_queues(rows, found)
     return _as_map(grid, slots, found, tie)
 
 
 def _look_closer(
-    grid: Grid,
     slots: Mapping[Slot, Point],
-    rows: Sequence[Row],
+    asked: Sequence[Row],
     found: dict[Slot, MapTime | str],
+    full: Full,
     jobs: int,
     on_done: OnDone,
 ) -> None:
-    """Estimates in full what may decide who wins: times between two estimates where a winner's lead is small, and how
-    much of a time depends on queues where it is within reach of the winner's."""
-    best_s: dict[Place, float] = {}
-    for (place, _), time in found.items():
-        if isinstance(time, MapTime):
-            best_s[place] = min(best_s.get(place, math.inf), time.iteration_s)
-    rivals: Counter[tuple[Place, float]] = Counter()
-    for (place, _), time in found.items():
-        if isinstance(time, MapTime):
-            rivals.update(
-                (place, reach) for reach in (CLOSE, IN_REACH) if time.iteration_s <= best_s[place] * (1 + reach)
-            )
-
-    def is_asked(slot: Slot) -> bool:
-        time, (place, _) = found[slot], slot
-        if not isinstance(time, MapTime):
-            return False
-        reach = CLOSE if time.is_between else IN_REACH
-        return rivals[place, reach] > 1 and time.iteration_s <= best_s[place] * (1 + reach)
-
-    asked = [part for row in rows if (part := [slot for slot in row if is_asked(slot)])]
-    parts = [[Asked(slots[slot], _estimated(found[slot])) for slot in part] for part in asked]
+    """Estimates in full what is asked."""
+    parts = [[Asked(slots[slot], _estimated(found[slot])) for slot in row] for row in asked]
     done, count = 0, sum(map(len, asked))
-    for part, results in zip(asked, side_by_side(partial(full_times, origin=grid.origin), parts, jobs), strict=True):
-        found |= zip(part, results, strict=True)
-        done += len(part)
+    for row, results in zip(asked, side_by_side(full, parts, jobs), strict=True):
+        found |= zip(row, results, strict=True)
+        done += len(row)
         on_done("looking closer", done, count)
 
 
 def _estimated(time: MapTime | str) -> MapTime | None:
     return time if isinstance(time, MapTime) and not time.is_between else None
-
-
-def _fill_queues(rows: Sequence[Row], found: dict[Slot, MapTime | str]) -> None:
-    """What depends on queues, for times between two estimates: as for the nearest ones in its row that are known."""
-    for row in rows:
-        known = [(number, time.by_queues) for number, slot in enumerate(row) if _is_known(time := found[slot])]
-        for number, slot in enumerate(row):
-            time = found[slot]
-            if isinstance(time, MapTime) and time.by_queues is None and time.is_between and known:
-                by_queues = float(np.interp(number, *zip(*known, strict=True)))
-                found[slot] = replace(time, by_queues=by_queues)
-
-
-def _is_known(time: MapTime | str) -> TypeGuard[MapTime]:
-    return isinstance(time, MapTime) and time.by_queues is not None
 
 
 def _as_map(grid: Grid, slots: Mapping[Slot, Point], found: Mapping[Slot, MapTime | str], tie: float) -> WinnerMap:
