@@ -2,7 +2,8 @@
 
 A map has hundreds of points, so each is estimated no further than a map needs. An estimate ends with two iterations
 that are alike within ALIKE. Where points differ in the rate alone, they share a plan, and a time between two rates is
-interpolated if a third estimate, halfway between them, was where a line has it (in seconds over the time that a byte takes).
+interpolated if a third estimate, halfway between them, was where a line has it (in seconds over the time that a byte takes),
+and no message overtakes others by priority.
 How much of a time depends on what queues hold is asked only where it could change the order.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gradwire.datatypes.class_plans import NotByClass
+from gradwire.datatypes.plan import Discipline
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.by_class import ByClass, by_class, with_fabric
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, short_window_bytes
@@ -70,6 +72,8 @@ class MapTime:
     is_between: bool = False
     #: What an estimate does not have, a sentence; "" if it has all.
     left_out: str = ""
+    #: Whether messages overtake others by priority: which ones depends on the rate, and times jump with it.
+    jumps: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class _Row:
             return
         self._at(middle)
         line_s, time_s = self._between(first, last, middle).iteration_s, self.found[middle].iteration_s
-        is_line = depth >= COARSEST - 1 and abs(line_s / time_s - 1) < ON_A_LINE
+        is_line = not self.found[middle].jumps and depth >= COARSEST - 1 and abs(line_s / time_s - 1) < ON_A_LINE
         for low, high in ((first, middle), (middle, last)):
             if is_line:
                 self.found |= {index: self._between(low, high, index) for index in range(low + 1, high)}
@@ -164,4 +168,8 @@ def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
     else:
         best_s, label = min((time_s(label, HELD_S), label) for label in labels)
     by_queues = time_s(label, HELD_S / 2, ALIKE_FOR_QUEUES) / best_s - 1 if with_queues else None
-    return MapTime(best_s, by_queues, left_out="" if classes else copies_late(plans[label], fabric))
+    if classes:
+        return MapTime(best_s, by_queues)
+    plan = plans[label]
+    jumps = bool((plan.queue_discipline == Discipline.PRIORITY).any())
+    return MapTime(best_s, by_queues, left_out=copies_late(plan, fabric), jumps=jumps)
