@@ -38,8 +38,10 @@ LOCK := requirements-ci.txt
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
+# Files are handed out in the order of their names and not by their number of tests: those that boot kernels come first, and what is left at the
+# end, when one core has no more, is short.
 test: setup test-packages
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole,
 # and clusters whose workers die. A quarter of an hour.

@@ -9,6 +9,7 @@ How much of a time depends on what queues hold is asked only where it could chan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -51,6 +52,9 @@ class _SharedClasses:
             self._key, self._found = "", by_class(resolved, LEAST_BY_CLASS)
             self._key = key
         elif self._found is not None:
+            # Whether windows matter goes by the rate, and rings by class have none.
+            if short_window_bytes(resolved.fabric, buffer_bytes(point.section, resolved.fabric)) < math.inf:
+                return by_class(resolved, LEAST_BY_CLASS)
             try:
                 return with_fabric(self._found, resolved.fabric)
             except NotByClass:
@@ -159,7 +163,7 @@ def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
     def time_s(label: str, held_s: float, alike: float = ALIKE) -> float:
         rule = held_rule(resolved.unsent_bytes, fabric, socket_bytes, held_s)
         if classes:
-            return classes.times(rule).iteration_s
+            return classes.times(rule, window_bytes).iteration_s
         return fluid_times(plans[label], fabric, rule, window_bytes, alike).iteration_s
 
     labels = [classes.label] if classes else list(plans)
@@ -169,7 +173,7 @@ def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
         best_s, label = min((time_s(label, HELD_S), label) for label in labels)
     by_queues = time_s(label, HELD_S / 2, ALIKE_FOR_QUEUES) / best_s - 1 if with_queues else None
     if classes:
-        return MapTime(best_s, by_queues)
+        return MapTime(best_s, by_queues, left_out=classes.left_out)
     plan = plans[label]
     jumps = bool((plan.queue_discipline == Discipline.PRIORITY).any())
     return MapTime(best_s, by_queues, left_out=copies_late(plan, fabric), jumps=jumps)
