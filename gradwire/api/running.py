@@ -62,7 +62,7 @@ def run(
     call continues from there.
     """
     settings = settings_of(set)
-    screen = _screen(progress)
+    screen = own_screen(progress)
     where = _where(jobs, executor, scheduler)
     said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
     command = f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})"
@@ -111,7 +111,7 @@ def compare(
     network = Network(rate, leaf_spine, oversubscription)
     given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
     question = question_of(model, None if trace is None else Path(trace), network, given, settings_of(set))
-    screen = _screen(progress)
+    screen = own_screen(progress)
     folder = None if out is None else Path(out)
     prepared = prepare_comparison(question, list(strategies), seeds, folder, screen, estimate_first=estimate_first)
     asked = {"model": model, "trace": trace and os.fspath(trace), "workers": workers, "parallel": parallel}
@@ -123,7 +123,7 @@ def compare(
 def plan(scenario: Scenario, *, set: Settings = ()) -> Plans:  # noqa: A002
     """Compiles and checks every point of a scenario and runs nothing. The arguments are those of `run`."""
     read = loaded(source_of(scenario), settings_of(set))
-    screen = _screen(progress=False)
+    screen = own_screen(progress=False)
     runs = made_ready(read, RUNS / read.name, Clock(), screen)
     for warning in warnings(runs):
         screen.warn(warning)
@@ -143,7 +143,7 @@ def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
     return scenario if isinstance(scenario, Mapping) else Path(scenario)
 
 
-def _screen(progress: bool) -> Screen:
+def own_screen(progress: bool) -> Screen:
     """Consoles of a program: warnings always, and the rest if it is wanted."""
     return Screen(_console(sys.stdout, quiet=not progress), _console(sys.stderr, soft_wrap=True))
 

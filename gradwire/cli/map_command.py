@@ -110,16 +110,16 @@ class _Progress:
     processes are forked while it is shown."""
 
     def __init__(self) -> None:
-        self._said = -1
+        self._said = ("", -1)
 
-    def __call__(self, done: int, of: int) -> None:
+    def __call__(self, what: str, done: int, of: int) -> None:
         """So many points are done."""
-        words = f"estimating: {done} of {of} points"
+        words = f"{what}: {done} of {of} points"
         if sys.stderr.isatty():
             end = "\r\x1b[K" if done == of else ""
             print(f"\r\x1b[K{words}{end}", end="", file=sys.stderr, flush=True)
-        elif done * LINES // of > self._said:
-            self._said = done * LINES // of
+        elif (said := (what, done * LINES // of)) != self._said:
+            self._said = said
             print(words, file=sys.stderr, flush=True)
 
 

@@ -95,7 +95,7 @@ def _lossy_keys(section: PointSection) -> list[str]:
     ]
 
 
-def _copies_late(plan: Plan, fabric: Fabric) -> str:
+def copies_late(plan: Plan, fabric: Fabric) -> str:
     """What an estimate of copies on links of different delays leaves out; "" where there are none."""
     delays_s = {round(link.delay_s + link.jitter_s / 2, 9) for link in fabric.links()}
     if len(delays_s) < 2 or not plan.multicasts():
@@ -204,14 +204,6 @@ def estimate_points(
     return [row for index in range(len(points)) for row in done[index]]
 
 
-def estimate_or_fault(point: Point) -> PointEstimate | InputFault:
-    """The estimate of a point of one job as it would run, or what is wrong with it."""
-    try:
-        return _estimate_point(point, None)
-    except InputFault as fault:
-        return fault
-
-
 def _sooner(point: Point) -> tuple[int, str]:
     return -point.section.cluster.workers, sharing_key(point)
 
@@ -286,7 +278,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         took_s=time.perf_counter() - begun_s,
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
-        left_out=classes.left_out if classes else _copies_late(plans[label], fabric),
+        left_out=classes.left_out if classes else copies_late(plans[label], fabric),
     )
 
 

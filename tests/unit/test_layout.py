@@ -55,6 +55,7 @@ LONG_SIGNATURES = {
     "gradwire/cli/map_command.py": ("draw_map",),
     "gradwire/cli/user_work_commands.py": ("execute", "mininet", "record", "shell"),
     # What users call and strategies in files use: options that a call names (docs/python.md, docs/labs.md, docs/adding-a-strategy.md).
+    "gradwire/api/mapping.py": ("map",),
     "gradwire/api/running.py": ("compare",),
     "gradwire/lab/network.py": ("link",),
     "gradwire/workloads/builder.py": ("message", "group_message", "_add"),

@@ -93,6 +93,7 @@ def estimate(
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
     paths: Paths | None = None,
+    alike: float = 0.0,
 ) -> FluidTimes:
     """Replays a plan on an ideal network until its iterations repeat.
 
@@ -102,7 +103,9 @@ def estimate(
     whole_bytes has as much less of both latency and jitter; delays are those of links, with the windows of
     connections; the fabric's own where they are left out. With jitter no iteration repeats another. apart_s: how much
     later than the first each worker begins iteration 0; all begin together where it is empty. paths: those of the plan's
-    messages, where they are not those of its ranks on the fabric. Raises InternalFault for a plan that gets stuck.
+    messages, where they are not those of its ranks on the fabric. alike: it also ends after the second iteration, or a
+    later one, whose time differs from the one before by less than this share. Raises InternalFault for a plan that gets
+    stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of) if paths is None else paths
@@ -138,7 +141,7 @@ def estimate(
             longer_first_ns,
             contention_of(plan, graph.ops["lane"][:-1].astype(np.int64), len(policy) - len(plan.queue_rank), window),
         )
-        times = _run(replay, most_iterations)
+        times = _run(replay, most_iterations, alike)
         if times == OVERLAPPING:
             window *= 2
         elif times == FULL_LINE:
@@ -147,7 +150,7 @@ def estimate(
             return times
 
 
-def _run(replay: Replay, most_iterations: int) -> FluidTimes | int:
+def _run(replay: Replay, most_iterations: int, alike: float) -> FluidTimes | int:
     """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
     for iteration in range(most_iterations):
         how = proceed(replay, iteration)
@@ -162,6 +165,8 @@ def _run(replay: Replay, most_iterations: int) -> FluidTimes | int:
         period = _period(replay.progress, iteration)
         if period:
             return _times(replay.progress, iteration + 1, period)
+        if alike and iteration >= 2 and _nearly_as_long(replay.progress, iteration, alike):
+            return _times(replay.progress, iteration + 1, 0)
     return _times(replay.progress, most_iterations, 0)
 
 
@@ -179,6 +184,12 @@ def _period(progress: Progress, last: int) -> int:
         if abs(begun_differs_ns) <= tolerance_ns and abs(prints_ns[last] - prints_ns[other]) <= tolerance_ns:
             return period
     return 0
+
+
+def _nearly_as_long(progress: Progress, last: int, alike: float) -> bool:
+    """Whether an iteration takes as long as the one before, but for a share of that."""
+    before_s, last_s = np.diff(progress.results["end_ns"][last - 2 : last + 1])
+    return bool(abs(last_s - before_s) < alike * before_s)
 
 
 def _times(progress: Progress, iterations: int, period: int) -> FluidTimes:

@@ -29,11 +29,12 @@ MARKS: Mapping[str, tuple[str, str, str]] = {
 """Marker, colour and words of measured cells."""
 
 
-def map_chart(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) -> Figure:
-    """The map: areas of winners with how much longer the next takes, borders, and marks on measured cells."""
+def map_chart(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), kind: type[Figure] = Figure) -> Figure:
+    """The map: areas of winners with how much longer the next takes, borders, and marks on measured cells. kind: of the
+    figure."""
     x, y = winner_map.axes
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, 1.7 + ROW_IN * len(y.texts)), layout="constrained")
+        figure = kind(figsize=(WIDTH_IN, 1.7 + ROW_IN * len(y.texts)), layout="constrained")
         axes = figure.subplots()
         colours = colours_of(winner_map)
         for place in winner_map.places:

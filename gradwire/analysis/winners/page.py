@@ -152,10 +152,13 @@ def _data(winner_map: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Mark
     cells: dict[str, Any] = {}
     for place in winner_map.places:
         outcome, cell = winner_map.outcomes.get(place), by_place.get(place)
+        times = winner_map.times.get(place, {})
         row: dict[str, Any] = {
             "words": f"{_words(winner_map, place)}.",
             "doubtful": bool(outcome and outcome.doubtful),
-            "times": [[name, winner_map.times[place][name].iteration_s] for name in outcome.order] if outcome else [],
+            "times": [[name, times[name].iteration_s, times[name].is_between] for name in outcome.order]
+            if outcome
+            else [],
             "refused": list(winner_map.refused.get(place, {}).items()),
         }
         if cell is not None:

@@ -53,6 +53,8 @@ class Time:
     iteration_s: float
     #: By how much it differs where ports and switches hold half as much, as a share of it.
     by_queues: float = 0.0
+    #: Whether it lies between the estimates of two other cells, and is not one itself.
+    is_between: bool = False
 
     @property
     def doubt(self) -> float:

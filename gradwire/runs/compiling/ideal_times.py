@@ -64,16 +64,18 @@ def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_
 
 
 def fluid_times(
-    plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT, window_bytes: float = math.inf
+    plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT, window_bytes: float = math.inf, alike: float = 0.0
 ) -> FluidTimes:
     """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises
     InternalFault.
 
-    window_bytes: payload that a connection keeps under way; infinite where it fills every way.
+    window_bytes: payload that a connection keeps under way; infinite where it fills every way. alike: two iterations
+    in a row whose times differ by less than this share end the estimate; 0: only a schedule that repeats does.
     """
     built = built_fabric(fabric, [plan])
     delays = replace(own_delays(built), window_bytes=window_bytes)
-    return estimate(by_way(plan, fabric), built, Spines(built).spine_of, send_ends=send_ends, delays=delays)
+    spine_of = Spines(built).spine_of
+    return estimate(by_way(plan, fabric), built, spine_of, send_ends=send_ends, delays=delays, alike=alike)
 
 
 def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:

@@ -4,7 +4,7 @@ ordinary run folder of their points."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,78 +12,98 @@ from gradwire.analysis.winners.measured import ChosenCell, MeasuredCell
 from gradwire.analysis.winners.winner_map import TIE, Place, Time, WinnerMap
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
-from gradwire.runs.estimation import PointEstimate, estimate_or_fault, without_effect
+from gradwire.runs.estimation import without_effect
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out, prepare
+from gradwire.runs.mapping.along_rates import Asked, MapTime, full_times, times_along
+from gradwire.runs.mapping.closer import Row, Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Point, Scenario, resolve
 from gradwire.vm.machines import Clock
 
-Slot = tuple[Place, str]
+OnDone = Callable[[str, int, int], None]
+Full = Callable[[list[Asked]], list[MapTime | str]]
 MEASURED = "measured"
 """The run folder in a folder that `--out` names."""
 
 
 def estimate_map(
-    grid: Grid, jobs: int, tie: float = TIE, on_done: Callable[[int, int], None] = lambda _done, _of: None
+    grid: Grid, jobs: int, tie: float = TIE, on_done: OnDone = lambda _what, _done, _of: None
 ) -> WinnerMap:
-    """The map of a grid by the fluid engine, in up to `jobs` processes; `on_done` hears how many points are done, of
-    how many. Raises InputFault if no strategy can run anywhere."""
-    slots: list[tuple[Slot, Point]] = [
-        ((place, name), point) for place, points in grid.points.items() for name, point in points.items()
-    ]
-    parts = _parts(slots)
+    """The map of a grid by the fluid engine, in up to `jobs` processes; `on_done` hears what is estimated, how many
+    points of it are done, and of how many. Raises InputFault if no strategy can run anywhere."""
+    slots: dict[Slot, Point] = {
+        (place, name): point for place, points in grid.points.items() for name, point in points.items()
+    }
+    rows = _rows(slots)
+    found: dict[Slot, MapTime | str] = {}
+    on_done("estimating", 0, len(slots))
+    # The first one is estimated here: processes that are forked afterwards have the engine's machine code.
+    along = partial(times_along, origin=grid.origin)
+    parts = [[slots[slot] for slot in row] for row in rows]
+    for row, results in zip(rows, _first_here(along, parts, jobs), strict=True):
+        found |= zip(row, results, strict=True)
+        on_done("estimating", len(found), len(slots))
+    if all(isinstance(result, str) for result in found.values()):
+        reasons = dict.fromkeys([*map(str, found.values()), *grid.impossible.values()])
+        raise InputFault(f"{grid.origin}: no strategy can run in any cell: {'; '.join(list(reasons)[:3])}")
+    full = partial(full_times, origin=grid.origin)
+    _look_closer(slots, deciding(rows, found, tie), found, full, jobs, on_done)
+    fill_queues(rows, found)
+    return _as_map(grid, slots, found, tie)
+
+
+def _look_closer(
+    slots: Mapping[Slot, Point],
+    asked: Sequence[Row],
+    found: dict[Slot, MapTime | str],
+    full: Full,
+    jobs: int,
+    on_done: OnDone,
+) -> None:
+    """Estimates in full what is asked."""
+    parts = [[Asked(slots[slot], _estimated(found[slot])) for slot in row] for row in asked]
+    done, count = 0, sum(map(len, asked))
+    for row, results in zip(asked, side_by_side(full, parts, jobs), strict=True):
+        found |= zip(row, results, strict=True)
+        done += len(row)
+        on_done("looking closer", done, count)
+
+
+def _estimated(time: MapTime | str) -> MapTime | None:
+    return time if isinstance(time, MapTime) and not time.is_between else None
+
+
+def _as_map(grid: Grid, slots: Mapping[Slot, Point], found: Mapping[Slot, MapTime | str], tie: float) -> WinnerMap:
     times: dict[Place, dict[str, Time]] = {}
     refused = {place: dict.fromkeys(grid.strategies, why) for place, why in grid.impossible.items()}
-    warnings = dict.fromkeys(without_effect([point for _, point in slots]))
-    done = 0
-    attempt = partial(_attempted, origin=grid.origin)
-    on_done(0, len(slots))
-    # The first one is estimated here: processes that are forked afterwards have the engine's machine code.
-    for part, results in zip(parts, _first_here(attempt, parts, jobs), strict=True):
-        for ((place, name), _), result in zip(part, results, strict=True):
-            if isinstance(result, str):
-                refused.setdefault(place, {})[name] = result
-                continue
-            times.setdefault(place, {})[name] = Time(result.iteration_time_s, result.by_queues)
-            warnings |= dict.fromkeys([result.left_out] if result.left_out else [])
-        done += len(part)
-        on_done(done, len(slots))
-    if not times:
-        reasons = dict.fromkeys(why for whys in refused.values() for why in whys.values())
-        raise InputFault(f"{grid.origin}: no strategy can run in any cell: {'; '.join(list(reasons)[:3])}")
+    warnings = dict.fromkeys(without_effect(list(slots.values())))
+    for (place, name), result in found.items():
+        if isinstance(result, str):
+            refused.setdefault(place, {})[name] = result
+            continue
+        times.setdefault(place, {})[name] = Time(result.iteration_s, result.by_queues or 0.0, result.is_between)
+        warnings |= dict.fromkeys([result.left_out] if result.left_out else [])
     return WinnerMap(grid.title, grid.axes, tuple(grid.strategies), times, refused, grid.left_out, tie, tuple(warnings))
 
 
 def _first_here(
-    attempt: Callable[[list[Point]], list[PointEstimate | str]],
-    parts: Sequence[Sequence[tuple[Slot, Point]]],
-    jobs: int,
-) -> Iterator[list[PointEstimate | str]]:
-    first, *rest = ([point for _, point in part] for part in parts)
-    yield attempt(first)
-    yield from side_by_side(attempt, rest, jobs)
+    along: Callable[[list[Point]], list[MapTime | str]], parts: Sequence[list[Point]], jobs: int
+) -> Iterator[list[MapTime | str]]:
+    first, *rest = parts
+    yield along(first)
+    yield from side_by_side(along, rest, jobs)
 
 
-def _parts(slots: list[tuple[Slot, Point]]) -> list[list[tuple[Slot, Point]]]:
-    """Points that share a plan together, those of the fewest workers first, so that progress is seen at once."""
-    sharing: dict[str, list[tuple[Slot, Point]]] = {}
-    for slot, point in slots:
-        sharing.setdefault(sharing_key(point), []).append((slot, point))
-    return sorted(sharing.values(), key=lambda part: part[0][1].section.cluster.workers)
-
-
-def _attempted(points: list[Point], origin: str) -> list[PointEstimate | str]:
-    """The estimate of each point, or why it cannot run."""
-    found: list[PointEstimate | str] = []
-    for point in points:
-        result = estimate_or_fault(point)
-        if isinstance(result, InputFault):
-            found.append(str(result).removeprefix(f"{origin}: "))
-        else:
-            found.append(result)
-    return found
+def _rows(slots: Mapping[Slot, Point]) -> list[Row]:
+    """Points that share a plan together, by ascending rate; those of the fewest workers first, so that progress is seen
+    at once."""
+    sharing: dict[str, Row] = {}
+    for slot, point in slots.items():
+        sharing.setdefault(sharing_key(point), []).append(slot)
+    rows = [sorted(row, key=lambda slot: slots[slot].section.fabric.rate) for row in sharing.values()]
+    return sorted(rows, key=lambda row: slots[row[0]].section.cluster.workers)
 
 
 def scenario_of_cells(grid: Grid, chosen: Sequence[ChosenCell]) -> Scenario:

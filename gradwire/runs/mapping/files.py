@@ -39,6 +39,7 @@ def cells_frame(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = ()) ->
                     y.key: y.texts[place[1]],
                     "strategy": name,
                     "estimate_s": time.iteration_s if time else None,
+                    "interpolated": bool(time and time.is_between),
                     "over_best": time.iteration_s / best if time and best else None,
                     "wins": bool(outcome and name in outcome.level),
                     "by_queues": time.by_queues if time else None,
@@ -88,6 +89,7 @@ def _cell(winner_map: WinnerMap, place: Place, cell: MeasuredCell | None) -> dic
     row: dict[str, Any] = {
         "place": list(place),
         "estimates_s": {name: time.iteration_s for name, time in winner_map.times.get(place, {}).items()},
+        "interpolated": [name for name, time in winner_map.times.get(place, {}).items() if time.is_between],
         "fastest": list(outcome.level) if outcome else [],
         "lead": outcome.lead if outcome and len(outcome.order) > 1 else None,
         "doubtful": bool(outcome and outcome.doubtful),

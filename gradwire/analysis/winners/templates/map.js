@@ -23,9 +23,9 @@
     const head = table.createTHead().insertRow();
     for (const name of ["strategy", "estimate", "x best", ...(measured ? ["measured"] : [])]) head.append(element("th", name, name === "strategy" ? "" : "number"));
     const body = table.createTBody();
-    for (const [name, time] of cell.times) {
+    for (const [name, time, between] of cell.times) {
       const row = body.insertRow();
-      row.append(element("td", name), element("td", seconds(time), "number"), element("td", (time / cell.times[0][1]).toFixed(3), "number"));
+      row.append(element("td", name), element("td", `${between ? "≈ " : ""}${seconds(time)}`, "number"), element("td", (time / cell.times[0][1]).toFixed(3), "number"));
       if (measured) row.append(element("td", name in measured.times ? seconds(measured.times[name]) : name in measured.invalid ? "invalid" : "–", "number"));
     }
     return table;
@@ -37,6 +37,7 @@
     const parts = [element("h2", `${axes[0].key} = ${axes[0].values[i]}, ${axes[1].key} = ${axes[1].values[j]}`)];
     parts.push(element("p", cell.words));
     if (cell.times.length) parts.push(timesTable(cell));
+    if (cell.times.some(([, , between]) => between)) parts.push(element("p", "≈: on a line between estimates at other rates.", "foot"));
     if (cell.doubtful) parts.push(element("p", "The order of the first ones depends on how much ports and switches hold: measure it.", "bad"));
     if (cell.measured) parts.push(element("p", `Measured by packets (${cell.measured.why}): ${cell.measured.text}.`, cell.measured.outcome === "agrees" ? "good" : "bad"));
     for (const name of strategies) if (cell.measured && name in cell.measured.invalid) parts.push(element("p", `${name}, invalid: ${cell.measured.invalid[name]}`, "quiet"));
