@@ -40,11 +40,13 @@ def _list_plans(scenario: Scenario) -> None:
     """Every point's candidates and settings, and what they will take."""
     runs: list[PlannedRun] = []
     shared = shared_settings(scenario.points)
-    with terminal.interruptible("interrupted"):
+    with terminal.interruptible("interrupted"), terminal.screen().working("compiling") as status:
         for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
             heading = () if runs else settings_lines(shared, len(scenario.points))
+            status.rest()
             terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
             runs.append(planned)
+            status.update(f"compiling: {len(runs)} of {len(scenario.points)} points")
     for warning in warnings(runs):
         terminal.screen().warn(warning)
     terminal.console.print(announcement(runs, cores()), highlight=False)
@@ -115,18 +117,15 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     for warning in warnings:
         terminal.screen().warn(warning)
     begun_s = time.perf_counter()
-    status = terminal.errors.status("estimating")
-
-    def on_done(count: int) -> None:
-        status.update(f"estimating: {count} of {len(scenario.points)} points")
-        # Not earlier: processes are forked before the first call, and must not run while the status has a thread.
-        status.start()
-
-    with terminal.interruptible("interrupted"):
-        try:
-            estimates = estimate_points(scenario.points, jobs or cores(), send_ends, on_done)
-        finally:
-            status.stop()
+    of = f"{len(scenario.points)} point{'s' if len(scenario.points) > 1 else ''}"
+    with terminal.interruptible("interrupted"), terminal.screen().working(f"estimating {of}") as status:
+        estimates = estimate_points(
+            scenario.points,
+            jobs or cores(),
+            send_ends,
+            lambda count: status.update(f"estimating: {count} of {of}"),
+            before_forks=status.rest,
+        )
     took_s = time.perf_counter() - begun_s
     if out:
         with writing(out):

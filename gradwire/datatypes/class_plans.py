@@ -2,14 +2,15 @@
 rank.
 
 Ranks are of one class if they do the same, with peers of the same classes: then one rank of each class stands for all.
-A `ClassPlan` is a plan of such ranks. Each class has as many ranks, its copies, and a message goes from one copy to
-the copy of another class that is as many further. A `RingSequence` is for jobs whose ranks differ by the sizes of
+A `ClassPlan` is a plan of such ranks. Each class has as many ranks, its copies, and which copy of another class a
+message goes to follows from the copy that sends it (`Peers`). A `RingSequence` is for jobs whose ranks differ by the sizes of
 their messages alone: collectives around one ring, one after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,19 @@ class NotByClass(Exception):
     """Why a job has no classes of ranks, or none that fare alike on a fabric, in words that follow "because"."""
 
 
+class Peers(NamedTuple):
+    """Which copies of a class a message of another one goes to."""
+
+    #: The receiver is the copy that is so many further, counted around.
+    further: int = 0
+    #: Copies that are counted around together, one such ring behind the other; a divisor of all. 0: all of them.
+    around: int = 0
+    #: Messages that the op stands for, of one size and at one time: to that copy, the next one, and so on.
+    messages: int = 1
+    #: Instead: the receiver is the copy whose number in its ring differs in these bits; 0 for none.
+    flip: int = 0
+
+
 @dataclass(frozen=True)
 class ClassPlan:
     """A plan with one rank for each class."""
@@ -44,24 +58,29 @@ class ClassPlan:
     members: Int64
     #: Host of the fabric of each rank of the job.
     host_of_rank: Int64
-    #: Of each SEND: its receiver is the copy of class `peer` that is so many further, counted around; 0 for other ops.
-    copies_further: Int64
+    #: Kinds of receivers, and that of each SEND; 0 for other ops.
+    peers: tuple[Peers, ...]
+    peers_of: Int64
     #: Messages that one op stands for, at most: steps of a ring that follow one another without a gap.
     messages_of_op: int = 1
-    #: Rings that the copies of a class make, as many copies in each and one ring behind the other. A receiver is in the
-    #: ring of its sender.
-    rings: int = 1
+    #: What the plan has not as all ranks have it, a sentence without its stop; "" if nothing is left out.
+    left_out: str = ""
 
     @property
     def ranks(self) -> int:
         """Ranks of the job."""
         return int(self.members.size)
 
-    def receivers(self, of_class: int, copies_further: int) -> Int64:
-        """The ranks that the copies of some class send to, if their receivers are of this class and so much further."""
-        by_ring = self.members[of_class].reshape(self.rings, -1)
-        receivers: Int64 = np.roll(by_ring, -copies_further, axis=1).ravel()
-        return receivers
+    def receivers(self, of_class: int, peers: Peers) -> Int64:
+        """The ranks that the copies of some class send to, if their receivers are of this class: message by message, and
+        in each of them copy by copy."""
+        copies = self.members.shape[1]
+        by_ring = self.members[of_class].reshape(-1, peers.around or copies)
+        if peers.flip:
+            flipped: Int64 = by_ring[:, np.arange(by_ring.shape[1]) ^ peers.flip].ravel()
+            return flipped
+        receivers = [np.roll(by_ring, -(peers.further + number), axis=1).ravel() for number in range(peers.messages)]
+        return np.concatenate(receivers)
 
 
 @dataclass(frozen=True)

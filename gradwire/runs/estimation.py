@@ -172,9 +172,14 @@ def check_send_ends(send_ends: str | None) -> None:
 
 
 def estimate_points(
-    points: Sequence[Point], jobs: int, send_ends: str | None = None, on_done: Callable[[int], None] = lambda _: None
+    points: Sequence[Point],
+    jobs: int,
+    send_ends: str | None = None,
+    on_done: Callable[[int], None] = lambda _: None,
+    before_forks: Callable[[], None] = lambda: None,
 ) -> list[PointEstimate]:
-    """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
+    """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done, also when processes have been
+    started, and `before_forks` is called before they are.
 
     send_ends: one of RULES for all points, on a network that holds nothing; None takes each point's own, on one that
     holds what a run's does. Raises the Fault of the first point that is wrong.
@@ -186,13 +191,14 @@ def estimate_points(
     order = sorted(range(len(points)), key=lambda index: _sooner(points[index]))
     # The first one is done here: processes that are forked afterwards have the engine's machine code.
     done = {order[0]: _estimates_of(points[order[0]], send_ends)}
+    on_done(1)
     rest = order[1:]
     chunk = max(1, len(rest) // (4 * jobs))
     chunks = [rest[first : first + chunk] for first in range(0, len(rest), chunk)]
     parts = [[points[index] for index in indices] for indices in chunks]
-    for indices, estimates in zip(
-        chunks, side_by_side(partial(_estimate_chunk, send_ends=send_ends), parts, jobs), strict=True
-    ):
+    before_forks()
+    estimate_chunk = partial(_estimate_chunk, send_ends=send_ends)
+    for indices, estimates in zip(chunks, side_by_side(estimate_chunk, parts, jobs, lambda: on_done(1)), strict=True):
         done |= zip(indices, estimates, strict=True)
         on_done(len(done))
     return [row for index in range(len(points)) for row in done[index]]
@@ -260,7 +266,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     window_bytes = short_window_bytes(fabric, socket_bytes)
 
     def times(label: str, rule: SendEnds) -> FluidTimes:
-        return classes.times(rule) if classes else fluid_times(plans[label], fabric, rule, window_bytes)
+        return classes.times(rule, window_bytes) if classes else fluid_times(plans[label], fabric, rule, window_bytes)
 
     rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
     estimates = {label: times(label, rule) for label in ([classes.label] if classes else plans)}
@@ -280,7 +286,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         took_s=time.perf_counter() - begun_s,
         by_queues=half_s / time_s - 1,
         classes=classes.classes if classes else 0,
-        left_out="" if classes else _copies_late(plans[label], fabric),
+        left_out=classes.left_out if classes else _copies_late(plans[label], fabric),
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
+from rich.status import Status
 
 from gradwire.terminal_text import visible
 
@@ -25,6 +28,22 @@ class PlainConsole(Console):
 
 
 @dataclass(frozen=True)
+class Working:
+    """A line that says how far something is."""
+
+    status: Status
+
+    def update(self, text: str) -> None:
+        """Changes the line, or shows it again."""
+        self.status.update(escape(text))
+        self.status.start()
+
+    def rest(self) -> None:
+        """Takes the line and its thread away, which processes must not be forked beside."""
+        self.status.stop()
+
+
+@dataclass(frozen=True)
 class Screen:
     """Where a run tells how it is getting on."""
 
@@ -36,3 +55,17 @@ class Screen:
     def warn(self, warning: str) -> None:
         """Says what should be checked before the results are trusted."""
         self.errors.print(f"WARNING: {warning}", markup=False, highlight=False)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[Working]:
+        """Says at once what is being done, and then how far it is: in a terminal on a line that changes and that is gone
+        at the end; elsewhere once, so that logs are not full of it."""
+        if not self.errors.is_terminal:
+            self.errors.print(visible(what), style="dim", markup=False, highlight=False)
+        status = self.errors.status(escape(what))
+        working = Working(status)
+        status.start()
+        try:
+            yield working
+        finally:
+            status.stop()

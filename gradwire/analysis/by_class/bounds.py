@@ -24,8 +24,7 @@ def class_bounds(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -
     remote = np.flatnonzero(flows.kind_of_send >= 0)
     kind = flows.kind_of_send[remote]
     line_bytes = plan.ops.size_bytes[remote] / fabric.goodput_share()
-    copies = classes.members.shape[1]
-    each: Float64 = np.repeat(np.bincount(kind, line_bytes, len(flows.source) // copies), copies).astype(np.float64)
+    each: Float64 = np.bincount(kind, line_bytes, flows.kinds)[flows.kind].astype(np.float64)
     bandwidth_s = _bandwidth_s(fabric, spine_of, flows.source, flows.target, each)
     if len(plan.ops) > MOST_CHAINED:
         return Bounds(compute_s, bandwidth_s, 0.0, aggregation_s)
@@ -33,7 +32,7 @@ def class_bounds(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -
     if len(remote):
         slowest = ways_of(fabric, spine_of, flows.source, flows.target).slowest_bytes_per_ns()
         # A lower bound must not assume the copy with the slowest way.
-        rate = slowest.reshape(-1, copies).max(axis=1)
+        rate = np.maximum.reduceat(slowest, flows.first[:-1])
         if fabric.flow_rate_bps:
             rate = np.minimum(rate, fabric.flow_rate_bps / 8e9)
     message_ns = np.zeros(len(plan.ops))

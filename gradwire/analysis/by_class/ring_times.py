@@ -6,10 +6,11 @@ change, and its end is
 
     T(i, s) = max(T(i, s - 1), ready(i, s) + latency) + bytes / rate
 
-which `_step_by_step` follows through all steps. Where all ranks send at one rate and without latency, let p = i - s be
-the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s - 1)): the longest way through a grid, on which a part may
-wait for the part before it. All c are one of two, the larger ones first, so that a way takes
-every step but one for each part at the slowest part that it comes to, and the longest way is a running maximum of
+and it arrives when it has passed the links' delays. `_step_by_step` follows it through all steps. Where all ranks send
+at one rate, without latency and delays, let p = i - s be the part. Then T(p, s) = c(p) + max(T(p, s - 1), T(p + 1, s -
+1)): the longest way through a grid, on which a part may wait for the part before it. All c are one of two, the larger
+ones first, so that a way takes every step but one for each part at the slowest part that it comes to, and the longest
+way is a running maximum of
 starting times (`_at_once`): an all-reduce of 16,384 ranks takes a millisecond.
 """
 
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from gradwire.analysis.by_class.symmetry import refuse_unlike_ways, ways_of
 from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import LONGEST_PERIOD, MOST_ITERATIONS, Buffered, FluidTimes, SendEnds
 from gradwire.analysis.fluid.paths import Float64, SpineOf
 from gradwire.datatypes.class_plans import NotByClass, RingCall, RingSequence
@@ -49,12 +51,15 @@ class RingLines:
     latency_ns: Float64
     #: Time of a byte on a machine's own link, for senders to their own machine, else 0.
     local_ns_per_byte: Float64
+    #: What the links of each way add to the time until a message has arrived.
+    travel_ns: Float64
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all ranks send at one rate, without latency, to other machines."""
+        """Whether all ranks send at one rate, without latency and delays, to other machines."""
         rate = self.bytes_per_ns
-        return bool(np.isfinite(rate[0]) and (rate == rate[0]).all() and not self.latency_ns.any())
+        late = self.latency_ns.any() or self.travel_ns.any()
+        return bool(np.isfinite(rate[0]) and (rate == rate[0]).all() and not late)
 
 
 def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None) -> RingLines:
@@ -66,13 +71,16 @@ def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None)
     machine = hosts // sequence.nics_per_host
     inside = machine == np.roll(machine, -1)
     away = np.flatnonzero(~inside)
-    rates: Float64 = np.full(sequence.ranks, np.inf)
+    rates, travel_ns = np.full(sequence.ranks, np.inf), np.zeros(sequence.ranks)
+    port_s = own_delays(fabric).port_s
     if len(away):
         ways = ways_of(fabric, spine_of, hosts[away], after[away])
         binding = ways.binding()
         if (np.bincount(binding.port) > 1).any():
             raise NotByClass("messages of several ranks share ports between switches, or of machines")
         rates[away] = ways.slowest_bytes_per_ns() * fabric.goodput_share()
+        if any(port_s):
+            travel_ns[away] = np.bincount(ways.flow, np.array(port_s)[ways.port], ways.flows) * 1e9
         if fabric.flow_rate_bps:
             rates[away] = np.minimum(rates[away], fabric.flow_rate_bps / 8e9 * fabric.goodput_share())
     local_ns = 1e9 / sequence.local_bytes_per_s
@@ -80,6 +88,7 @@ def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None)
         rates,
         np.where(inside, sequence.local_latency_s, sequence.latency_s) * 1e9,
         np.where(inside, local_ns, 0.0),
+        travel_ns,
     )
     if _most_iterations(sequence, lines) < LEAST_ITERATIONS:
         raise NotByClass("its ranks differ in how they send to the next one, and their steps are too many")
@@ -146,7 +155,7 @@ def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Flo
     state[_STARTED], state[_LEFT], state[_SENT], state[_DONE] = (
         times_ns - zero_ns for times_ns in (started_ns, ranks.left_ns, ranks.sent_ns, started_ns)
     )
-    senders = np.stack([1.0 / lines.bytes_per_ns, lines.latency_ns, lines.local_ns_per_byte])
+    senders = np.stack([1.0 / lines.bytes_per_ns, lines.latency_ns, lines.local_ns_per_byte, lines.travel_ns])
     _step_by_step(call.part_bytes.astype(np.float64), senders, unsent_bytes, state)
     ranks.left_ns, ranks.sent_ns = state[_LEFT] + zero_ns, state[_SENT] + zero_ns
     done_ns: Float64 = state[_DONE] + zero_ns
@@ -161,9 +170,10 @@ _STARTED, _LEFT, _SENT, _DONE, _ARRIVALS = 0, 1, 2, 3, 4
 def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state: Rows) -> None:
     """Follows a call through all steps, and changes when ranks have sent and are done.
 
-    senders: by rank, the time of a byte on the line, latency, and the time of a byte on a machine's own link.
+    senders: by rank, the time of a byte on the line, latency, the time of a byte on a machine's own link, and what links
+    add.
     """
-    ns_per_byte, latency_ns, local_ns_per_byte = senders[0], senders[1], senders[2]
+    ns_per_byte, latency_ns, local_ns_per_byte, travel_ns = senders[0], senders[1], senders[2], senders[3]
     started_ns, left_ns, sent_ns, done_ns = state[_STARTED], state[_LEFT], state[_SENT], state[_DONE]
     ranks = len(part_bytes)
     for step in range(2 * (ranks - 1)):
@@ -184,8 +194,8 @@ def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state
             left_ns[rank] = max(joins_ns, left_ns[rank]) + took_ns if took_ns > 0.0 else joins_ns
             sent_ns[rank] = max(joins_ns, left_ns[rank] - unsent_bytes * ns_per_byte[rank])
             done_ns[rank] = max(done_ns[rank], sent_ns[rank])
-            now[after] = left_ns[rank]
-            done_ns[after] = max(done_ns[after], left_ns[rank])
+            now[after] = left_ns[rank] + travel_ns[rank]
+            done_ns[after] = max(done_ns[after], now[after])
 
 
 def _at_once(

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.analysis.fluid.delays import Delays, own_delays
+from gradwire.analysis.fluid.network import SAME_DELAY_NS, hop_lags_ns
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from gradwire.datatypes.fabric import Fabric, Routing, band_of_class
@@ -29,7 +32,7 @@ ROUNDING = 1e-9
 
 
 def refuse_unlike_ways(fabric: Fabric) -> None:
-    """Raises NotByClass for a fabric whose ways or delays no class has in common."""
+    """Raises NotByClass for a fabric whose ways no class has in common."""
     if fabric.routing is Routing.ECMP:
         raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
     if fabric.routing is Routing.SPRAY:
@@ -38,8 +41,6 @@ def refuse_unlike_ways(fabric: Fabric) -> None:
         raise NotByClass("flowlets choose their ways one by one (fabric.routing = 'flowlet')")
     if fabric.routing is Routing.CONTROLLER:
         raise NotByClass("a user's controller chooses ways (fabric.controller)")
-    if any(link.delay_s for link in fabric.shape_links):
-        raise NotByClass("links have delays")
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,15 @@ class Ways:
         np.minimum.at(slowest, self.flow, self.port_bytes_per_ns[self.port])
         return slowest
 
-    def binding(self) -> Ways:
-        """The same without the ports that cannot bind. What a host sends on is left in."""
+    def binding(self, left_in: int = 0) -> Ways:
+        """The same without the ports that cannot bind. What a host sends on is left in, and so are the first `left_in`
+        ports."""
         ports, hosts = len(self.port_bytes_per_ns), int(self.source.max()) + 1
         port, host = np.divmod(np.unique(self.port * hosts + self.source[self.flow]), hosts)
         most = np.bincount(port, self.port_bytes_per_ns[host], ports)
         binds = most > self.port_bytes_per_ns * (1 + ROUNDING)
         binds[np.unique(self.source)] = True
+        binds[:left_in] = True
         kept = binds[self.port]
         return Ways(self.flow[kept], self.port[kept], self.source, self.port_bytes_per_ns)
 
@@ -88,29 +91,49 @@ def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int
 class Flows:
     """What crosses the network between ranks, kind by kind.
 
-    Flows of a kind have in common their sender's and their receiver's class, and how many copies they go further.
+    Flows of a kind have in common their sender's and their receiver's class, and which copies they go between.
     """
 
-    #: Sending and receiving host of each flow, as many of each kind as a class has copies.
+    #: Sending and receiving host of each flow, and its kind, ascending.
     source: Int64
     target: Int64
+    kind: Int64
     #: Of each SEND that crosses the network: its kind; -1 for other ops.
     kind_of_send: Int64
 
+    @property
+    def kinds(self) -> int:
+        """Number of kinds."""
+        return int(self.kind[-1]) + 1 if len(self.kind) else 0
 
-def class_paths(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -> Paths:
+    @property
+    def first(self) -> Int64:
+        """The first flow of each kind, and the number of all."""
+        found: Int64 = np.searchsorted(self.kind, np.arange(self.kinds + 1))
+        return found
+
+
+@dataclass(frozen=True)
+class ClassLines:
+    """What one rank of each class sends on."""
+
+    paths: Paths
+    #: What links add, and what may be under way for it.
+    delays: Delays
+
+
+def class_lines(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) -> ClassLines:
     """The ports and flows that one rank of each class sees. Raises NotByClass where the division into classes is not
-    equitable."""
+    equitable, and where flows of several delays meet."""
     refuse_unlike_ways(fabric)
-    flows, copies = flows_of(classes), classes.members.shape[1]
+    flows = flows_of(classes)
     if not len(flows.source):
-        return _paths(classes, fabric, flows, [], [], np.empty(0))
-    kinds = len(flows.source) // copies
-    ways = ways_of(fabric, spine_of, flows.source, flows.target).binding()
-    port_kind, counts, rates = _port_kinds(ways, np.repeat(np.arange(kinds), copies), kinds)
-    routes = _routes(ways, port_kind, copies)
+        return _lines(classes, fabric, flows, [], [], np.empty(0), np.empty(0))
+    all_ways = ways_of(fabric, spine_of, flows.source, flows.target)
+    travel_s = _travel_s(fabric, all_ways, flows)
+    counts, rates, routes = _kinds_passed(fabric, all_ways, flows)
     repeats = [[int(counts[port, kind]) for port in route] for kind, route in enumerate(routes)]
-    return _paths(classes, fabric, flows, routes, repeats, rates)
+    return _lines(classes, fabric, flows, routes, repeats, rates, travel_s)
 
 
 def flows_of(classes: ClassPlan) -> Flows:
@@ -118,15 +141,17 @@ def flows_of(classes: ClassPlan) -> Flows:
     ops, members, hosts = classes.plan.ops, classes.members, classes.host_of_rank
     sends = np.flatnonzero(ops.kind == OpKind.SEND)
     kind_of_send = np.full(len(ops), -1, np.int64)
+    none = np.empty(0, np.int64)
     if not len(sends):
-        return Flows(np.empty(0, np.int64), np.empty(0, np.int64), kind_of_send)
-    columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.copies_further[sends]])
+        return Flows(none, none, none, kind_of_send)
+    columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.peers_of[sends]])
     keys, key = np.unique(columns, axis=1, return_inverse=True)
     machine = hosts // classes.plan.nics_per_host
     ends: list[Int64] = []
     kinds = np.full(keys.shape[1], -1, np.int64)
-    for number, (sender, peer, further) in enumerate(keys.T.tolist()):
-        source, target = members[sender], classes.receivers(peer, further)
+    for number, (sender, peer, peers) in enumerate(keys.T.tolist()):
+        target = classes.receivers(peer, classes.peers[peers])
+        source = np.tile(members[sender], classes.peers[peers].messages)
         apart = machine[source] != machine[target]
         if apart.any() != apart.all():
             raise NotByClass("some messages of ranks that do the same stay on a machine, and others leave it")
@@ -134,8 +159,67 @@ def flows_of(classes: ClassPlan) -> Flows:
             kinds[number] = len(ends)
             ends.append(np.stack([hosts[source], hosts[target]]))
     kind_of_send[sends] = kinds[key.reshape(-1)]
-    source, target = np.concatenate(ends, axis=1) if ends else np.empty((2, 0), np.int64)
-    return Flows(source, target, kind_of_send)
+    if not ends:
+        return Flows(none, none, none, kind_of_send)
+    source, target = np.concatenate(ends, axis=1)
+    return Flows(source, target, np.repeat(np.arange(len(ends)), [each.shape[1] for each in ends]), kind_of_send)
+
+
+def _travel_s(fabric: Fabric, ways: Ways, flows: Flows) -> Float64:
+    """How long what a flow of each kind sends is under way, without its time on the line. Raises NotByClass where flows
+    of a kind differ in that, and where flows of several delays meet at a port that may hold them."""
+    delays = own_delays(fabric)
+    if not any(delays.port_s):
+        return np.zeros(flows.kinds)
+    start = np.searchsorted(ways.flow, np.arange(ways.flows + 1))
+    paths = _plain_paths(fabric, ways, start)
+    if hop_lags_ns(paths, delays).any():
+        raise NotByClass("links have delays, and flows come to ports after different ones")
+    late_s: Float64 = np.bincount(ways.flow, np.array(delays.port_s)[ways.port], ways.flows).astype(np.float64)
+    of_kind = late_s[flows.first[:-1]]
+    if (np.abs(late_s - of_kind[flows.kind]) > SAME_DELAY_NS / 1e9).any():
+        raise NotByClass("links have delays, and messages of ranks that do the same take ways of different ones")
+    return of_kind
+
+
+def _plain_paths(fabric: Fabric, ways: Ways, route_start: Int64) -> Paths:
+    """The ways of all flows as the engine reads them, as far as lags need them."""
+    count, ports = ways.flows, len(ways.port_bytes_per_ns)
+    return Paths(
+        port_bytes_per_ns=ways.port_bytes_per_ns,
+        port_from=np.zeros(ports, np.int64),
+        port_to=np.zeros(ports, np.int64),
+        route_start=route_start,
+        route_port=ways.port,
+        flow_band=np.zeros(count, np.int64),
+        flow_goodput_share=np.ones(count),
+        flow_sends=np.ones(count, np.int64),
+        flow_of_send=np.empty(0, np.int64),
+        line_bytes=np.empty(0),
+        flow_is_multicast=np.zeros(count, np.bool_),
+        hosts=fabric.hosts,
+        flow_is_limited=np.zeros(count, np.bool_),
+        flow_bytes_per_ns=0.0,
+    )
+
+
+def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Int64, Float64, list[list[int]]]:
+    """Of each kind of ports, how many flows of each kind pass it and its rate, and the kinds of ports that flows of each
+    kind pass. Raises NotByClass.
+
+    Ports into hosts that cannot bind may be left out or not: a host that gets all from one other cannot be held up by its
+    port, although hosts like it get theirs from several.
+    """
+    refused: NotByClass | None = None
+    for left_in in (0, 2 * fabric.hosts):
+        binding = ways.binding(left_in)
+        port_kind, counts, rates = _port_kinds(binding, flows.kind, flows.kinds)
+        try:
+            return counts, rates, _routes(binding, port_kind, flows)
+        except NotByClass as reason:
+            refused = refused or reason
+    assert refused is not None
+    raise refused
 
 
 def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int64, Float64]:
@@ -151,31 +235,35 @@ def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int
     return port_kind, table[:, 1:], rates[table[:, 0]]
 
 
-def _routes(ways: Ways, port_kind: Int64, copies: int) -> list[list[int]]:
+def _routes(ways: Ways, port_kind: Int64, flows: Flows) -> list[list[int]]:
     """The kinds of ports that flows of each kind pass. Raises NotByClass where flows of one kind pass others."""
     order = np.lexsort((port_kind[ways.port], ways.flow))
     kind = port_kind[ways.port[order]]
     lengths = np.bincount(ways.flow, minlength=ways.flows)
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    routes = []
-    for first in range(0, ways.flows, copies):
-        length = lengths[first : first + copies]
-        passed = kind[starts[first] : starts[first + copies]]
-        if (length != length[0]).any() or (passed.reshape(copies, -1) != passed[: length[0]]).any():
+    firsts, routes = flows.first.tolist(), []
+    for first, end in pairwise(firsts):
+        length = lengths[first:end]
+        passed = kind[starts[first] : starts[end]]
+        if (length != length[0]).any() or (passed.reshape(end - first, -1) != passed[: length[0]]).any():
             raise NotByClass("messages of ranks that do the same share ports with others or with fewer others")
         routes.append(np.unique(passed[: length[0]]).tolist())
     return routes
 
 
-def _paths(
+def _lines(
     classes: ClassPlan,
     fabric: Fabric,
     flows: Flows,
     routes: Sequence[Sequence[int]],
     repeats: Sequence[Sequence[int]],
     rates: Float64,
-) -> Paths:
-    """Ports and flows as the engine reads them. A flow that a port has m of passes it m times."""
+    travel_s: Float64,
+) -> ClassLines:
+    """Ports and flows as the engine reads them. A flow that a port has m of passes it m times.
+
+    travel_s: of each kind of flow.
+    """
     ops = classes.plan.ops
     remote = np.flatnonzero(flows.kind_of_send >= 0)
     keys = np.stack([ops.lane[remote].astype(np.int64), flows.kind_of_send[remote], ops.traffic_class[remote]])
@@ -193,7 +281,7 @@ def _paths(
     np.cumsum([len(route) for route in ports], out=start[1:])
     count = len(ports)
     nowhere: npt.NDArray[np.int64] = np.zeros(len(rates), np.int64)
-    return Paths(
+    paths = Paths(
         port_bytes_per_ns=rates,
         port_from=nowhere,
         port_to=nowhere,
@@ -209,3 +297,5 @@ def _paths(
         flow_is_limited=np.full(count, fabric.flow_rate_bps > 0),
         flow_bytes_per_ns=fabric.flow_rate_bps / 8e9,
     )
+    late_s = tuple(travel_s[distinct[1]].tolist()) if travel_s.any() else ()
+    return ClassLines(paths, Delays(flow_s=late_s))

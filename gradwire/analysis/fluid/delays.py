@@ -25,6 +25,14 @@ class Delays:
     #: Whether what has left a port waits at the next one, as in switches, wherever bytes may wait. An ideal network holds
     #: nothing where delays are alike: what shares a slow port further on leaves its host no faster.
     waits_at_ports: bool = False
+    #: Instead of `port_s`: what all links of each flow of Paths add, where none comes to a port after another delay than
+    #: others do.
+    flow_s: tuple[float, ...] = ()
+
+    @property
+    def are_there(self) -> bool:
+        """Whether any link adds something."""
+        return any(self.port_s) or any(self.flow_s)
 
 
 NO_DELAYS = Delays()
@@ -48,6 +56,8 @@ def travel_ns(paths: Paths, delays: Delays) -> Float64:
     Copies of a multicast flow take several routes, of which the longest counts.
     """
     flows = len(paths.route_start) - 1
+    if delays.flow_s:
+        return np.array(delays.flow_s) * 1e9
     if not any(delays.port_s):
         return np.zeros(flows)
     late_ns = np.array(delays.port_s) * 1e9

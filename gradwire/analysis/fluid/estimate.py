@@ -126,7 +126,7 @@ def estimate(
                 graph,
                 most_iterations,
                 window,
-                delayed=len(latency_ns) + len(jitter_ns) > 0 or any(delays.port_s),
+                delayed=len(latency_ns) + len(jitter_ns) > 0 or delays.are_there,
                 logged=with_ops,
             ),
             lanes_of(policy, lane_ops, window),

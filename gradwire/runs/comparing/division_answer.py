@@ -27,6 +27,8 @@ def rows(answer: Found) -> list[dict[str, Any]]:
             "data": division.candidate.choice.data,
             "tensor": division.candidate.choice.tensor,
             "pipeline": division.candidate.choice.pipeline,
+            "context": division.candidate.choice.context,
+            "experts": division.candidate.choice.experts,
             "chunks": division.candidate.choice.chunks,
             "microbatches": division.candidate.choice.microbatches,
             "samples_of_microbatch": division.candidate.choice.samples,
@@ -59,7 +61,7 @@ def _places(answer: Found, factor: float) -> list[int]:
 
 def table(answer: Found) -> TextTable:
     """The best divisions."""
-    headers = ("", "DP x TP x PP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
+    headers = ("", "DP x TP x PP", "CP", "EP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
     more = ("bubble %", "GB", "half rate", "double rate")
     cells = tuple(map(_cells, rows(answer)))
     return TextTable(answer.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells))
@@ -71,6 +73,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         str(row["place"]),
         " x ".join(str(row[key]) for key in ("data", "tensor", "pipeline")),
+        str(row["context"]),
+        str(row["experts"]),
         str(row["chunks"]),
         f"{row['microbatches']} x {row['samples_of_microbatch']}",
         "all" if row["recompute"] == "full" else "–",
@@ -131,8 +135,9 @@ def _assumed(answer: Found) -> list[str]:
     return [
         f"Assumed: {question.batch:,} samples of {question.sample_tokens:,} tokens in each iteration; machines of "
         f"{question.machine_gpus} GPUs with a NIC each; {'free links' if link is None else 'links of the device'} inside "
-        "a machine; 1F1B; sequence parallelism, a distributed optimizer and overlapped gradients; no context or expert "
-        "parallelism; no software latency, no stragglers, no failures unless they are set.",
+        "a machine; 1F1B; sequence parallelism, a distributed optimizer and overlapped gradients; ring "
+        "attention for context parallelism; experts that get as many tokens each; no software latency, no stragglers, no "
+        "failures unless they are set.",
         f"Computation: {job.compute.source}. All of a device's time per operation is in that share, so where it comes "
         "from whole trainings, their bubbles and communication are counted twice, and MFU here is too low. A device file "
         "with another efficiency changes that.",

@@ -119,7 +119,7 @@ class DivisionQuestion:
         # A model of another length has the shape of the published one.
         profile = self.resolved.job.profile
         published = self.resolved.catalogue.model(self.model) if self.tokens else profile
-        return Asked(self.gpus, self.machine_gpus, self.batch, ModelShape.of(published))
+        return Asked(self.gpus, self.machine_gpus, self.batch, ModelShape.of(published), self.sample_tokens)
 
     def section_of(self, options: Mapping[str, Any]) -> PointSection:
         """The point with `megatron` and these options."""

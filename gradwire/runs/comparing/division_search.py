@@ -23,7 +23,7 @@ from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads.divisions.choices import Choice, choices
 from gradwire.workloads.divisions.least_time import LeastTime, busiest_s, least_time
-from gradwire.workloads.divisions.memory import Memory, memory_of
+from gradwire.workloads.divisions.memory import Memory, PieceSizes, memory_of, sizes_of
 from gradwire.workloads.engines.parallel.segments import Cut, cut
 from gradwire.workloads.job import Job
 
@@ -153,13 +153,15 @@ def candidates(question: DivisionQuestion) -> tuple[list[Candidate], Counter[str
     job, limit_bytes = question.resolved.job, question.memory()
     fabric = question.resolved.fabric
     payload_bytes_per_s = fabric.rate_bps / 8 * fabric.goodput_share()
-    cuts: dict[tuple[int, int], Cut] = {}
+    cuts: dict[tuple[int, int, int], Cut] = {}
+    sizes: dict[tuple[int, int, int], list[PieceSizes]] = {}
     fitting = []
     for choice in found:
-        shape = choice.pipeline, choice.chunks
+        shape = choice.pipeline, choice.chunks, choice.experts
         if shape not in cuts:
-            cuts[shape] = cut(job.profile, choice.pipeline, 1, choice.chunks, choice.ends)
-        memory = memory_of(job.profile, choice, cuts[shape].stages, question.sample_tokens)
+            cuts[shape] = cut(job.profile, choice.pipeline, choice.experts, choice.chunks, choice.ends)
+            sizes[shape] = sizes_of(job.profile, cuts[shape].stages, question.sample_tokens)
+        memory = memory_of(choice, sizes[shape], question.sample_tokens)
         if memory.total_bytes > limit_bytes:
             left_out[MEMORY] += 1
             continue
@@ -220,7 +222,7 @@ class _Estimates:
         self.on_done(f"estimating divisions: {len(self.done)} done, {self.candidates:,} fit into memory")
         self._tried |= {each.choice for each in batch}
         sections = [self.question.section_of(each.choice.options) for each in batch]
-        for candidate, result in zip(batch, side_by_side(_times, sections, self.jobs), strict=True):
+        for candidate, result in zip(batch, side_by_side(estimated_times, sections, self.jobs), strict=True):
             if isinstance(result, str):
                 self.refused[str(candidate.choice)] = result
             else:
@@ -229,7 +231,7 @@ class _Estimates:
                 self.others_cpu_s += cpu_s if self.jobs > 1 and len(batch) > 1 else 0.0
 
 
-def _times(section: PointSection) -> tuple[dict[float, float], float] | str:
+def estimated_times(section: PointSection) -> tuple[dict[float, float], float] | str:
     """Iteration times at all rates, and the CPU time that they took; or why there are none."""
     begun_s = time.process_time()
     try:

@@ -6,21 +6,23 @@ The division into classes is tried from the fewest on, and checked against the w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gradwire.analysis.bounds import Bounds
 from gradwire.analysis.by_class.bounds import class_bounds, ring_bounds
 from gradwire.analysis.by_class.ring_times import RingLines, ring_lines, ring_times
-from gradwire.analysis.by_class.symmetry import class_paths
-from gradwire.analysis.fluid.delays import NO_DELAYS
+from gradwire.analysis.by_class.symmetry import ClassLines, class_lines
+from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds, estimate
-from gradwire.analysis.fluid.paths import Paths
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.runs.compiling.ideal_times import short_window_bytes
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster
 
@@ -38,7 +40,7 @@ class ByClass:
     label: str
     job: ClassPlan | RingSequence
     #: What they send on.
-    lines: Paths | RingLines
+    lines: ClassLines | RingLines
     fabric: Fabric
 
     @property
@@ -46,11 +48,17 @@ class ByClass:
         """Ranks that were looked at: one of each class, or all where each is followed."""
         return len(self.job.members) if isinstance(self.job, ClassPlan) else self.job.ranks
 
-    def times(self, send_ends: SendEnds) -> FluidTimes:
-        """Iteration times on an ideal network."""
+    @property
+    def left_out(self) -> str:
+        """What the estimate has not as all ranks have it, a sentence without its stop; "" if nothing is left out."""
+        return self.job.left_out if isinstance(self.job, ClassPlan) else ""
+
+    def times(self, send_ends: SendEnds, window_bytes: float = math.inf) -> FluidTimes:
+        """Iteration times on an ideal network. window_bytes: payload that a connection keeps under way."""
         if isinstance(self.job, ClassPlan):
-            assert isinstance(self.lines, Paths)
-            return estimate(self.job.plan, self.fabric, send_ends=send_ends, delays=NO_DELAYS, paths=self.lines)
+            assert isinstance(self.lines, ClassLines)
+            delays = replace(self.lines.delays, window_bytes=window_bytes)
+            return estimate(self.job.plan, self.fabric, send_ends=send_ends, delays=delays, paths=self.lines.paths)
         assert isinstance(self.lines, RingLines)
         return ring_times(self.job, self.lines, send_ends)
 
@@ -103,20 +111,24 @@ def _found(point: ResolvedPoint) -> ByClass:
         raise NotByClass("messages are divided over several connections (transport.connections)")
     if job.costs.speed_while_communicating != 1.0:
         raise NotByClass("computation is slower during communication (costs.compute_while_communicating)")
+    undelayed = not own_delays(fabric).are_there
+    windows = short_window_bytes(fabric, buffer_bytes(point.section, fabric))
     first: NotByClass | None = None
     for neighbours in _neighbours(job.cluster):
         try:
-            compiled = compile_classes(job, point.options, Folding(neighbours))
+            compiled = compile_classes(job, point.options, Folding(neighbours, undelayed))
+            if isinstance(compiled, RingSequence) and not undelayed and windows < math.inf:
+                raise NotByClass("sockets' buffers do not fill links with delays (transport.buffer)")
             return ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
         except NotByClass as reason:
             first = first or reason
     raise first or NotByClass("its workers do not divide among machines")
 
 
-def _lines(compiled: ClassPlan | RingSequence, fabric: Fabric) -> Paths | RingLines:
+def _lines(compiled: ClassPlan | RingSequence, fabric: Fabric) -> ClassLines | RingLines:
     spine_of = Spines(fabric).spine_of
     if isinstance(compiled, ClassPlan):
-        return class_paths(compiled, fabric, spine_of)
+        return class_lines(compiled, fabric, spine_of)
     return ring_lines(compiled, fabric, spine_of)
 
 

@@ -32,13 +32,20 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def side_by_side(function: Callable[[Part], Result], parts: Sequence[Part], jobs: int) -> Iterator[Result]:
-    """`function` of each part, in up to `jobs` processes: results as soon as all before them are there.
+def side_by_side(
+    function: Callable[[Part], Result],
+    parts: Sequence[Part],
+    jobs: int,
+    on_begun: Callable[[], None] = lambda: None,
+) -> Iterator[Result]:
+    """`function` of each part, in up to `jobs` processes: results as soon as all before them are there. `on_begun` is
+    called when all processes have been started.
 
     Processes are forked, so that they have what is imported, and end when the caller stops asking. Raises what
     `function` raises for the first part that fails, and MachineFault if a process is killed.
     """
     if jobs == 1 or len(parts) < 2:
+        on_begun()
         yield from map(function, parts)
         return
     others = set(multiprocessing.active_children())
@@ -47,7 +54,9 @@ def side_by_side(function: Callable[[Part], Result], parts: Sequence[Part], jobs
     )
     finished = False
     try:
-        for future in [pool.submit(function, part) for part in parts]:
+        futures = [pool.submit(function, part) for part in parts]
+        on_begun()
+        for future in futures:
             yield future.result()
         finished = True
     except BrokenProcessPool as error:

@@ -87,7 +87,7 @@ def prepare_comparison(
     """
     chosen = question.contenders(strategies)
     refuse_unusable(out or RUNS)
-    with screen.errors.status("compiling") as status:
+    with screen.working("compiling") as status:
 
         def on_done(done: int, of: int) -> None:
             status.update(f"compiling: {done} of {of} strategies")
@@ -110,7 +110,7 @@ def prepare_comparison(
 def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Screen) -> list[Any]:
     """The points ready to run, with a line that says how far it is."""
     planned = []
-    with screen.errors.status("compiling") as status:
+    with screen.working("compiling") as status:
         for run in work_of_scenario(scenario).planning(scenario.points, folder, clock):
             planned.append(run)
             status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
@@ -125,7 +125,7 @@ def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Cloc
     starts = provenance(folder).starts
     if starts and has_valid_points(folder):
         return starts[-1].clock, starts[-1].scale_from
-    with screen.errors.status("measuring what this machine carries"):
+    with screen.working("measuring what this machine carries"):
         chosen = choose_scale([point.fabric for point in scenario.points])
     screen.results.print(chosen.announcement(), highlight=False)
     return Clock("wall", chosen.number), chosen.measured

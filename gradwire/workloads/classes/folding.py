@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.class_plans import ClassPlan, NotByClass
+from gradwire.datatypes.class_plans import ClassPlan, NotByClass, Peers
 from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan
 from gradwire.workloads.builder import Columns, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import REDUCE_LANE
@@ -59,6 +59,31 @@ class Call:
     #: Of each part.
     size_bytes: int
     traffic_class: int = 0
+    #: How many copies further the ring comes to the first class again: every so many-th copy is of one ring.
+    stride: int = 1
+
+
+class PeerTable:
+    """Which copies the messages of a plan go to."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Peers, int] = {Peers(): 0}
+        self._columns: dict[int, Int64] = {}
+
+    def number(self, peers: Peers) -> int:
+        """That of a kind of receivers."""
+        return self._numbers.setdefault(peers, len(self._numbers))
+
+    def note(self, first_op: int, numbers: Int64) -> None:
+        """The receivers of as many SENDs from this one on."""
+        self._columns[first_op] = numbers
+
+    def columns(self, ops: int) -> tuple[tuple[Peers, ...], Int64]:
+        """All kinds of receivers, and the number of each op's."""
+        peers_of = np.zeros(ops, np.int64)
+        for first, numbers in self._columns.items():
+            peers_of[first : first + len(numbers)] = numbers
+        return tuple(self._numbers), peers_of
 
 
 @dataclass
@@ -74,7 +99,7 @@ class FoldedRings:
     undelayed: bool
     #: Rings that the copies of a class make, as many copies in each and one ring behind the other.
     rings: int = 1
-    _further: dict[int, Int64] = field(default_factory=dict)
+    table: PeerTable = field(default_factory=PeerTable)
     _merged: int = 1
 
     def queues(self, ring: Sequence[int]) -> Int64:
@@ -84,7 +109,7 @@ class FoldedRings:
     def add(self, ring: Sequence[int], queues: Int64, call: Call) -> None:
         """Adds a collective around a ring of these classes. Raises NotByClass where some copies send to their own
         machine and others do not."""
-        turn = len(ring) * self.members.shape[1] // self.rings - 1
+        turn = len(ring) * self.around // call.stride - 1
         if call.size_bytes <= 0 or not turn:
             return
         if len(ring) == 1 and self.is_gapless:
@@ -94,6 +119,11 @@ class FoldedRings:
             self._steps(ring, queues, whole, 1)
         else:
             self._steps(ring, queues, call, turn)
+
+    @property
+    def around(self) -> int:
+        """Copies of a class in each ring."""
+        return int(self.members.shape[1]) // self.rings
 
     @property
     def is_gapless(self) -> bool:
@@ -106,7 +136,7 @@ class FoldedRings:
         builder, costs, count = self.builder, self.job.costs, len(ring)
         classes, steps, size = np.array(ring, np.int64), turn * len(call.combines), call.size_bytes
         position, step = np.tile(np.arange(count), steps), np.repeat(np.arange(steps), count)
-        inside = self._inside(classes)
+        inside = self._inside(classes, call.stride)
         wait_s = np.where(inside, costs.message_s(size, inside=True), costs.message_s(size, inside=False))
         shared: dict[str, Columns] = {
             "size_bytes": size,
@@ -129,7 +159,8 @@ class FoldedRings:
             ),
             np.int64,
         ).reshape(steps, count)
-        self._further |= {int(first): (position == count - 1).astype(np.int64)}
+        own, next_one = (self.table.number(Peers(further, self.around)) for further in (0, call.stride))
+        self.table.note(int(first), np.where(position == count - 1, next_one, own))
         combine = np.repeat(np.array([int(each) for each in call.combines]), turn)[step]
         recvs = np.array(
             builder.add_columns(
@@ -172,12 +203,12 @@ class FoldedRings:
         effects[adding] = reduces
         return effects
 
-    def _inside(self, classes: Int64) -> npt.NDArray[np.bool_]:
+    def _inside(self, classes: Int64, stride: int) -> npt.NDArray[np.bool_]:
         """Whether each class's next one is on the same machine."""
         cluster = self.job.cluster
         machine = self.members[classes] // cluster.workers_per_host
         following = np.roll(machine, -1, axis=0)
-        following[-1] = np.roll(following[-1].reshape(self.rings, -1), -1, axis=1).ravel()
+        following[-1] = np.roll(following[-1].reshape(self.rings, -1), -stride, axis=1).ravel()
         inside: npt.NDArray[np.bool_] = machine == following
         if (inside != inside[:, :1]).any():
             raise NotByClass("some ranks of a class have the next one on their machine, and others do not")
@@ -186,16 +217,13 @@ class FoldedRings:
 
     def folded(self, plan: Plan) -> ClassPlan:
         """The plan that these messages are of, with all ranks that it stands for."""
-        further = np.zeros(len(plan.ops), np.int64)
-        for first, column in self._further.items():
-            further[first : first + len(column)] = column
         hosts = host_of_rank(self.job.cluster)
         placed = replace(
             plan,
             rank_host=hosts[self.members[:, 0]].astype(np.int32),
             nics_per_host=self.job.cluster.nics_per_host,
         )
-        return ClassPlan(placed, self.members, hosts, further, self._merged, self.rings)
+        return ClassPlan(placed, self.members, hosts, *self.table.columns(len(plan.ops)), self._merged)
 
 
 def neighbours_folded(workers: int, neighbours: int) -> Int64:

@@ -1,7 +1,8 @@
 """Megatron-LM's parallelism by classes of ranks: one replica is compiled, and stands for all.
 
 Workers with the same stage and the same share of each product are a class, whose copies are the replicas. Tensor groups
-and pipelines stay within a replica; what replicas sum goes around a folded ring.
+and pipelines stay within a replica; what replicas sum goes around a folded ring, and what they exchange with their
+neighbours, tokens for experts or keys and values, goes to other copies (workloads/classes/replica_exchanges.py).
 
 Where whole tensor groups are on one machine, their workers do the same as well: then a class has all shares of its
 replicas, and there are as many classes of a stage as groups on a machine. Messages inside a machine wait for nothing
@@ -19,11 +20,14 @@ from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass
 from gradwire.datatypes.plan import Combine, Int64, Plan
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.classes.folding import Call, FoldedRings, folded_job
+from gradwire.workloads.classes.replica_exchanges import ReplicaExchanges
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.division import Division, Grid
 from gradwire.workloads.engines.parallel.gradients import Replicas
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.model_parallel import ModelParallelPlan
+from gradwire.workloads.engines.parallel.ring_attention import Rings, Turn
+from gradwire.workloads.engines.parallel.segments import Segment
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Series
 from gradwire.workloads.job import Cluster, Job
 
@@ -40,8 +44,8 @@ def model_parallel_classes(job: Job, name: str, division: Division, folding: Fol
     per_host = job.cluster.workers_per_host
     if folding.neighbours != per_host:
         raise NotByClass("replicas are its only classes")
-    if division.experts > 1 or division.context > 1:
-        raise NotByClass("replicas exchange tokens (strategy.options.experts, strategy.options.context)")
+    if division.token_skew is not None:
+        raise NotByClass("some experts get more tokens than others (strategy.options.token_skew)")
     if division.algorithm != RING:
         raise NotByClass(f"strategy.options.algorithm is '{division.algorithm}', not 'ring'")
     replicas = Grid.of(job.cluster.workers, division.tensor, division.stages).data
@@ -60,28 +64,82 @@ class _Classes(ModelParallelPlan):
     """One rank for each stage and share."""
 
     def __init__(self, job: Job, name: str, division: Division, folding: Folding) -> None:
-        whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        self.whole = whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
         super().__init__(folded_job(job, division.tensor * division.stages), name, division)
         members = [
             [whole.worker(stage, replica, share) for replica in range(whole.data)]
             for stage in range(whole.stages)
             for share in range(whole.tensor)
         ]
-        self._sum_among(whole, FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed))
+        self._sum_among(FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed))
 
-    def _sum_among(self, whole: Grid, rings: FoldedRings) -> None:
-        """What the classes' ranks sum gradients by. whole: the grid of all workers."""
-        self._data = whole.data
-        self._summing = _FoldedCollectives(self.builder, self.job, rings, int(self.division.priorities))
+    def _sum_among(self, rings: FoldedRings) -> None:
+        """What the classes' ranks sum gradients by, and exchange with other replicas."""
+        division, traffic_class = self.division, int(self.division.priorities)
+        for count, option in ((division.experts, "experts"), (division.context, "context")):
+            if count % self.grid.data and self.grid.data % count:
+                raise NotByClass(
+                    f"strategy.options.{option} = {count} and the {self.grid.data} tensor groups of a machine are not "
+                    "multiples of one another"
+                )
+        self._folded = rings
+        self._summing = _FoldedCollectives(self.builder, self.job, rings, traffic_class)
+        # Every so many-th replica has the same experts.
+        stride = max(1, division.experts // self.grid.data)
+        self._summing_experts = _FoldedCollectives(self.builder, self.job, rings, traffic_class, stride)
+        self._exchanges = ReplicaExchanges(self.builder, self.job.costs, rings, self.grid.data)
+
+    def _replica_count(self) -> int:
+        return self.whole.data
 
     def _replicas(self, late: list[list[int]]) -> Replicas:
-        copies = self._data // self.grid.data
+        copies = self.whole.data // self.grid.data
         return Replicas(self.builder, self._summing, self.division, self.programs, self.begins, late, copies=copies)
+
+    def _expert_replicas(self, late: list[list[int]]) -> Replicas:
+        rings, experts = self._summing_experts, self.division.experts
+        copies = self.whole.data // max(experts, self.grid.data)
+        return Replicas(self.builder, rings, self.division, self.programs, self.begins, late, copies=copies)
+
+    def _same_experts(self, stage: int) -> list[list[int]]:
+        return self.grid.same_experts(stage, min(self.division.experts, self.grid.data))
+
+    def _exchange(self, stage: int, segment: Segment, what: str, *, to_experts: bool) -> None:
+        del what, to_experts
+        if not segment.routed_values:
+            return
+        values = segment.routed_values * (self.batch // self.division.microbatches)
+        size_bytes = self._routed_bytes(values, None)
+        for ranks in self._alike(stage):
+            ready = [self.programs[rank].last for rank in ranks]
+            received = self._exchanges.all_to_all(ranks, ready, self.division.experts, size_bytes)
+            for rank, recvs in zip(ranks, received, strict=True):
+                self.programs[rank].arrivals += recvs
+
+    def _alike(self, stage: int) -> list[list[int]]:
+        """The classes of a stage: of each share, that of each tensor group of a machine."""
+        return self.grid.data_groups(stage)
+
+    def _attend_in_groups(self, rings: Rings, stage: int, core: Segment, forward: bool, what: str) -> None:
+        del what
+        context = self.division.context
+        for ranks in self._alike(stage):
+            ready = [self.programs[rank].last for rank in ranks]
+            slices = [
+                [self._compute(self.programs[rank], core, forward, parts=context) for _ in range(context)]
+                for rank in ranks
+            ]
+            turn = Turn(ranks, ready, slices)
+            self._exchanges.hand_on(turn, rings.size_bytes)
+            if not forward:
+                for rank, arrival in zip(ranks, self._exchanges.add_up(turn, rings.size_bytes), strict=True):
+                    self.programs[rank].arrivals.append(arrival)
 
     def compile_classes(self) -> ClassPlan:
         """Builds everything."""
         plan: Plan = self.compile()
-        return self._summing.rings.folded(replace(plan, samples=self.batch * self._data))
+        samples = self.batch * self.whole.data // self.division.context
+        return self._folded.folded(replace(plan, samples=samples))
 
 
 class _SharesFolded(_Classes):
@@ -89,7 +147,7 @@ class _SharesFolded(_Classes):
 
     def __init__(self, job: Job, name: str, division: Division, folding: Folding, groups: int) -> None:
         self._groups = groups
-        whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        self.whole = whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
         alike = folded_job(job, job.cluster.workers)
         one_share = replace(alike, cluster=Cluster(groups * division.stages, workers_per_host=groups))
         ModelParallelPlan.__init__(self, one_share, name, division)
@@ -105,7 +163,7 @@ class _SharesFolded(_Classes):
             for group in range(groups)
         ]
         rings = FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed, rings=division.tensor)
-        self._sum_among(whole, rings)
+        self._sum_among(rings)
 
     def _grid(self) -> Grid:
         return Grid(1, self._groups, self.division.stages)
@@ -164,10 +222,11 @@ class _Sum:
 class _FoldedCollectives(GroupCollectives):
     """Collectives of replicas, of which each group's only member stands for all."""
 
-    def __init__(self, builder: PlanBuilder, job: Job, rings: FoldedRings, traffic_class: int) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job, rings: FoldedRings, traffic_class: int, stride: int = 1) -> None:
+        """stride: every so many-th copy is of one ring."""
         super().__init__(builder, job)
         self.rings = rings
-        self._traffic_class = traffic_class
+        self._traffic_class, self._stride = traffic_class, stride
         self._sums: dict[int, _Sum] = {}
 
     def add(
@@ -195,6 +254,7 @@ class _FoldedCollectives(GroupCollectives):
                 combines=TURNS[series.half],
                 size_bytes=size_bytes,
                 traffic_class=self._traffic_class,
+                stride=self._stride,
             )
             self.rings.add(series.members, queues, call)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass
 from gradwire.datatypes.plan import Combine
 from gradwire.workloads.builder import PlanBuilder
@@ -18,11 +20,14 @@ from gradwire.workloads.classes.folding import (
     folded_job,
     neighbours_folded,
 )
+from gradwire.workloads.classes.pairs import add_pairs, steps_of_half
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.engines.collectives.schedule import Schedule, schedule_of
 from gradwire.workloads.engines.parallel.group_collectives import RING
 from gradwire.workloads.engines.parallel.sharded import Partition, PartitionedPlan, ShardedPlan, Sharding
 from gradwire.workloads.job import Job
+
+PAIRS = "halving-doubling"
 
 
 def _without_rows(folding: Folding) -> Schedule:
@@ -36,9 +41,9 @@ def _rings(builder: PlanBuilder, job: Job, folding: Folding) -> FoldedRings:
 
 
 def sharded_classes(job: Job, name: str, sharding: Sharding, folding: Folding) -> ClassPlan:
-    """FSDP's iteration. Raises NotByClass for what is not around one ring of all ranks."""
-    if sharding.algorithm != RING:
-        raise NotByClass(f"strategy.options.algorithm is '{sharding.algorithm}', not 'ring'")
+    """FSDP's iteration. Raises NotByClass for what is not among all ranks, around one ring or by halving and doubling."""
+    if sharding.algorithm not in (RING, PAIRS):
+        raise NotByClass(f"strategy.options.algorithm is '{sharding.algorithm}', not '{RING}' or '{PAIRS}'")
     if sharding.group not in (None, job.cluster.workers):
         raise NotByClass(f"strategy.options.shard = {sharding.group} makes groups (hybrid sharding)")
     return _ShardedClasses(job, name, replace(sharding, group=None), folding).compile_classes()
@@ -65,11 +70,12 @@ class _ShardedClasses(ShardedPlan):
             queues = rings.queues(classes)
             for number, (collective, unit) in enumerate(zip(collectives, units, strict=True)):
                 size = -(-unit.values // self._whole.cluster.workers) * value_bytes
-                rings.add(
-                    classes,
-                    queues,
-                    Call(number, collective.layer, collective.started, collective.done, (combine,), size),
-                )
+                call = Call(number, collective.layer, collective.started, collective.done, (combine,), size)
+                if self.sharding.algorithm == RING:
+                    rings.add(classes, queues, call)
+                else:
+                    steps = steps_of_half(self._whole.cluster.workers, combine)
+                    add_pairs(rings, classes, np.repeat(queues[:, None], len(steps), axis=1), call, steps)
         self._boundaries([*gathers[-1:], *scatters])
         return rings.folded(self.builder.build(self._whole.compute_s, self._whole.samples))
 

@@ -1,4 +1,5 @@
-"""Which divisions of a model there are: data x tensor x pipeline, chunks, microbatches and recomputation."""
+"""Which divisions of a model there are: data x tensor x pipeline x context, experts, chunks, microbatches and
+recomputation."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
-from gradwire.workloads.engines.parallel.segments import HALF, piece_blocks
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.parallel.ring_attention import key_value_values
+from gradwire.workloads.engines.parallel.segments import HALF, cut, piece_blocks
 from gradwire.workloads.models.decoders import decoder_shape
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.resized import block_count
@@ -17,6 +21,9 @@ MICROBATCH_SAMPLES = (1, 2, 4, 8)
 """Samples of a microbatch that are tried."""
 MOST_CHUNKS = 16
 """Pieces of a stage, at most: powers of two up to this."""
+LEAST_CONTEXT_TOKENS = 4096
+"""Of a sample at each of the workers that divide its tokens. Llama 3 405B had 8,192 of 131,072 at each of 16, and divided
+no shorter samples (The Llama 3 Herd of Models, 2024, table 4)."""
 RECOMPUTES: tuple[Literal["none", "full"], ...] = ("none", "full")
 """What of a block is computed again that is tried. "selective" keeps attention's scores out of memory, which a fused
 attention never stores (Dao et al., FlashAttention, 2022; workloads/divisions/memory.py)."""
@@ -32,6 +39,10 @@ class ModelShape:
     key_value_heads: int
     #: Inputs and outputs of the blocks' products.
     widths: frozenset[int]
+    #: Whether workers can divide the tokens of a sample: keys and values are separate products.
+    divides_tokens: bool = False
+    #: Experts of a block; 0 for a model without them.
+    experts: int = 0
 
     @staticmethod
     def of(profile: Profile) -> ModelShape:
@@ -46,7 +57,8 @@ class ModelShape:
             for side in (tensor.rows, tensor.parameters // tensor.rows)
         }
         heads = (shape.heads, shape.key_value_heads) if shape else (0, 0)
-        return ModelShape(block_count(profile), *heads, frozenset(widths))
+        blocks = block_count(profile)
+        return ModelShape(blocks, *heads, frozenset(widths), _divides_tokens(profile), _experts(profile))
 
     def divides_into(self, tensor: int) -> bool:
         """Whether so many workers share every product evenly: whole heads of queries, and whole heads of keys and
@@ -55,6 +67,22 @@ class ModelShape:
             return all(width % tensor == 0 for width in self.widths)
         keys = self.key_value_heads
         return self.heads % tensor == 0 and (keys % tensor == 0 or tensor % keys == 0)
+
+
+def _divides_tokens(profile: Profile) -> bool:
+    try:
+        return key_value_values(profile, 1) is not None
+    except InputFault:
+        return False
+
+
+def _experts(profile: Profile) -> int:
+    """Experts of a block; blocks that differ in that are divided as the first one is."""
+    return next((s.experts for s in chain(*cut(profile, 1, 2).stages) if s.experts), 0) if _has_experts(profile) else 0
+
+
+def _has_experts(profile: Profile) -> bool:
+    return any(layer.name.endswith("/experts") for layer in profile.layers)
 
 
 @dataclass(frozen=True)
@@ -71,6 +99,20 @@ class Choice:
     recompute: Literal["none", "full"]
     #: Blocks of the first and the last piece; None: as many as others.
     ends: tuple[int | None, int | None] = (None, None)
+    #: Workers that divide a sample's tokens; all of them hold the same parameters.
+    context: int = 1
+    #: Workers that divide the experts; of those that hold the same parameters but for these.
+    experts: int = 1
+
+    @property
+    def holders(self) -> int:
+        """Workers that hold the same parameters, but for experts."""
+        return self.data * self.context
+
+    @property
+    def expert_holders(self) -> int:
+        """Workers that hold the same experts."""
+        return self.holders // self.experts
 
     @cached_property
     def options(self) -> Mapping[str, Any]:
@@ -84,9 +126,11 @@ class Choice:
             "replica_batch": self.microbatches * self.samples,
             "recompute": self.recompute,
             "sequence_parallel": self.tensor > 1,
-            "sharded_optimizer": self.data > 1,
-            "overlap_gradients": self.data > 1,
+            "sharded_optimizer": self.holders > 1,
+            "overlap_gradients": self.holders > 1,
         }
+        found |= {"context": self.context} if self.context > 1 else {}
+        found |= {"experts": self.experts} if self.experts > 1 else {}
         found |= {
             key: count
             for key, count in zip(("first_blocks", "last_blocks"), self.ends, strict=True)
@@ -97,6 +141,8 @@ class Choice:
     def __str__(self) -> str:
         """In the words of `--parallel`, and what else there is."""
         words = [f"data={self.data}", f"tensor={self.tensor}", f"pipeline={self.pipeline}"]
+        words += [f"context={self.context}"] if self.context > 1 else []
+        words += [f"experts={self.experts}"] if self.experts > 1 else []
         words += [f"chunks={self.chunks}"] if self.chunks > 1 else []
         words += [f"microbatches={self.microbatches} of {self.samples}"]
         words += ["recompute"] if self.recompute == "full" else []
@@ -113,10 +159,12 @@ class Asked:
     #: Samples of an iteration.
     samples: int
     shape: ModelShape
+    #: Tokens of a sample.
+    tokens: int = 0
 
 
 HEADS = "tensor does not divide the heads"
-BLOCKS = "stages and chunks do not divide the blocks, not even with one less at an end"
+BLOCKS = "stages and chunks do not divide the blocks, not even with fewer in the last piece"
 SAMPLES = "replicas do not divide the samples of an iteration"
 MACHINES = "machines would have parts of several stages or tensor groups"
 
@@ -125,24 +173,44 @@ def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
     """All divisions that there are, and how many products of data, tensor and pipeline are left out, by reason."""
     found: list[Choice] = []
     left_out: Counter[str] = Counter()
-    for tensor, pipeline, data in _products(asked.gpus):
+    for tensor, pipeline, holders in _products(asked.gpus):
         if not asked.shape.divides_into(tensor):
             left_out[HEADS] += 1
-        elif asked.samples % data:
-            left_out[SAMPLES] += 1
-        elif not _fills_machines(asked.machine_gpus, tensor, data):
+        elif not _fills_machines(asked.machine_gpus, tensor, holders):
             left_out[MACHINES] += 1
         elif pieces := list(_pieces(asked.shape.blocks, pipeline)):
-            found += (
-                Choice(data, tensor, pipeline, chunks, samples, microbatches, recompute, ends)
-                for chunks, ends in pieces
-                for samples, microbatches in _microbatches(asked.samples // data)
-                if chunks == 1 or microbatches % pipeline == 0
-                for recompute in RECOMPUTES
-            )
+            for context, experts in _neighbours(asked, tensor, holders):
+                data = holders // context
+                if asked.samples % data:
+                    left_out[SAMPLES] += 1
+                    continue
+                found += (
+                    Choice(data, tensor, pipeline, chunks, samples, microbatches, recompute, ends, context, experts)
+                    for chunks, ends in pieces
+                    for samples, microbatches in _microbatches(asked.samples // data)
+                    if chunks == 1 or microbatches % pipeline == 0
+                    for recompute in RECOMPUTES
+                )
         else:
             left_out[BLOCKS] += 1
     return found, left_out
+
+
+def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, int]]:
+    """Numbers of neighbouring workers that divide tokens, and that divide experts, where so many hold the same
+    parameters. One of the two is 1, as in `megatron`."""
+    groups = max(1, asked.machine_gpus // tensor)
+    most = asked.tokens // LEAST_CONTEXT_TOKENS if asked.shape.divides_tokens else 1
+    contexts = (2**power for power in range(1, max(1, most).bit_length()))
+    experts = (count for count in range(2, asked.shape.experts + 1) if asked.shape.experts % count == 0)
+    yield 1, 1
+    yield from ((count, 1) for count in contexts if holders % count == 0 and _fits_machines(count, groups))
+    yield from ((1, count) for count in experts if holders % count == 0 and _fits_machines(count, groups))
+
+
+def _fits_machines(count: int, groups: int) -> bool:
+    """Whether groups of neighbours fill machines of so many tensor groups, or machines have whole groups."""
+    return count % groups == 0 or groups % count == 0
 
 
 def _products(gpus: int) -> Iterator[tuple[int, int, int]]:
@@ -171,7 +239,7 @@ def _pieces(blocks: int, pipeline: int) -> Iterator[tuple[int, tuple[int | None,
 
 def end_blocks(blocks: int, pieces: int) -> tuple[int | None, int | None] | None:
     """The blocks of the first and the last piece where they have one less than the others, or the last one alone has;
-    (None, None) where all have as many, and None where neither works.
+    (None, None) where all have as many. Else the last one alone has fewer, and None where that does not work either.
 
     Llama 3 405B has one block less in the first stage and in the last one (The Llama 3 Herd of Models, 2024, section
     3.3), for what the embedding and the output take.
@@ -184,7 +252,9 @@ def end_blocks(blocks: int, pieces: int) -> tuple[int | None, int | None] | None
     if pieces > 1 and (blocks + 1) % pieces == 0:
         less = (blocks + 1) // pieces - 1
         return (None, less) if piece_blocks(blocks, pieces, None, less) else None
-    return None
+    # As in DeepSeek-V3, whose 61 blocks are in 16 stages, the last piece has what is left.
+    left = blocks - -(-blocks // pieces) * (pieces - 1)
+    return (None, left) if pieces > 1 and left > 0 and piece_blocks(blocks, pieces, None, left) else None
 
 
 def _microbatches(samples: int) -> Iterator[tuple[int, int]]:

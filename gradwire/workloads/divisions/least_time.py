@@ -1,8 +1,9 @@
 """How fast a divided model can be at most: the longest chain through its pipeline's schedule.
 
 A stage runs its passes in the order of 1F1B, each as long as it computes and as its tensor group's collectives take,
-with a message's time between stages; then gradients are scattered and parameters gathered at the line's rate. Nothing
-else shares a line. The result is a lower bound of what an estimate or a run takes, and not an estimate.
+with a message's time between stages; what exchanges of tokens and of keys and values add at least is added; then
+gradients are scattered and parameters gathered at the line's rate. Nothing else shares a line. The result is a lower
+bound of what an estimate or a run takes, and not an estimate.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from gradwire.workloads.divisions.choices import Choice
 from gradwire.workloads.divisions.memory import ACTIVATION_BYTES, GRADIENT_BYTES, PARAMETER_BYTES
 from gradwire.workloads.engines.parallel.division import Pass, passes_of_stage
+from gradwire.workloads.engines.parallel.ring_attention import CORE, key_value_values
 from gradwire.workloads.engines.parallel.segments import Cut, Segment
 from gradwire.workloads.job import Job
 
@@ -25,8 +27,9 @@ class PieceTimes:
     backward_s: float
     forward_compute_s: float
     backward_compute_s: float
-    #: Parameters of a worker.
+    #: Parameters of a worker, without experts', and those of its experts.
     values: float
+    expert_values: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def busiest_s(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> fl
 def least_time(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> LeastTime:
     """The bound of a choice. job: of all workers, with times of `job.batch` samples; rate: of a NIC, for payload."""
     pieces = [_piece_times(job, choice, cut, piece, rate_bytes_per_s) for piece in cut.stages]
-    values = -(-cut.activation_values * choice.samples // choice.tensor) * ACTIVATION_BYTES
+    values = -(-cut.activation_values * choice.samples // (choice.tensor * choice.context)) * ACTIVATION_BYTES
     order = [
         passes_of_stage("1f1b", choice.pipeline, stage, choice.microbatches, choice.chunks)
         for stage in range(choice.pipeline)
@@ -77,7 +80,11 @@ def least_time(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> L
         compute.append(
             choice.microbatches * sum(piece.forward_compute_s + piece.backward_compute_s for piece in of_stage)
         )
-        values_sent = sum(piece.values for piece in of_stage) * (choice.data - 1) / choice.data
+        values_sent = sum(
+            values * (holders - 1) / holders
+            for piece in of_stage
+            for values, holders in ((piece.values, choice.holders), (piece.expert_values, choice.expert_holders))
+        )
         scatter_s = values_sent * GRADIENT_BYTES / rate_bytes_per_s
         gather_s = values_sent * PARAMETER_BYTES / rate_bytes_per_s
         last_s = times.end_s - times.yields_s
@@ -88,22 +95,64 @@ def least_time(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> L
 
 
 def _piece_times(job: Job, choice: Choice, cut: Cut, piece: Sequence[Segment], rate: float) -> PieceTimes:
-    share = choice.samples / job.batch / choice.tensor
-    part_bytes = -(-cut.activation_values * choice.samples // choice.tensor) * ACTIVATION_BYTES
+    share = choice.samples / job.batch / choice.tensor / choice.context
+    part_bytes = -(-cut.activation_values * choice.samples // (choice.tensor * choice.context)) * ACTIVATION_BYTES
     inside = choice.tensor <= job.cluster.workers_per_host
     step_s = job.costs.message_s(part_bytes, inside=True) if inside else part_bytes / rate
     half_s = (choice.tensor - 1) * step_s
     forward_s = backward_s = wait_s = wait_back_s = 0.0
     for segment in piece:
-        pass_s = sum(job.compute.forward_s[layer] for layer in segment.layers) * share
+        pass_s, back_s = (
+            sum(times_s[layer] for layer in segment.layers) * share
+            for times_s in (job.compute.forward_s, job.compute.backward_s)
+        )
         exchanges_s = half_s * (segment.sums_gradients + segment.sums_outputs)
-        forward_s, wait_s = forward_s + pass_s, wait_s + exchanges_s
-        backward_s += sum(job.compute.backward_s[layer] for layer in segment.layers) * share
-        wait_back_s += exchanges_s
+        exchanges_s += 2 * _to_experts_s(job, choice, segment, rate)
+        extra_s, extra_back_s = _attending_s(job, choice, cut, segment, rate)
+        forward_s, wait_s = forward_s + pass_s, wait_s + exchanges_s + extra_s
+        backward_s += back_s
+        wait_back_s += exchanges_s + extra_back_s
         if choice.recompute == "full" and segment.block >= 0:
-            backward_s, wait_back_s = backward_s + pass_s, wait_back_s + exchanges_s
-    values = sum(segment.values for segment in piece) / choice.tensor
-    return PieceTimes(forward_s + wait_s, backward_s + wait_back_s, forward_s, backward_s, values)
+            backward_s, wait_back_s = backward_s + pass_s, wait_back_s + exchanges_s + extra_s
+    experts = sum(segment.values for segment in piece if segment.routed_values)
+    values = (sum(segment.values for segment in piece) - experts) / choice.tensor
+    times = forward_s + wait_s, backward_s + wait_back_s, forward_s, backward_s
+    return PieceTimes(*times, values, experts / choice.tensor / choice.experts)
+
+
+def _to_experts_s(job: Job, choice: Choice, segment: Segment, rate: float) -> float:
+    """What an all-to-all takes at least: what leaves the machine at the NIC's rate, or one message inside it."""
+    if not segment.routed_values:
+        return 0.0
+    each_bytes = -(-segment.routed_values * choice.samples // (choice.tensor * choice.experts)) * ACTIVATION_BYTES
+    groups = max(1, job.cluster.workers_per_host // choice.tensor)
+    if choice.experts <= groups:
+        return job.costs.message_s(each_bytes, inside=True)
+    return (choice.experts - groups) * each_bytes / rate
+
+
+def _attending_s(job: Job, choice: Choice, cut: Cut, segment: Segment, rate: float) -> tuple[float, float]:
+    """By how much handing on keys and values outlasts the core of attention at least, in a forward and a backward
+    pass.
+
+    Nothing is taken for sure where only some members of a group send to other machines: the others run ahead, and keys
+    and values come during other computation.
+    """
+    core = next((layer for layer in segment.layers if job.profile.layers[layer].name.endswith(CORE)), None)
+    groups = max(1, job.cluster.workers_per_host // choice.tensor)
+    if choice.context == 1 or core is None or 1 < groups < choice.context:
+        return 0.0, 0.0
+    share = choice.samples / job.batch / choice.tensor / choice.context
+    values = key_value_values(job.profile, cut.activation_values) * choice.samples
+    hop_bytes = -(-values // (choice.context * choice.tensor)) * ACTIVATION_BYTES
+    inside = choice.context <= groups
+    around_s = (choice.context - 1) * (job.costs.message_s(hop_bytes, inside=True) if inside else hop_bytes / rate)
+    # Behind a machine's own links, gradients do not wait for keys and values.
+    around_back_s = around_s if inside else 2 * around_s
+    return (
+        max(0.0, around_s - job.compute.forward_s[core] * share),
+        max(0.0, around_back_s - job.compute.backward_s[core] * share),
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ input, a normalisation its input, all of two bytes; the loss keeps logits of fou
 bytes of a block; the other two are dropout's masks, which today's language models do not have. Scores, 5 a s² b bytes,
 are not kept: a fused attention computes them again in its backward pass (Dao et al., FlashAttention, 2022). With
 sequence parallelism all of that is divided by the tensor group (their equation 4); what is gathered for a product is not
-kept, but gathered once more.
+kept, but gathered once more. Context parallelism divides activations by tokens, and expert parallelism the experts'
+states; each of its workers computes as many tokens' choices as before.
 
 Left out: buffers of libraries, what allocators lose, and gradients' buckets under way.
 """
@@ -20,6 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
+from gradwire.datatypes.plan import Int64
 from gradwire.workloads.divisions.choices import Choice
 from gradwire.workloads.engines.parallel.division import passes_of_stage
 from gradwire.workloads.engines.parallel.segments import Segment
@@ -77,44 +81,65 @@ class Memory:
         return self.states_bytes + self.activations_bytes
 
 
-def memory_of(profile: Profile, choice: Choice, pieces: Sequence[Sequence[Segment]], tokens: int) -> Memory:
-    """Memory of the stage that needs most. pieces: of the model, as `cut` has them; tokens: of a sample."""
-    shared = choice.tensor
-    state_bytes = PARAMETER_BYTES + GRADIENT_BYTES + OPTIMIZER_BYTES / choice.data
-    sizes = [_piece_bytes(profile, piece, choice, tokens) for piece in pieces]
+@dataclass(frozen=True)
+class PieceSizes:
+    """What decides the memory that a piece of the model takes."""
+
+    #: Parameters, without experts' and of experts.
+    values: int
+    expert_values: int
+    #: What a token of a microbatch keeps while it is under way, by what is computed again.
+    kept_bytes: dict[str, float]
+    #: What a token of one block needs once more while that is computed again.
+    again_bytes: dict[str, float]
+
+
+def sizes_of(profile: Profile, pieces: Sequence[Sequence[Segment]], tokens: int) -> list[PieceSizes]:
+    """Of each piece of the model, as `cut` has them. tokens: of a sample."""
+    kept = [kept_bytes(layer, tokens) for layer in profile.layers]
+    between_bytes = block_input_bytes(profile)
+    found = []
+    for piece in pieces:
+        of_blocks: dict[int, float] = {}
+        for segment in piece:
+            of_segment = sum(kept[layer] for layer in segment.layers)
+            of_blocks[segment.block] = of_blocks.get(segment.block, 0.0) + of_segment
+        outside = of_blocks.pop(-1, 0.0)
+        whole, inputs = outside + sum(of_blocks.values()), outside + between_bytes * len(of_blocks)
+        experts = sum(segment.values for segment in piece if segment.routed_values)
+        values = sum(segment.values for segment in piece) - experts
+        again = {"none": 0.0, "full": max(of_blocks.values(), default=0.0)}
+        found.append(PieceSizes(values, experts, {"none": whole, "full": inputs}, again))
+    return found
+
+
+def memory_of(choice: Choice, sizes: Sequence[PieceSizes], tokens: int) -> Memory:
+    """Memory of the stage that needs most. sizes: of the model's pieces; tokens: of a sample."""
+    shared = choice.tensor * choice.context
+    plain_bytes, expert_bytes = (
+        (PARAMETER_BYTES + GRADIENT_BYTES + OPTIMIZER_BYTES / holders) / choice.tensor
+        for holders in (choice.holders, choice.expert_holders)
+    )
     stages: list[Memory] = []
     for stage in range(choice.pipeline):
-        values = sum(segment.values for piece in pieces[stage :: choice.pipeline] for segment in piece)
         of_stage = sizes[stage :: choice.pipeline]
+        states_bytes = sum(piece.values for piece in of_stage) * plain_bytes
+        states_bytes += sum(piece.expert_values for piece in of_stage) / choice.experts * expert_bytes
         flights = in_flight(choice.pipeline, stage, choice.microbatches, choice.chunks)
-        most = max(sum(count * kept for count, (kept, _) in zip(each, of_stage, strict=True)) for each in flights)
-        again = max(once for _, once in of_stage)
-        samples_bytes = (most + again) * tokens * choice.samples / shared
-        stages.append(Memory(values * state_bytes / shared, samples_bytes))
+        most = float((flights @ np.array([piece.kept_bytes[choice.recompute] for piece in of_stage])).max())
+        again = max(piece.again_bytes[choice.recompute] for piece in of_stage)
+        stages.append(Memory(states_bytes, (most + again) * tokens * choice.samples / shared))
     return max(stages, key=lambda each: each.total_bytes)
 
 
-def _piece_bytes(profile: Profile, piece: Sequence[Segment], choice: Choice, tokens: int) -> tuple[float, float]:
-    """What a token of a microbatch keeps in a piece while it is under way, and what one block needs once more while it
-    is computed again."""
-    of_blocks: dict[int, float] = {}
-    for segment in piece:
-        kept = sum(kept_bytes(profile.layers[layer], tokens) for layer in segment.layers)
-        of_blocks[segment.block] = of_blocks.get(segment.block, 0.0) + kept
-    outside = of_blocks.pop(-1, 0.0)
-    if choice.recompute == "none":
-        return outside + sum(of_blocks.values()), 0.0
-    return outside + block_input_bytes(profile) * len(of_blocks), max(of_blocks.values(), default=0.0)
-
-
 @lru_cache(maxsize=4096)
-def in_flight(stages: int, stage: int, microbatches: int, chunks: int) -> tuple[tuple[int, ...], ...]:
-    """Microbatches whose activations a stage keeps of each of its chunks, at the moments when it begins to give some
-    back. The schedule repeats after the first ones, so that more than four rounds of stages add nothing."""
+def in_flight(stages: int, stage: int, microbatches: int, chunks: int) -> Int64:
+    """Microbatches whose activations a stage keeps of each of its chunks, a row for each moment when it begins to give
+    some back. The schedule repeats after the first ones, so that more than four rounds of stages add nothing."""
     counted = min(microbatches, 4 * stages)
     now, found = [0] * chunks, set[tuple[int, ...]]()
     for one in passes_of_stage("1f1b", stages, stage, counted, chunks):
         if not one.forward:
             found.add(tuple(now))
         now[one.chunk] += 1 if one.forward else -1
-    return tuple(sorted(found))
+    return np.array(sorted(found), np.int64)

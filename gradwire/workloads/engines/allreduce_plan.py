@@ -83,10 +83,10 @@ def compile_allreduce(
 
     switches: those of the network, where they add.
     """
-    return _AllreducePlan(job, name, buckets, communicator, switches).compile(schedules)
+    return AllreducePlan(job, name, buckets, communicator, switches).compile(schedules)
 
 
-class _AllreducePlan:
+class AllreducePlan:
     """The plan under construction. Arrays of ops have an axis for buckets and one for ranks."""
 
     def __init__(
@@ -368,11 +368,20 @@ def compile_buckets(
 ) -> Mapping[str, Plan]:
     """The plan for buckets in this order, each by its own schedule or all by one. switches: those of the network,
     where they add."""
-    converted = [_add_conversion(bucket, options) for bucket in buckets]
-    ready = converted if options.overlap else after_backward(converted)
+    ready = ready_buckets(buckets, options)
     of_buckets = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
-    communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
-    return {name: compile_allreduce(job, name, ready, of_buckets, communicator, switches)}
+    return {name: compile_allreduce(job, name, ready, of_buckets, communicator_of(options), switches)}
+
+
+def ready_buckets(buckets: Sequence[Bucket], options: AllreduceOptions) -> list[Bucket]:
+    """The buckets as options have them converted and started."""
+    converted = [_add_conversion(bucket, options) for bucket in buckets]
+    return converted if options.overlap else list(after_backward(converted))
+
+
+def communicator_of(options: AllreduceOptions) -> Communicator:
+    """How options have buckets reduced."""
+    return Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
 
 
 def _add_conversion(bucket: Bucket, options: AllreduceOptions) -> Bucket:

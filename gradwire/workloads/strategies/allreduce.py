@@ -13,8 +13,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from gradwire.datatypes.class_plans import Folding, NotByClass, RingSequence
+from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.classes.pairs import paired_classes
 from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.engines.allreduce_plan import (
@@ -95,6 +96,13 @@ def _ring_by_class(job: Job, options: RingOptions, _: Folding) -> RingSequence:
     return ring_sequence(job, "ring", tensor_buckets(job), options)
 
 
+def _paired_by_class(name: str, *, in_parts: bool) -> Callable[[Job, AllreduceOptions, Folding], ClassPlan]:
+    def compile_classes(job: Job, options: AllreduceOptions, folding: Folding) -> ClassPlan:
+        return paired_classes(job, name, tensor_buckets(job), options, folding, in_parts=in_parts)
+
+    return compile_classes
+
+
 def _hierarchical(job: Job, options: HierarchicalOptions) -> Mapping[str, Plan]:
     schedule = algorithm_schedule(
         job.cluster,
@@ -145,6 +153,7 @@ STRATEGIES = (
         compile=_by_algorithm("butterfly", "butterfly"),
         needs_servers=False,
         load=_load_of("butterfly"),
+        by_class=_paired_by_class("butterfly", in_parts=False),
     ),
     Strategy(
         name="halving-doubling",
@@ -154,6 +163,7 @@ STRATEGIES = (
         compile=_by_algorithm("halving-doubling", "halving-doubling"),
         needs_servers=False,
         load=_load_of("halving-doubling"),
+        by_class=_paired_by_class("halving-doubling", in_parts=True),
     ),
     Strategy(
         name="double-tree",
@@ -174,5 +184,6 @@ STRATEGIES = (
         compile=_by_algorithm("butterfly-mixing", "butterfly"),
         needs_servers=False,
         load=_load_of("butterfly"),
+        by_class=_paired_by_class("butterfly-mixing", in_parts=False),
     ),
 )

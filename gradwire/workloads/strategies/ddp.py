@@ -23,9 +23,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from gradwire.datatypes.class_plans import Folding, NotByClass, RingSequence
+from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.workloads.classes.pairs import paired_classes
 from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import Bucket, allreduce_load, backward_order, cap_filled, fused
 from gradwire.workloads.engines.allreduce_plan import (
@@ -78,7 +79,10 @@ def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
     return compile_by_algorithm(job, "ddp", buckets, options.algorithm, options, options.channels, nccl)
 
 
-def _by_class(job: Job, options: DdpOptions, _: Folding) -> RingSequence:
+def _by_class(job: Job, options: DdpOptions, folding: Folding) -> RingSequence | ClassPlan:
+    if options.algorithm in ("halving-doubling", "butterfly"):
+        in_parts = options.algorithm == "halving-doubling"
+        return paired_classes(job, "ddp", ddp_buckets(job, options), options, folding, in_parts=in_parts)
     if options.algorithm != "ring" or options.channels > 1:
         raise NotByClass(
             f"strategy.options.algorithm is '{options.algorithm}' with {options.channels} channels, not one ring"

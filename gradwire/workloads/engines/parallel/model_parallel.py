@@ -91,6 +91,10 @@ class ModelParallelPlan:
         """Who is where."""
         return Grid.of(self.job.cluster.workers, self.division.tensor, self.division.stages)
 
+    def _replica_count(self) -> int:
+        """Replicas that the job's workers make."""
+        return self.grid.data
+
     def _expect_whole_groups(self) -> None:
         """Raises InputFault for samples, experts or tokens that do not divide, and for a model without what is to be
         run again."""
@@ -100,14 +104,14 @@ class ModelParallelPlan:
                 f"strategy.options.microbatches = {division.microbatches}: must divide the {self.batch} samples of a "
                 "replica"
             )
-        if self.grid.data % division.experts:
+        replicas = self._replica_count()
+        if replicas % division.experts:
             raise InputFault(
-                f"strategy.options.experts = {division.experts}: must divide the {self.grid.data} replicas that the "
-                "workers make"
+                f"strategy.options.experts = {division.experts}: must divide the {replicas} replicas that the workers make"
             )
-        if self.grid.data % division.context:
+        if replicas % division.context:
             raise InputFault(
-                f"strategy.options.context = {division.context}: must divide the {self.grid.data} workers that have "
+                f"strategy.options.context = {division.context}: must divide the {replicas} workers that have "
                 "the same share of the model"
             )
         if division.recompute == "selective" and not any(layer.name.endswith(CORE) for layer in job.profile.layers):
@@ -258,11 +262,15 @@ class ModelParallelPlan:
             for layers in (segment.layers[:at], segment.layers[at : at + 1], segment.layers[at + 1 :])
         )
         firsts = [self._compute(self.programs[rank], before if forward else behind, forward) for rank in members]
-        for group in self.grid.neighbours(stage, self.division.context):
-            self._attend(self.rings, group, core, forward, f"of {segment.name} {what}")
+        self._attend_in_groups(self.rings, stage, core, forward, f"of {segment.name} {what}")
         for rank in members:
             self._compute(self.programs[rank], behind if forward else before, forward)
         return firsts
+
+    def _attend_in_groups(self, rings: Rings, stage: int, core: Segment, forward: bool, what: str) -> None:
+        """The core of attention at all workers of a stage."""
+        for group in self.grid.neighbours(stage, self.division.context):
+            self._attend(rings, group, core, forward, what)
 
     def _attend(self, rings: Rings, group: list[int], core: Segment, forward: bool, what: str) -> None:
         """The core of attention at workers that divide tokens."""
@@ -359,20 +367,28 @@ class ModelParallelPlan:
         """What sums gradients."""
         return Replicas(self.builder, self.collectives, self.division, self.programs, self.begins, late)
 
+    def _expert_replicas(self, late: list[list[int]]) -> Replicas:
+        """What sums the gradients of experts."""
+        return self._replicas(late)
+
+    def _same_experts(self, stage: int) -> list[list[int]]:
+        """Workers of a stage that hold the same experts."""
+        return self.grid.same_experts(stage, self.division.experts)
+
     def _gradients(self) -> list[int]:
         """Step 6; returns the op that ends each worker's iteration."""
         builder, division = self.builder, self.division
         ends = [builder.compute(rank) for rank in self.ranks]
         late: list[list[int]] = [[] for _ in self.ranks]
-        replicas = self._replicas(late)
+        replicas, of_experts = self._replicas(late), self._expert_replicas(late)
         for stage in range(self.grid.stages):
             segments = [segment for piece in self._pieces(stage) for segment in piece]
             everywhere = [segment for segment in segments if not segment.routed_values]
             for members in self.grid.data_groups(stage):
                 replicas.sum(members, everywhere, division.tensor, self.yielded)
             divided = [segment for segment in segments if segment.routed_values]
-            for members in self.grid.same_experts(stage, division.experts) if divided else ():
-                replicas.sum(members, divided, division.tensor * division.experts, self.yielded)
+            for members in self._same_experts(stage) if divided else ():
+                of_experts.sum(members, divided, division.tensor * division.experts, self.yielded)
         for rank, end in enumerate(ends):
             self.programs[rank].follow(builder, end)
             builder.depend(end, *late[rank])

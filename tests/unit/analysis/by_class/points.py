@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gradwire.analysis.by_class.ring_times import ring_lines, ring_times
-from gradwire.analysis.by_class.symmetry import class_paths
-from gradwire.analysis.fluid.delays import NO_DELAYS
+from gradwire.analysis.by_class.symmetry import class_lines
+from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds, estimate
 from gradwire.datatypes.class_plans import ClassPlan, Folding, RingSequence
 from gradwire.datatypes.plan import Plan
@@ -41,7 +41,8 @@ def resolved_point(strategy: str, workers: int, **tables: Any) -> ResolvedPoint:
 def compiled_classes(point: ResolvedPoint, neighbours: int) -> ClassPlan | RingSequence:
     """The point's job by classes."""
     assert point.strategy.by_class is not None
-    return point.strategy.by_class(point.job, point.options, Folding(neighbours))
+    undelayed = not own_delays(point.fabric).are_there
+    return point.strategy.by_class(point.job, point.options, Folding(neighbours, undelayed))
 
 
 def times_by_class(point: ResolvedPoint, send_ends: SendEnds, neighbours: int = 1) -> FluidTimes:
@@ -50,8 +51,8 @@ def times_by_class(point: ResolvedPoint, send_ends: SendEnds, neighbours: int = 
     compiled = compiled_classes(point, neighbours)
     if isinstance(compiled, RingSequence):
         return ring_times(compiled, ring_lines(compiled, point.fabric, spine_of), send_ends)
-    paths = class_paths(compiled, point.fabric, spine_of)
-    return estimate(compiled.plan, point.fabric, send_ends=send_ends, delays=NO_DELAYS, paths=paths)
+    lines = class_lines(compiled, point.fabric, spine_of)
+    return estimate(compiled.plan, point.fabric, send_ends=send_ends, delays=lines.delays, paths=lines.paths)
 
 
 def whole_plan(point: ResolvedPoint) -> Plan:

@@ -16,7 +16,7 @@ UNNOTICED_NS = 1e-12
 
 
 def lines_of(ranks: int, latency_ns: float = 0.0) -> RingLines:
-    return RingLines(np.full(ranks, 0.125), np.full(ranks, latency_ns), np.zeros(ranks))
+    return RingLines(np.full(ranks, 0.125), np.full(ranks, latency_ns), np.zeros(ranks), np.zeros(ranks))
 
 
 @st.composite

@@ -21,6 +21,7 @@ TRANSFORMER = {"name": "vit-l16", "device": "v100", "blocks": 4}
 LATENCY = {"costs": {"message_latency": {"value": "20us", "source": "made up"}}}
 LEAVES = {"topology": "leaf-spine", "leaves": 4, "spines": 2}
 NARROW = {**LEAVES, "spines": 1, "oversubscription": 8}
+FAR = {"delay": "150us"}
 ONE_BY_ONE = {"concurrent": False, "forward_waits": "all"}
 MACHINES: dict[str, Any] = {
     "cluster": {"workers_per_host": 4},
@@ -62,6 +63,8 @@ def test_rings_one_after_the_other(strategy: str, workers: int, rule: Any) -> No
         LATENCY,
         MACHINES,
         RAILS,
+        {"fabric": FAR},
+        {"fabric": {**FAR, **LEAVES}},
         {"options": {"overlap": False, "wire": "fp16"}},
         {"costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
     ],
@@ -91,6 +94,8 @@ def test_rings_on_other_networks_and_at_other_costs(tables: dict[str, Any], rule
         ({}, 2),
         ({"fabric": LEAVES}, 1),
         ({"fabric": NARROW}, 4),
+        ({"fabric": FAR}, 1),
+        ({"fabric": {**FAR, **NARROW}}, 4),
         (LATENCY, 1),
         ({"costs": {"aggregation_rate": {"value": "1GB/s", "source": "made up"}}}, 1),
         (MACHINES, 4),
@@ -131,7 +136,11 @@ def test_leaves_that_bind_are_not_overlooked() -> None:
             {"model": TRANSFORMER, "costs": {"compute_variation": {"value": 0.2, "source": "made up"}}},
             "compute_variation",
         ),
-        ("ddp", {"fabric": {"delay": "1ms"}}, "delays"),
+        (
+            "fsdp",
+            {"model": TRANSFORMER, "fabric": {"link": {"h1": {"delay": "1ms"}}}},
+            "delays",
+        ),
         ("ddp", {"fabric": {**LEAVES, "routing": "ecmp"}}, "ecmp"),
         ("fsdp", {"model": TRANSFORMER, "fabric": {**LEAVES, "routing": "ecmp"}}, "ecmp"),
     ],

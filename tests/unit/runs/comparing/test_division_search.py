@@ -11,7 +11,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.runs.comparing import division_answer
 from gradwire.runs.comparing.division_question import DivisionQuestion
-from gradwire.runs.comparing.division_search import MEMORY, candidates, search
+from gradwire.runs.comparing.division_search import MEMORY, Candidate, candidates, estimated_times, search
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
 
@@ -39,6 +39,22 @@ def test_nothing_that_is_left_out_could_be_among_the_best(tmp_path: Path) -> Non
         "chart.png",
     }
     assert "lower bound and not an estimate" in " ".join(division_answer.words(found))
+
+
+@pytest.mark.parametrize(("model", "key"), [("mixtral-8x7b", "experts"), ("llama3-8b", "context")])
+def test_bounds_of_exchanges_between_replicas_are_below_estimates(model: str, key: str) -> None:
+    """Of the divisions with the least bounds that have such exchanges."""
+    tokens = 32_768 if key == "context" else None
+    question = DivisionQuestion(model, 64, rate="100gbit", device="h100", samples=64, tokens=tokens)
+    divided = [each for each in candidates(question)[0] if getattr(each.choice, key) > 1]
+    of_count: dict[int, Candidate] = {}
+    for each in sorted(divided, key=lambda each: each.quick_s(1.0)):
+        of_count.setdefault(getattr(each.choice, key), each)
+    assert len(of_count) >= 3
+    for each in of_count.values():
+        result = estimated_times(question.section_of(each.choice.options))
+        assert not isinstance(result, str), result
+        assert all(each.least(factor).iteration_s <= time_s * (1 + 1e-9) for factor, time_s in result[0].items())
 
 
 def test_too_little_memory_leaves_nothing() -> None:

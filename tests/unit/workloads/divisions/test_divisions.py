@@ -18,7 +18,7 @@ from gradwire.workloads.divisions.choices import (
     end_blocks,
 )
 from gradwire.workloads.divisions.least_time import busiest_s, least_time, stage_times
-from gradwire.workloads.divisions.memory import in_flight, kept_bytes, memory_of
+from gradwire.workloads.divisions.memory import in_flight, kept_bytes, memory_of, sizes_of
 from gradwire.workloads.engines.parallel.division import passes_of_stage
 from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.job import Cluster, Costs, Job
@@ -30,7 +30,7 @@ ONE = Choice(data=8, tensor=8, pipeline=4, chunks=1, samples=1, microbatches=8, 
 
 
 def test_products_are_all_looked_at_and_those_left_out_are_counted() -> None:
-    shape = ModelShape(blocks=29, heads=32, key_value_heads=8, widths=frozenset({4096}))
+    shape = ModelShape(blocks=5, heads=32, key_value_heads=8, widths=frozenset({4096}))
     found, left_out = choices(Asked(64, 8, 48, shape))
     assert all(each.data * each.tensor * each.pipeline == 64 for each in found)
     assert all(each.data * each.microbatches * each.samples == 48 for each in found)
@@ -51,12 +51,46 @@ def test_heads_are_whole_and_widths_are_where_heads_are_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("pieces", "ends"),
-    [(14, (None, None)), (16, (7, 7)), (128, (0, 0)), (1, (None, None)), (127, (None, 0)), (24, None)],
+    [(14, (None, None)), (16, (7, 7)), (128, (0, 0)), (1, (None, None)), (127, (None, 0)), (24, None), (25, None)],
 )
 def test_ends_have_a_block_less_where_blocks_do_not_divide(
     pieces: int, ends: tuple[int | None, int | None] | None
 ) -> None:
     assert end_blocks(126, pieces) == ends
+
+
+def test_the_last_piece_has_what_is_left() -> None:
+    assert end_blocks(61, 16) == (None, 1)
+    assert end_blocks(30, 8) == (3, 3)
+
+
+def test_tokens_and_experts_are_divided_among_those_with_the_same_parameters() -> None:
+    shape = ModelShape.of(model("mixtral-8x7b"))
+    assert (shape.experts, shape.divides_tokens) == (8, True)
+    found, _ = choices(Asked(128, 8, 64, shape, 65_536))
+    assert all(each.data * each.context * each.tensor * each.pipeline == 128 for each in found)
+    assert all(each.context == 1 or each.experts == 1 for each in found)
+    assert {each.context for each in found} == {1, 2, 4, 8, 16}
+    assert {each.experts for each in found} == {1, 2, 4, 8}
+    assert all(each.holders % each.experts == 0 for each in found)
+    # Latent attention has no keys and values to hand on.
+    assert not ModelShape.of(model("deepseek-v3")).divides_tokens
+    assert ModelShape.of(model("deepseek-v3")).experts == 256
+
+
+def test_contexts_divide_activations_and_experts_their_states() -> None:
+    profile = model("mixtral-8x7b")
+    plain, alike = (
+        memory_of(each, sizes_of(profile, cut(profile, 4).stages, 4096), 4096)
+        for each in (ONE, replace(ONE, context=2, data=4))
+    )
+    assert alike.activations_bytes == pytest.approx(plain.activations_bytes / 2)
+    assert alike.states_bytes == pytest.approx(plain.states_bytes)
+    pieces = cut(profile, 4, 8).stages
+    by_expert = memory_of(replace(ONE, experts=8), sizes_of(profile, pieces, 4096), 4096)
+    experts = sum(segment.values for segment in pieces[0] if segment.routed_values)
+    others = sum(segment.values for segment in pieces[0]) - experts
+    assert by_expert.states_bytes == pytest.approx(others / 8 * (6 + 12 / 8) + experts / 8 / 8 * (6 + 12))
 
 
 def test_a_block_of_gpt_keeps_34_s_b_h_bytes_but_for_the_masks_of_dropout() -> None:
@@ -66,15 +100,17 @@ def test_a_block_of_gpt_keeps_34_s_b_h_bytes_but_for_the_masks_of_dropout() -> N
 
 
 def test_stages_keep_as_many_microbatches_as_stages_are_behind_them() -> None:
-    assert [max(in_flight(4, stage, 8, 1)) for stage in range(4)] == [(4,), (3,), (2,), (1,)]
+    assert [int(in_flight(4, stage, 8, 1).max()) for stage in range(4)] == [4, 3, 2, 1]
     # Korthikanti et al. 2022, section 4.2: interleaved, L (1 + (p - 1) / (p m)) layers, of which each chunk has L / (p m).
-    assert max(sum(each) for each in in_flight(4, 0, 16, 2)) == 4 * 2 + 4 - 1
+    assert int(in_flight(4, 0, 16, 2).sum(axis=1).max()) == 4 * 2 + 4 - 1
 
 
 def test_memory_is_states_and_activations() -> None:
     profile = model("llama3-8b")
     pieces = cut(profile, 4).stages
-    plain, again = (memory_of(profile, replace(ONE, recompute=kind), pieces, 8192) for kind in ("none", "full"))
+    plain, again = (
+        memory_of(replace(ONE, recompute=kind), sizes_of(profile, pieces, 8192), 8192) for kind in ("none", "full")
+    )
     assert again.total_bytes < plain.total_bytes
     assert again.states_bytes == pytest.approx(plain.states_bytes, rel=1e-5)
     values = sum(segment.values for segment in pieces[0])

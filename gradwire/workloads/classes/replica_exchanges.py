@@ -1,0 +1,135 @@
+"""What neighbouring replicas exchange, as one copy of each class has it: tokens for experts, and keys and values.
+
+Groups are of so many replicas that follow one another, and replicas fill machines: with k tensor groups on a machine,
+replica r is copy r // k of the class of group r % k. So the neighbour that is some replicas further in a group is a copy
+of a class that follows from the sender's class alone, some copies further in a ring of as many copies as a group has
+machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradwire.datatypes.class_plans import Peers
+from gradwire.datatypes.plan import Combine
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.classes.folding import FoldedRings
+from gradwire.workloads.engines.parallel.ring_attention import Turn
+from gradwire.workloads.job import Costs
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    """Where a message to a neighbour goes: the place of its class among those that are alike, and which copy."""
+
+    place: int
+    peers: Peers
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it is on the same machine."""
+        return self.peers.further == 0
+
+
+@dataclass
+class ReplicaExchanges:
+    """Adds messages between replicas. Methods take the ranks of the classes that are alike: that of each of the tensor
+    groups of a machine."""
+
+    builder: PlanBuilder
+    costs: Costs
+    rings: FoldedRings
+    #: Tensor groups of a machine.
+    groups: int
+    _queues: dict[tuple[int, object], int] = field(default_factory=dict)
+
+    def all_to_all(self, ranks: Sequence[int], ready: Sequence[int], count: int, size_bytes: int) -> list[list[int]]:
+        """A message from each replica to each other one of its group of `count`; returns the RECVs of each class.
+
+        ready: the op of each class after which it sends. Messages that go to copies of one class on other machines are
+        one op, since they are of one size and under way at the same time.
+        """
+        received: list[list[int]] = [[] for _ in ranks]
+        if size_bytes <= 0:
+            return received
+        for place, rank in enumerate(ranks):
+            for neighbour in self._others(place, count):
+                peer = ranks[neighbour.place]
+                recv = self._send(rank, peer, neighbour, neighbour, size_bytes, Combine.COPY, [ready[place]])
+                received[neighbour.place].append(recv)
+        return received
+
+    def hand_on(self, turn: Turn, size_bytes: int) -> None:
+        """Keys and values, from each replica to the next one of its group as soon as it has them; a slice waits for its
+        block."""
+        after = list(turn.ready)
+        for step in range(1, len(turn.slices[0])):
+            arrived = self._around(turn, [[op] for op in after], size_bytes, Combine.COPY)
+            for place, recv in enumerate(arrived):
+                self.builder.depend(turn.slices[place][step], recv)
+            after = arrived
+
+    def add_up(self, turn: Turn, size_bytes: int) -> list[int]:
+        """Gradients of keys and values; returns the last message that each class awaits."""
+        count = len(turn.slices[0])
+        arrived: list[int] = []
+        for step in range(1, count):
+            after = [[slices[step], *arrived[place : place + 1]] for place, slices in enumerate(turn.slices)]
+            arrived = self._around(turn, after, size_bytes, Combine.ADD)
+            for place, recv in enumerate(arrived):
+                self.builder.depend(recv, turn.slices[place][(step + 1) % count])
+        return arrived
+
+    def _around(self, turn: Turn, after: Sequence[Sequence[int]], size_bytes: int, how: Combine) -> list[int]:
+        """A message of each class to its next replica; returns that which each class receives."""
+        arrived = [-1] * len(turn.members)
+        for place, rank in enumerate(turn.members):
+            neighbour = self._neighbour(place, 1, len(turn.slices[0]))
+            peer = turn.members[neighbour.place]
+            arrived[neighbour.place] = self._send(rank, peer, how, neighbour, size_bytes, how, after[place])
+        return arrived
+
+    def _neighbour(self, place: int, further: int, count: int) -> _Neighbour:
+        """That which is so many replicas further in a group of `count`."""
+        if count <= self.groups:
+            first = place - place % count
+            return _Neighbour(first + (place % count + further) % count, Peers())
+        machines, other = divmod(place + further, self.groups)
+        around = count // self.groups
+        return _Neighbour(other, Peers(machines % around, around))
+
+    def _others(self, place: int, count: int) -> list[_Neighbour]:
+        """All others of a group, those of one class on other machines together."""
+        if count <= self.groups:
+            return [self._neighbour(place, further, count) for further in range(1, count)]
+        around = count // self.groups
+        inside = [_Neighbour(other, Peers()) for other in range(self.groups) if other != place]
+        return inside + [_Neighbour(other, Peers(1, around, around - 1)) for other in range(self.groups)]
+
+    def _send(
+        self,
+        rank: int,
+        peer: int,
+        queue: object,
+        neighbour: _Neighbour,
+        size_bytes: int,
+        how: Combine,
+        after: Sequence[int],
+    ) -> int:
+        """A message on a queue of the sender's; returns its RECV."""
+        if (rank, queue) not in self._queues:
+            self._queues[rank, queue] = self.builder.queue(rank)
+        send, recv = self.builder.message(
+            self._queues[rank, queue],
+            peer,
+            size_bytes,
+            combine=how,
+            traffic_class=0,
+            latency_s=self.costs.message_s(size_bytes, inside=neighbour.is_inside),
+        )
+        self.builder.depend(send, *after)
+        self.rings.table.note(send, np.array([self.rings.table.number(neighbour.peers)]))
+        return recv
