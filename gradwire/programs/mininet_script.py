@@ -210,6 +210,7 @@ class _Conversation:
         finally:
             self._running.go_on()
         self._running.send(answer)
+        self.tail += b"\n"  # that of the line: what comes now stands at the beginning of another
         self._person = Person()
 
     @contextmanager
