@@ -1,17 +1,21 @@
 """The cases that operators test on lossless Ethernet: incast, all-to-all and ring, of 8 ports on one leaf and of 16 over
 two leaves and a spine, with priority flow control; and a victim of somebody else's incast.
 
-    python -m benchmarks.lossless [--rate 100gbit] [--size 20MB] [--json FILE]
+    python -m benchmarks.lossless [--rate 100gbit] [--size 20MB] [--json FILE] [--expect incast=94.2gbit:1%]
+    python -m benchmarks.lossless --geryon [--runs FOLDER]
 
 Prints a row for each case: the job completion time, the payload that a receiver gets per second, pauses, how long
 ports stood still, the most that a switch's port had waiting, marks, and drops. Then what the victim gets in the class of
-the incast and in its own, with what theory says. Ends with status 1 if anything is dropped or a pause does not end.
+the incast and in its own, with what theory says. Ends with status 1 if anything is dropped, a pause does not end, or a
+case is slower than expected: `--expect CASE=RATE:TOLERANCE` is for both networks, `--expect 16/CASE=RATE:TOLERANCE` for the
+one of 16 ports, and may be given several times.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import lossless_table2
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Topology
@@ -69,6 +74,42 @@ class Row:
     marks: int
     dropped: int
     all_ended: bool
+    ports: int
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The least bandwidth of a case; of one network, or of all where `ports` is 0."""
+
+    text: str
+    case: str
+    ports: int
+    least_bps: float
+
+    def failed(self, row: Row) -> bool:
+        """Whether it is for this row, which is slower."""
+        return self.case == row.name and self.ports in (0, row.ports) and row.bandwidth_bps < self.least_bps
+
+
+_EXPECTATION = re.compile(r"(?:(?P<ports>\d+)/)?(?P<case>[a-z-]+)=(?P<rate>[^:]+)(?::(?P<percent>\d+(?:\.\d+)?)%)?")
+
+
+def expectation_of(text: str) -> Expectation:
+    """Reads "16/incast=94.2gbit:1%". Raises ValueError for what is not one, or is of a case or a network that there is not."""
+    found = _EXPECTATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text}: must be [PORTS/]CASE=RATE[:TOLERANCE%], such as 16/incast=94.2gbit:1%")
+    case, ports = found["case"], int(found["ports"] or 0)
+    known = sorted(fabric.hosts for fabric in networks(1e9).values())
+    if case not in CASES:
+        raise ValueError(f"{text}: there is no case '{case}'; cases are {', '.join(CASES)}")
+    if ports and ports not in known:
+        raise ValueError(f"{text}: there is no network of {ports} ports; there are those of {known[0]} and {known[1]}")
+    try:
+        rate_bps = RATE.parse(found["rate"])
+    except ValueError as error:
+        raise ValueError(f"{text}: its rate {error}") from error
+    return Expectation(text, case, ports, rate_bps * (1 - float(found["percent"] or 0) / 100))
 
 
 def networks(rate_bps: float) -> dict[str, Fabric]:
@@ -109,6 +150,7 @@ def measure(name: str, fabric: Fabric, transfers: Sequence[Transfer]) -> Row:
         sum(band.marks for band in replayed.counts.bands),
         sum(count.dropped for count in counts) + sum(band.drops for band in replayed.counts.bands),
         all(count.pauses == count.resumes for count in counts),
+        fabric.hosts,
     )
 
 
@@ -171,13 +213,27 @@ def victim_lines(rate_bps: float) -> list[str]:
     return lines
 
 
+def geryon(folder: Path | None) -> int:
+    """Prints Table II with and without pauses."""
+    cells = list(lossless_table2.measured(folder))
+    print(*lossless_table2.HEAD, *map(lossless_table2.text_of, cells), sep="\n")
+    return int(not all(cell.are_valid for cell in cells))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", default="100gbit", type=RATE.parse)
     parser.add_argument("--size", default="20MB", type=lambda text: round(SIZE.parse(text)))
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--expect", action="append", default=[], type=_expectation, metavar="[PORTS/]CASE=RATE[:TOLERANCE%]"
+    )
+    parser.add_argument("--geryon", action="store_true")
+    parser.add_argument("--runs", type=Path)
     options = parser.parse_args(arguments)
+    if options.geryon:
+        return geryon(options.runs)
     rows = []
     for network, fabric in networks(options.rate).items():
         print(f"\n{network}\n\n{HEAD}\n|{'---|' * HEAD.count(' | ')}---|")
@@ -187,7 +243,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("", *victim_lines(options.rate), sep="\n")
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    return int(any(row.dropped or not row.all_ended for row in rows))
+    missed = [(each, row) for each in options.expect for row in rows if each.failed(row)]
+    for each, row in missed:
+        print(
+            f"not as expected, {each.text}: {row.bandwidth_bps / 1e9:.2f} Gbit/s on {row.ports} ports", file=sys.stderr
+        )
+    return int(bool(missed) or any(row.dropped or not row.all_ended for row in rows))
+
+
+def _expectation(text: str) -> Expectation:
+    try:
+        return expectation_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 if __name__ == "__main__":

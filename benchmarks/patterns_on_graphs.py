@@ -1,7 +1,7 @@
 """One flow, incast, ring and all-to-all on networks of several shapes, with delays of 1 us, 1 ms and 100 ms: measured
 over ideal.
 
-    .venv/bin/python benchmarks/patterns_on_graphs.py [--only NAME] [--delays 1us,1ms,100ms]
+    .venv/bin/python benchmarks/patterns_on_graphs.py [--only NAME] [--delays 1us,1ms,100ms] [--size 20000000]
 
 The last of three iterations of each pattern on the virtual clock, over its time on the fluid engine's ideal network.
 Prints a table as docs/networks.md has it.
@@ -34,7 +34,7 @@ from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers,
 from gradwire.workloads.patterns import ring as ring_of
 
 RATE_BPS = 10e9
-SIZE_BYTES, TO_EACH_BYTES = 20_000_000, 4_000_000
+SIZE_BYTES = 20_000_000
 ITERATIONS = 3
 DELAYS_S = {"1us": 1e-6, "1ms": 1e-3, "100ms": 0.1}
 SCENARIO = """
@@ -92,13 +92,13 @@ def networks(folder: Path) -> dict[str, Fabric]:
     }
 
 
-def ratios(fabric: Fabric) -> dict[str, float]:
-    """Measured over ideal, by pattern."""
+def ratios(fabric: Fabric, size_bytes: int) -> dict[str, float]:
+    """Measured over ideal, by pattern. size_bytes: of each message."""
     patterns: Mapping[str, list[Transfer]] = {
-        "one flow": one(SIZE_BYTES),
-        "incast": incast(fabric.hosts, SIZE_BYTES),
-        "ring": ring_of(fabric.hosts, SIZE_BYTES),
-        "all-to-all": all_to_all(fabric.hosts, TO_EACH_BYTES),
+        "one flow": one(size_bytes),
+        "incast": incast(fabric.hosts, size_bytes),
+        "ring": ring_of(fabric.hosts, size_bytes),
+        "all-to-all": all_to_all(fabric.hosts, size_bytes),
     }
     plans = {name: compile_transfers(name, fabric.hosts, transfers) for name, transfers in patterns.items()}
     path_bytes = round_trip_bytes(fabric, ())
@@ -116,6 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="networks whose names have this in them")
     parser.add_argument("--delays", default=",".join(DELAYS_S))
+    parser.add_argument("--size", type=int, default=SIZE_BYTES, help="bytes of each message")
     arguments = parser.parse_args()
     print("| network | delay of each link | one flow | incast | ring | all-to-all |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +124,7 @@ def main() -> None:
             if arguments.only and arguments.only not in name:
                 continue
             for delay in arguments.delays.split(","):
-                found = ratios(replace(fabric, delay_s=DELAYS_S[delay]))
+                found = ratios(replace(fabric, delay_s=DELAYS_S[delay]), arguments.size)
                 print(f"| {name} | {delay} | {' | '.join(f'{ratio:.4f}' for ratio in found.values())} |", flush=True)
 
 

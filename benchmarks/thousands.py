@@ -37,8 +37,10 @@ class Case:
     workers: int | None = None
 
 
+WHOLE = "sequence_parallel = true, sharded_optimizer = true, overlap_gradients = true"
+PLAIN = ("layer-allreduce", "ddp", "zero2", "fsdp", "halving-doubling", "butterfly")
 CASES = (
-    *(Case(strategy, "one switch") for strategy in ("layer-allreduce", "ddp", "zero2", "fsdp")),
+    *(Case(strategy, "one switch") for strategy in PLAIN),
     Case("ring", "one switch", settings={"strategy.options": '{concurrent = false, forward_waits = "all"}'}),
     *(Case(strategy, "leaf/spine, 32 hosts for each leaf", settings=LEAVES) for strategy in ("ddp", "fsdp")),
     Case(
@@ -55,10 +57,34 @@ CASES = (
         "llama3-405b",
         {
             **MACHINES,
-            "strategy.options": "{tensor = 8, stages = 14, microbatches = 16, replica_batch = 16, sequence_parallel = true, "
-            "sharded_optimizer = true, overlap_gradients = true}",
+            "strategy.options": f"{{tensor = 8, stages = 14, microbatches = 16, replica_batch = 16, {WHOLE}}}",
         },
         16_128,
+    ),
+    Case(
+        "megatron",
+        "machines of 8 GPUs and NICs, one switch",
+        "llama3-405b",
+        {
+            **MACHINES,
+            "strategy.options": "{tensor = 8, stages = 16, first_blocks = 7, last_blocks = 7, microbatches = 16, "
+            f"replica_batch = 16, {WHOLE}}}",
+        },
+        16_384,
+    ),
+    *(
+        Case(
+            "megatron",
+            "machines of 8 GPUs and NICs, one switch",
+            "deepseek-v3",
+            {
+                **MACHINES,
+                "strategy.options": "{tensor = 1, stages = 16, last_blocks = 1, microbatches = 32, replica_batch = 32, "
+                "experts = 64, sharded_optimizer = true, overlap_gradients = true}",
+            },
+            workers,
+        )
+        for workers in (2048, 16_384)
     ),
 )
 

@@ -39,7 +39,7 @@ class Working:
         self.status.start()
 
     def rest(self) -> None:
-        """Takes the line and its thread away, which processes must not be forked beside."""
+        """Takes the line and its thread away: a process with several threads must not fork."""
         self.status.stop()
 
 

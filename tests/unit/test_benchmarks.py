@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from benchmarks import faults, soak, start_up
+from benchmarks import faults, lossless, soak, start_up
 from benchmarks.fitting import aggregation_sensitivity, fit_compute_time
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
@@ -64,3 +66,35 @@ def test_start_up_takes_the_fastest_round_of_each_stage() -> None:
     assert start_up.line(8, rounds).startswith(
         "8 hosts: 2.50 s of CPU to the first byte, 5.00 s of wall time (boot 0.50,"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "ports", "bandwidth_gbps", "failed"),
+    [
+        ("incast=94gbit:1%", 8, 93.1, False),
+        ("incast=94gbit:1%", 8, 93.0, True),
+        ("incast=94gbit:1%", 16, 93.0, True),
+        ("16/incast=94gbit", 16, 93.9, True),
+        ("16/incast=94gbit", 8, 93.9, False),
+        ("ring=94gbit", 8, 1.0, False),
+    ],
+)
+def test_an_expected_bandwidth_is_that_of_its_case_and_network(
+    text: str, ports: int, bandwidth_gbps: float, failed: bool
+) -> None:
+    row = lossless.Row("incast", 1e-3, 1e-3, bandwidth_gbps * 1e9, 0, 0.0, 0, 0.0, 0, 0, all_ended=True, ports=ports)
+    assert lossless.expectation_of(text).failed(row) == failed
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("incast", "must be [PORTS/]CASE=RATE"),
+        ("outcast=1gbit", "cases are incast, all-to-all, ring"),
+        ("4/ring=1gbit", "those of 8 and 16"),
+        ("ring=fast", "fast"),
+    ],
+)
+def test_what_is_expected_of_nothing_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        lossless.expectation_of(text)

@@ -24,6 +24,7 @@ from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.message_parts import most_parts
+from gradwire.datatypes.plan import FULL_SPEED
 from gradwire.datatypes.static_routes import most_trunks_on_way
 
 SEEDS = 3
@@ -149,6 +150,11 @@ class _Estimates:
             self._amplifications[key] = amplification(holding, most_delay_s, whole_bytes, undelayed_s)
         return self._amplifications[key]
 
+    def late_s(self, delay_s: float, whole_bytes: int) -> float:
+        """The same where nothing is held and all messages are late by the same."""
+        known = self._amplifications.get((0, 2 * delay_s))
+        return self._run.time_s(latency_s=delay_s, whole_bytes=whole_bytes) if known is None else known.equal_s
+
 
 def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
     """Each effect in one estimate, in the order in which they should be believed: what is known exactly
@@ -175,12 +181,13 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen, estimates)
     yield from _with_queues_at_ports(run, seen)
-    yield from _with_copies(deviation, seen)
+    yield from _with_copies(run, deviation, seen)
     yield from _with_late_parts(run, seen)
     yield from _with_jitter(run, deviation, seen, estimates)
     yield from _with_workers_apart(seen, estimates)
     yield from _with_delays_at_ports(run, seen)
     yield from _with_bursts(run, seen)
+    yield from _with_turns(run, seen, estimates)
 
 
 def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) -> Iterator[Trial]:
@@ -263,7 +270,7 @@ def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
     flows of slow ports meet those of fast ones, neither keeps a port from the other.
 
     Messages may in addition wait for a turn of others, which a fluid does not: up to one at the slowest line, at one port
-    of their way or at each.
+    of their way or at each; those shorter than a turn as long, or by as much less.
     """
     if not seen.held.most_bytes or not any(seen.far.port_s):
         return
@@ -280,15 +287,22 @@ def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
         late_s = ports * turn_s
         where = f" at each of {ports} ports" if ports > 1 else " at one port"
         late = f"up to {rough(late_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others{where}"
-        times_s = [queued.time_s(jitter=Jitter(late_s, seed)) for seed in range(SEEDS)]
-        yield Trial(Cause.BURSTS, float(np.mean(times_s)), f"{effect}, and messages arrived {late}")
+        for whole_bytes, shorter in ((0, ""), (turn_bytes, ", and shorter ones by as much less")):
+            times_s = [queued.time_s(jitter=Jitter(late_s, seed), whole_bytes=whole_bytes) for seed in range(SEEDS)]
+            yield Trial(Cause.BURSTS, float(np.mean(times_s)), f"{effect}, and messages arrived {late}{shorter}")
 
 
-def _with_copies(deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
+def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
     """Each copy of a multicast message proceeds at its own rate, where an ideal network carries all copies at the rate
-    of the slowest."""
+    of the slowest. So receivers with fast links are early, and what they then send may keep ports from the late copies."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
+        if run.plan.speed_permille == FULL_SPEED:  # else a plan has sets of messages that another one's would not be in
+            effect = (
+                f"Copies of a multicast message passed their ports each at its own rate, and arrived up to {apart} apart, "
+                "where those of an ideal network arrive together"
+            )
+            yield Trial(Cause.SWITCHES, run.with_separate_copies().time_s(), effect)
         effect = (
             f"Copies of a multicast message waited for nothing but their own ports, and arrived up to {apart} apart, "
             "where those of an ideal network arrive together"
@@ -411,3 +425,14 @@ def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
     if hurried is not run:
         effect += f", and those that are sent after a software latency leave up to {rough(forgiven_s, 's')} early"
     yield Trial(Cause.BURSTS, hurried.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)
+
+
+def _with_turns(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
+    """How late messages may be at most where they wait for others once, at the slowest line: all of them by a turn."""
+    turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
+    late_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
+    effect = (
+        f"Messages arrive up to {rough(late_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others at one port, "
+        "and shorter ones by as much less"
+    )
+    yield Trial(Cause.BURSTS, estimates.late_s(late_s, turn_bytes), effect, is_bound=True)

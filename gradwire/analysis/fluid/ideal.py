@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.analysis.fluid.copies import with_separate_copies
 from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
-from gradwire.analysis.fluid.paths import SpineOf
+from gradwire.analysis.fluid.paths import Paths, SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
@@ -37,6 +38,8 @@ class IdealRun:
     send_ends: SendEnds
     #: Of its links, with the windows of its connections; None: the fabric's own, where windows do not matter.
     delays: Delays | None = None
+    #: Of the plan's messages, where they are not those of its ranks on the fabric.
+    paths: Paths | None = None
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """The same with another rule."""
@@ -54,6 +57,11 @@ class IdealRun:
         """The same on a network whose links have delays, where what has left its host waits at slow ports further on."""
         delays = own_delays(self.fabric) if self.delays is None else self.delays
         return self.with_delays(replace(delays, waits_at_ports=True))
+
+    def with_separate_copies(self) -> IdealRun:
+        """The same where each copy of a multicast passes its ports by itself. Raises InternalFault as `paths_of` does."""
+        plan, paths = with_separate_copies(self.plan, self.fabric, self.spine_of)
+        return replace(self, plan=plan, paths=paths)
 
     def with_shorter_latencies(self, by_s: float) -> IdealRun:
         """The same where each SEND to another host has so much less of its software latency; this run if none has
@@ -93,6 +101,7 @@ class IdealRun:
             delays=self.delays,
             apart_s=apart_s,
             most_iterations=max(1, min(self.window.end, MOST_OPS // max(1, len(self.plan.ops)))),
+            paths=self.paths,
         )
         return window_times_s(times, self.window)
 

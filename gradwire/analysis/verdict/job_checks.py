@@ -21,7 +21,7 @@ from gradwire.datatypes.records import OpLog, PointRecord
 
 MEASURED_MEANING = (
     "No whole iteration of a job lies where all jobs run and none is in its warm-up, so nothing is known of it: "
-    "measure more iterations."
+    "measure more iterations, or, if a more urgent job leaves it next to nothing, change `priority`."
 )
 
 

@@ -81,7 +81,7 @@ def by_class(point: ResolvedPoint) -> ByClass | None:
     if workers < LEAST_WORKERS:
         return None
     try:
-        return _found(point)
+        return classes_of(point)
     except InputFault:
         # Of a plan with all ranks, it is said when that is compiled.
         if workers <= MOST_WORKERS:
@@ -102,7 +102,7 @@ def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
     return found if fabric == found.fabric else replace(found, lines=_lines(found.job, fabric), fabric=fabric)
 
 
-def _found(point: ResolvedPoint) -> ByClass:
+def classes_of(point: ResolvedPoint) -> ByClass:
     """The fewest classes that fare alike. Raises NotByClass, with what the fewest of all lack."""
     compile_classes, job, fabric = point.strategy.by_class, point.job, point.fabric
     if compile_classes is None or job.trace is not None:

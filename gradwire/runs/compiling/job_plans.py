@@ -29,6 +29,10 @@ MOST_OF_SLOWEST = 4
 """Iterations of the slowest job in one of the plan."""
 MOST_REPEATS = 100
 """Iterations of any job in one of the plan."""
+MOST_TRIED = 6
+"""Iterations of a plan that is a guess: one of warm-up, and enough to see all jobs run."""
+LARGEST_TRIED_OPS = 400_000
+"""Ops of a guess: some seconds."""
 MOST_LOGGED = 8_000_000
 """Times of ops that an estimate keeps, 128 MB."""
 
@@ -80,9 +84,21 @@ def _placed(point: ResolvedPoint, name: str) -> PlacedJob:
 
 
 def iterations_of_jobs(jobs: Sequence[PlacedJob], fabric: Fabric, rule: SendEnds) -> list[int]:
-    """How many iterations of each job are in one of the plan, so that all jobs take about as long: by their times on the ideal network."""
-    plan = combined([replace(job, iterations=1, start_ns=0) for job in jobs])
-    found = job_times(plan, fabric, rule, warmup=1)
+    """How many iterations of each job are in one of the plan, so that all jobs take about as long: by their times on the ideal network.
+
+    Where one ends before all have ended their warm-up, because it leaves others little, it is tried with twice as many.
+    """
+    numbers = [1] * len(jobs)
+    while True:
+        plan = combined([replace(job, iterations=each, start_ns=0) for job, each in zip(jobs, numbers, strict=True)])
+        tries = MOST_ITERATIONS if max(numbers) == 1 else MOST_TRIED
+        found = job_times(plan, fabric, rule, warmup=1, iterations=tries)
+        earliest = min(range(len(jobs)), key=lambda number: found[number].ended_s)
+        if all(math.isfinite(each.shared_s) for each in found):
+            break
+        if 2 * numbers[earliest] > MOST_REPEATS or 2 * len(plan.ops) > LARGEST_TRIED_OPS:
+            break
+        numbers[earliest] *= 2
     times_s = [each.shared_s if math.isfinite(each.shared_s) else each.alone_s for each in found]
     return near_ratio([max(times_s) / time_s for time_s in times_s])
 
@@ -107,6 +123,8 @@ class JobTimes:
     shared_s: float
     #: With the network for itself.
     alone_s: float
+    #: When its last iteration ends.
+    ended_s: float = math.nan
 
 
 def job_times(
@@ -134,7 +152,8 @@ def job_times(
     for job, edges, window in zip(plan.jobs, edges_s, measured_windows(plan, edges_s, warmup), strict=True):
         alone = estimate(plan_of_job(plan, job), built, spine_of, send_ends=rule, delays=delays)
         shared = measured_times_s(edges, window)
-        found.append(JobTimes(float(shared.mean()) if len(shared) else math.nan, alone.iteration_s / job.iterations))
+        shared_s = float(shared.mean()) if len(shared) else math.nan
+        found.append(JobTimes(shared_s, alone.iteration_s / job.iterations, float(edges[-1])))
     return tuple(found)
 
 

@@ -59,3 +59,17 @@ def test_other_links_are_one_pair() -> None:
 
 def test_the_fabric_itself_tells_which_links_are_long() -> None:
     assert set(Naming(replace(FABRIC, delay_s=1e-5)).inner_ends) == {link.name for link in FABRIC.links()}
+
+
+def test_links_of_hosts_take_packets_from_sockets_where_switches_drop_or_mark() -> None:
+    """For no time: netem orphans what it holds only where it has a delay or a rate."""
+    for shallow in (
+        replace(FABRIC, gso_bytes=1514, buffer_bytes=50_000),
+        replace(FABRIC, gso_bytes=1514, ecn_bytes=30_000),
+    ):
+        naming, (first, second, *_) = Naming(shallow), shallow.links()
+        assert set(naming.inner_ends) == {"h1-s1", "h2-s1", "h3-s2", "h4-s2", "s2-s3"}
+        held = [words(holding_commands(link, naming.inner_ends[link.name], 1))[0] for link in (first, second)]
+        assert held[0].endswith("limit 10000000 delay 1.000us")
+        assert held[1].endswith("limit 10000000 rate 1000tbit")
+    assert set(Naming(FABRIC).inner_ends) == {"h1-s1", "s2-s3"}

@@ -127,6 +127,16 @@ def test_no_estimate_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(asked) == sorted(set(asked))
 
 
+def test_turns_of_others_at_one_port_are_the_last_thing_that_makes_a_run_slow() -> None:
+    run = ideal_run(halving_doubling(8), iterations=4)
+    seen = SeenEffects((run.time_s(),) * 4, Held(), 0.0, QUANTUM_BYTES, 0, QUANTUM_BYTES)
+    *_, last = trials(run, Deviation(1.1 * run.time_s(), run.time_s()), seen)
+    late_s = TURN_S / run.fabric.goodput_share()
+    assert last.is_bound
+    assert last.with_effect_s == pytest.approx(run.time_s(latency_s=late_s, whole_bytes=QUANTUM_BYTES))
+    assert "behind 64 KiB of others at one port, and shorter ones by as much less" in last.effect
+
+
 def latent(latency_s: float) -> IdealRun:
     """A ring whose queues pause before each message."""
     return ideal_run(

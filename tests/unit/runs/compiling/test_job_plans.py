@@ -63,6 +63,16 @@ def test_a_faster_job_has_several_iterations_in_one_of_the_plan() -> None:
     check(plan, relative_times_of(point, plan))
 
 
+def test_a_job_that_gets_little_beside_another_has_as_many_iterations_as_both_can_be_measured_with() -> None:
+    """The urgent one leaves a fiftieth of the link, so it ends its iterations before the other's first one has ended."""
+    urgent = {"name": "toy", "layers": [{**LAYER, "forward": "0.3ms", "backward": "0.4ms"}]}
+    jobs = {"a": {**JOB, "hosts": ["h1", "h3"], "priority": 1}, "b": {**JOB, "hosts": ["h2", "h4"], "model": urgent}}
+    scenario = scenario_of(copy.deepcopy({"title": "Two", "fabric": RACKS, "job": jobs}))
+    (plan,) = plans_of_jobs(scenario.points[0].resolved).values()
+    starved, first = plan.jobs
+    assert first.iterations > 20 * starved.iterations
+
+
 def test_iterations_are_in_the_smallest_ratio_that_is_near() -> None:
     assert near_ratio([1.0, 1.02]) == [1, 1]
     assert near_ratio([1.0, 1.5]) == [2, 3]
