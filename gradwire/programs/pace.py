@@ -47,7 +47,7 @@ class Person:
         self._pace: Pace | None = None
 
     def wait(self, virtual_s: float, running: Session, interrupted: Callable[[], bool]) -> bytes | None:
-        """Waits until time may go on, and gives what was typed: a line, b"" for Ctrl-D, None for nothing."""
+        """Waits until time may pass, and gives what was typed: a line, b"" for Ctrl-D, None for nothing."""
         self._pace = self._pace or Pace(virtual_s, time.monotonic())
         running.hold()
         try:

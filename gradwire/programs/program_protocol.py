@@ -251,7 +251,7 @@ class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
 
 
 class Passed(msgspec.Struct, frozen=True, tag_field="event", tag="passed"):
-    """A script that a person types to has run for a while: it goes on when a Taken or a Typed comes."""
+    """A script that a person types to has run for a while: it continues when a Taken or a Typed comes."""
 
     #: The virtual clock.
     virtual_s: float

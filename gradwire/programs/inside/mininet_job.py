@@ -39,7 +39,7 @@ UNKILLABLE = "-1000"
 HOSTNAME = "mininet"
 START = Path(__file__).parent.parent / "stock_mininet" / "start.py"
 TICK_S = 0.5
-"""Of virtual time, after which a person is asked whether it may go on."""
+"""Of virtual time, after which a person is asked whether more may pass."""
 QUESTION_BYTES = 1 << 20
 """More than the words and lines that start.py sends."""
 RECURSIVE, PRIVATE = 0x4000, 0x40000
@@ -83,7 +83,7 @@ class Input:
             asker.sendall(json.dumps(line).encode() + b"\n")
 
     def let_pass(self) -> None:
-        """Waits until the person wants time to go on, and passes on what they have typed. What nobody has read for long is
+        """Waits until the person wants time to pass, and passes on what they have typed. What nobody has read for long is
         dropped when the pipe is full."""
         self._channel.say(Passed(time.monotonic()))
         answer = self._channel.answer()

@@ -183,7 +183,7 @@ NO_WINDOW = (
 
 
 def _change_terminals(module: dict[str, Any]) -> None:
-    """There is no display: whoever wants a window is told what to do instead."""
+    """There is no display: whoever wants a window reads what to do instead."""
     error = module["error"]
 
     def make_term(node: Any, *_: Any, **__: Any) -> list[Any]:
