@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import readline
 import signal
 import sys
 from collections.abc import Sequence
@@ -25,8 +24,16 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
 from gradwire.programs.launch import Launch, Started, warm_start
-from gradwire.programs.mininet_script import ScriptRequest, ScriptSummary, check_link_rate, check_script, run_script
+from gradwire.programs.mininet_script import (
+    Question,
+    ScriptRequest,
+    ScriptSummary,
+    check_link_rate,
+    check_script,
+    run_script,
+)
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.program_protocol import how_it_ended
 from gradwire.programs.prompt import run_shell
@@ -50,6 +57,8 @@ from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.units import rate_bps, rate_text
 
 NOT_CARRIED = "The network did not carry all that it was given:"
+NO_LIMIT = "100000h"
+"""Eleven years, which no clock here reaches."""
 BUSIEST_SHOWN = 8
 """Ports in the summary; summary.json has all."""
 
@@ -256,7 +265,8 @@ class ScriptLimits:
     rate: str = "10gbit"
     python: str | None = None
     memory: str | None = None
-    time_limit: str = "1h"
+    #: An hour, or none where a person types.
+    time_limit: str | None = None
     wall_limit: str | None = None
     stall_limit: str = "20s"
     output_limit: str | None = None
@@ -273,18 +283,21 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
         raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
     refuse_unusable(folder)
     most_bytes = output_limit_bytes(limits.output_limit) if limits.output_limit else OUTPUT_LIMIT_BYTES
+    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    time_limit = limits.time_limit or (NO_LIMIT if is_typed else "1h")
     request = ScriptRequest(
         interpreter=python,
         script=path,
         arguments=arguments,
         link_rate_bps=link_rate_bps,
         memory_mb=DEFAULT_MEMORY_MB if limits.memory is None else memory_mb(limits.memory),
-        time_limit_s=seconds("--time-limit", limits.time_limit),
+        time_limit_s=seconds("--time-limit", time_limit),
         wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else WALL_LIMIT_S,
         stall_limit_s=seconds("--stall-limit", limits.stall_limit),
         folder=folder,
         shown={1: sys.stdout.buffer, 2: sys.stderr.buffer},
-        read_line=_typed if sys.stdin is not None and sys.stdin.isatty() else _read,
+        read_line=_typed if is_typed else _read,
+        typed=is_typed,
         output_limit_bytes=most_bytes,
         on_output_full=lambda: _tell_script_output_full(most_bytes),
         one_output=_is_one_output(),
@@ -335,15 +348,15 @@ def _is_one_output() -> bool:
         return False
 
 
-def _read(_: bytes) -> bytes:
+def _read(_: Question) -> bytes:
     """The next line of an input that nobody types."""
     return b"" if sys.stdin is None else sys.stdin.buffer.readline()
 
 
-def _typed(prompt: bytes) -> bytes:
+def _typed(question: Question) -> bytes:
     """A line that a person types, with the keys of readline; "" for Ctrl-D."""
-    shown = prompt.decode(errors="replace")
-    readline.set_auto_history(True)
+    shown = question.prompt.decode(errors="replace")
+    complete_with(question.asked)
     sys.stdout.write("\r")
     try:
         return f"{input(shown)}\n".encode()

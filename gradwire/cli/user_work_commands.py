@@ -168,7 +168,12 @@ def mininet(
         str | None, typer.Option(help="Python to run it with, e.g. python3; default: gradwire's own, with its Mininet")
     ] = None,
     memory: Memory = None,
-    time_limit: Annotated[str, typer.Option(help="virtual time after which it is ended, e.g. 30s")] = "1h",
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="virtual time after which it is ended, e.g. 30s", show_default="1h; none where lines are typed"
+        ),
+    ] = None,
     wall_limit: Annotated[str | None, typer.Option(help="the same in wall time, e.g. 5min; default: 30 min")] = None,
     stall_limit: Annotated[
         str, typer.Option(help="wall time that it may compute while no virtual time passes, e.g. 5min")

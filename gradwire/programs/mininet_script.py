@@ -24,6 +24,7 @@ from gradwire.files import replacing
 from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
 from gradwire.programs.launch import NOT_OF_THE_KERNEL
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.program_protocol import (
     Asked,
@@ -32,9 +33,11 @@ from gradwire.programs.program_protocol import (
     Interrupt,
     Output,
     OutputFull,
+    Passed,
     Refused,
     ScriptReport,
     Taken,
+    Typed,
     line_of,
 )
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
@@ -58,6 +61,15 @@ PLACE = "script"
 
 
 @dataclass(frozen=True)
+class Question:
+    """A line that a script wants."""
+
+    #: What stands before the cursor.
+    prompt: bytes
+    asked: Asked
+
+
+@dataclass(frozen=True)
 class ScriptRequest:
     """A script to run."""
 
@@ -76,8 +88,10 @@ class ScriptRequest:
     folder: Path
     #: By stream: where what it writes is shown beside being kept.
     shown: Mapping[int, BinaryIO] = field(default_factory=dict)
-    #: Gives the next line of input, with its end; empty at the end. It gets what stands before the cursor.
-    read_line: Callable[[bytes], bytes] = lambda _: b""
+    #: Gives the next line of input, with its end; empty at the end.
+    read_line: Callable[[Question], bytes] = lambda _: b""
+    #: Whether a person types it.
+    typed: bool = False
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     on_output_full: Callable[[], None] = lambda: None
     one_output: bool = False
@@ -137,6 +151,8 @@ class _Conversation:
         self._events = SignedEvents(key)
         self._kept: dict[int, BinaryIO] = {}
         self._interrupts = 0
+        #: None before the first line was asked for: until then nobody waits.
+        self._person: Person | None = None
         self.tail = b""
         self.report: ScriptReport | None = None
         self.refused: Refused | None = None
@@ -151,7 +167,9 @@ class _Conversation:
             case Full():
                 self._running.answer(line_of(Taken()))
             case Asked():
-                self._answer()
+                self._answer(event)
+            case Passed(virtual_s=virtual_s):
+                self._let_pass(virtual_s)
             case ScriptReport():
                 self.report = event
             case Refused():
@@ -173,17 +191,27 @@ class _Conversation:
             shown.write(data)
             shown.flush()
 
-    def _answer(self) -> None:
+    def _let_pass(self, virtual_s: float) -> None:
+        """Stops the kernel while its clock is far ahead of the person who types, and passes on what they type."""
+        seen = self._interrupts
+        person = self._person
+        typed = None if person is None else person.wait(virtual_s, self._running, lambda: self._interrupts > seen)
+        self._running.answer(line_of(Taken() if typed is None else Typed(typed)))
+
+    def _answer(self, asked: Asked) -> None:
         """Reads a line while the kernel is stopped, so that it takes no CPU."""
         self._running.hold()
+        self._interrupts = 0
         try:
-            line = self._request.read_line(self.tail.rpartition(b"\n")[2])
+            line = self._request.read_line(Question(self.tail.rpartition(b"\n")[2], asked))
             answer = line_of(Given(line[:INPUT_LINE_BYTES]))
         except KeyboardInterrupt:
             answer = line_of(Interrupt())
         finally:
             self._running.go_on()
         self._running.send(answer)
+        self.tail += b"\n"  # that of the line: what comes now stands at the beginning of another
+        self._person = Person()
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
@@ -233,6 +261,7 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
         seen=tuple(str(path) for path in dict.fromkeys(seen) if path != TEMPORARY_PATH),
         covered=covered_folders(folder, here),
         one_output=request.one_output,
+        typed=request.typed,
         time_limit_s=request.time_limit_s,
         output_limit_bytes=request.output_limit_bytes,
     )

@@ -199,6 +199,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
 class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):
     """A script wants a line of input: no virtual time passes before a Given or an Interrupt comes."""
 
+    #: What may begin a line, and what may follow, for whoever completes words.
+    first_words: tuple[str, ...] = ()
+    later_words: tuple[str, ...] = ()
+    #: Earlier lines, of which the script has read a file.
+    history: tuple[str, ...] = ()
+
 
 class ScriptReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="script"):
     """A script has ended, by itself or at its limit, with all that it had started."""
@@ -242,6 +248,19 @@ class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
     """The line that a script has asked for, with its end; empty at the end of the input."""
 
     line: bytes
+
+
+class Passed(msgspec.Struct, frozen=True, tag_field="event", tag="passed"):
+    """A script that a person types to has run for a while: it continues when a Taken or a Typed comes."""
+
+    #: The virtual clock.
+    virtual_s: float
+
+
+class Typed(msgspec.Struct, frozen=True, tag_field="command", tag="typed"):
+    """What a person has typed while a script ran that had not asked for it."""
+
+    data: bytes
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
@@ -318,9 +337,22 @@ class Conclude(msgspec.Struct, frozen=True, tag_field="command", tag="conclude")
 
 
 LabEvent = Counted | Held
-Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Asked | ScriptReport | Refused | LabEvent
+Event = (
+    Ready
+    | Output
+    | OutputFull
+    | Ended
+    | CommandDone
+    | Full
+    | Report
+    | Asked
+    | Passed
+    | ScriptReport
+    | Refused
+    | LabEvent
+)
 LabCommand = Begin | Kill | Inject | Moment | Proceed | Count | Conclude
-Command = Execute | PingAll | Interrupt | Taken | Given | LabCommand
+Command = Execute | PingAll | Interrupt | Taken | Given | Typed | LabCommand
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

@@ -15,18 +15,21 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from gradwire.faults import Fault, InternalFault
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.namespaces import BIND, NEW_HOSTNAME, NEW_MOUNTS, enter, mount, unshare
-from gradwire.programs.inside.processes import STDOUT, Processes, Running, Streams
+from gradwire.programs.inside.processes import READ_BYTES, STDOUT, Processes, Running, Streams
 from gradwire.programs.inside.sandbox import ProcessNamespace, cover
-from gradwire.programs.program_protocol import FOLDER, Asked, Given, Interrupt, Refused, ScriptReport
+from gradwire.programs.program_protocol import FOLDER, Asked, Given, Interrupt, Passed, Refused, ScriptReport, Typed
+from gradwire.programs.stock_mininet.start import END_OF_INPUT, NOT_TYPED, TYPED
 from gradwire.programs.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, read_task
 from gradwire.programs.stock_mininet.tools import copy_changed, programs
 
@@ -35,15 +38,26 @@ SCRIPT = 0
 UNKILLABLE = "-1000"
 HOSTNAME = "mininet"
 START = Path(__file__).parent.parent / "stock_mininet" / "start.py"
+TICK_S = 0.5
+"""Of virtual time, after which a person is asked whether more may pass."""
+QUESTION_BYTES = 1 << 20
+"""More than the words and lines that start.py sends."""
 RECURSIVE, PRIVATE = 0x4000, 0x40000
 """MS_REC and MS_PRIVATE (linux/mount.h)."""
 
 
 class Input:
-    """Answers a script that asks for lines. Meanwhile nothing else happens, and no virtual time passes."""
+    """Answers a script that asks for lines. Meanwhile nothing else happens, and no virtual time passes.
+
+    stdin: what a person types without having been asked can be read there.
+    """
 
     def __init__(self, processes: Processes, channel: Channel) -> None:
         self._processes, self._channel = processes, channel
+        self.stdin, self._typed = os.pipe()
+        os.set_blocking(self._typed, False)
+        #: How many lines were asked for.
+        self.count = 0
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(INPUT))
         self._listening.listen()
@@ -54,17 +68,39 @@ class Input:
         self._processes.watch(asker.fileno(), lambda: self._answer(asker))
 
     def _answer(self, asker: socket.socket) -> None:
-        if not asker.recv(1):
+        question = _whole_line(asker)
+        if not question:
             self._processes.unwatch(asker.fileno())
             asker.close()
             return
+        self.count += 1
         self._processes.pass_on_what_is_there()
-        self._channel.say(Asked())
+        self._channel.say(msgspec.json.decode(question, type=Asked))
         while not isinstance(command := self._channel.next(), Given | Interrupt):
             pass
         line = command.line.decode(errors="replace") if isinstance(command, Given) else None
         with suppress(OSError):  # the script is gone
             asker.sendall(json.dumps(line).encode() + b"\n")
+
+    def let_pass(self) -> None:
+        """Waits until the person wants time to pass, and passes on what they have typed. What nobody has read for long is
+        dropped when the pipe is full."""
+        self._channel.say(Passed(time.monotonic()))
+        answer = self._channel.answer()
+        if isinstance(answer, Typed):
+            with suppress(BlockingIOError):
+                os.write(self._typed, answer.data or END_OF_INPUT)
+
+
+def _whole_line(asker: socket.socket) -> bytes:
+    """A line of the script's; empty if it is gone, or writes what no such line is."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        part = asker.recv(READ_BYTES)
+        if not part or len(line) > QUESTION_BYTES:
+            return b""
+        line += part
+    return bytes(line)
 
 
 def run_script(task: ScriptTask, folder: Path, channel: Channel) -> ScriptReport:
@@ -75,16 +111,19 @@ def run_script(task: ScriptTask, folder: Path, channel: Channel) -> ScriptReport
     machine = MininetMachine(folder, task)
     killed_before = killed_for_memory()
     processes = Processes([machine], machine, channel, task.output_limit_bytes)
-    Input(processes, channel)
+    asked = Input(processes, channel)
     begin_s = time.monotonic()
-    silent, _held = os.pipe()  # never readable: its other end stays open, and nobody writes to it
-    argv = [task.python, str(FOLDER / START.name), str(INPUT), task.script, *task.arguments]
-    program = processes.start(SCRIPT, argv, task.env, task.folder, streams=_streams(silent, one=task.one_output))
-    processes.follow(
-        lambda: program.status is not None,
-        deadline_s=begin_s + task.time_limit_s,
-        on_interrupt=_interrupting(program),
-    )
+    how = TYPED if task.typed else NOT_TYPED
+    argv = [task.python, str(FOLDER / START.name), str(INPUT), how, task.script, *task.arguments]
+    program = processes.start(SCRIPT, argv, task.env, task.folder, streams=_streams(asked.stdin, one=task.one_output))
+    deadline_s, on_interrupt = begin_s + task.time_limit_s, _Interrupting(program, asked)
+    while (now_s := time.monotonic()) < deadline_s:
+        next_s = now_s + TICK_S if task.typed else deadline_s
+        is_over = lambda: program.status is not None  # noqa: E731
+        if processes.follow(is_over, deadline_s=min(next_s, deadline_s), on_interrupt=on_interrupt):
+            break
+        if task.typed:
+            asked.let_pass()
     status, duration_s = program.status, time.monotonic() - begin_s
     processes.end_all()
     machine.end()
@@ -107,10 +146,17 @@ def _streams(stdin: int, *, one: bool) -> Streams:
     return Streams({out_read: STDOUT, err_read: STDOUT + 1}, (out_write, err_write), stdin)
 
 
-def _interrupting(program: Running) -> Callable[[], None]:
-    """What Ctrl-C does to a script: the first asks it to end, a second one ends it."""
-    signals = iter([signal.SIGINT])
-    return lambda: program.signal(next(signals, signal.SIGKILL))
+class _Interrupting:
+    """What Ctrl-C does to a script: the first asks it to end, a second one ends it, unless it has asked for a line in
+    between."""
+
+    def __init__(self, program: Running, asked: Input) -> None:
+        self._program, self._asked, self._seen = program, asked, -1
+
+    def __call__(self) -> None:
+        number = signal.SIGKILL if self._seen == self._asked.count else signal.SIGINT
+        self._seen = self._asked.count
+        self._program.signal(number)
 
 
 def main() -> None:

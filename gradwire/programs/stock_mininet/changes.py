@@ -32,7 +32,13 @@ SECONDS = {"": 1e-6, "us": 1e-6, "usec": 1e-6, "usecs": 1e-6, "ms": 1e-3, "msec"
 def change(module: dict[str, Any]) -> None:
     """Changes one module of Mininet, by its names."""
     name = module["__name__"].rpartition(".")[2]
-    act = {"link": _change_links, "node": _change_nodes, "net": _change_network}.get(name)
+    act = {
+        "link": _change_links,
+        "node": _change_nodes,
+        "net": _change_network,
+        "term": _change_terminals,
+        "cli": _change_prompt,
+    }.get(name)
     if act is not None:
         act(module)
 
@@ -121,6 +127,16 @@ def _change_nodes(module: dict[str, Any]) -> None:
     def no_limit(*_: Any, **__: Any) -> None:
         once()
 
+    node = module["Node"]
+    start_shell = node.startShell
+
+    def start(self: Any, *words: Any, **options: Any) -> None:
+        # By its shell's prompt, Mininet knows that a command has ended; a shell that a command is must have another.
+        start_shell(self, *words, **options)
+        if self.shell:
+            self.cmd("export -n PS1")
+
+    node.startShell = start
     any_controller = module["Controller"]
     stop = any_controller.stop
 
@@ -158,6 +174,46 @@ def _change_network(module: dict[str, Any]) -> None:
             return test(self, hosts, *words, **options)
 
     network.iperf = iperf
+
+
+NO_WINDOW = (
+    "no window can be opened in the virtual-time kernel; type commands for {0} at the prompt ({0} COMMAND), or {0} bash, "
+    "which reads what you type until exit\n"
+)
+
+
+def _change_terminals(module: dict[str, Any]) -> None:
+    """There is no display: whoever wants a window reads what to do instead."""
+    error = module["error"]
+
+    def make_term(node: Any, *_: Any, **__: Any) -> list[Any]:
+        error(NO_WINDOW.format(node))
+        return []
+
+    def make_terms(nodes: Any, *_: Any, **__: Any) -> list[Any]:
+        for node in nodes:
+            make_term(node)
+        return []
+
+    module["makeTerm"], module["makeTerms"] = make_term, make_terms
+    module["runX11"] = module["tunnelX11"] = make_term
+
+
+def _change_prompt(module: dict[str, Any]) -> None:
+    """The names of nodes are completed as commands are."""
+    prompt = module["CLI"]
+    commands = prompt.completenames
+
+    def nodes(self: Any, text: str) -> list[str]:
+        return sorted(name for name in self.mn if name.startswith(text))
+
+    def complete_names(self: Any, text: str, *words: Any) -> list[str]:
+        return [*commands(self, text, *words), *nodes(self, text)]
+
+    def complete_default(self: Any, text: str, *_: Any) -> list[str]:
+        return nodes(self, text)
+
+    prompt.completenames, prompt.completedefault = complete_names, complete_default
 
 
 @contextlib.contextmanager

@@ -40,6 +40,8 @@ class ScriptTask(msgspec.Struct, frozen=True, kw_only=True):
     covered: tuple[str, ...]
     #: Whether both outputs are one pipe, so that what is written keeps its order.
     one_output: bool
+    #: Whether a person types its input.
+    typed: bool
     #: Virtual seconds that it may take.
     time_limit_s: float
     #: What is kept of all that it writes. 0: everything.

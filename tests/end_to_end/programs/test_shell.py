@@ -3,86 +3,28 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, left_behind
+from tests.end_to_end.programs.running import left_behind
+from tests.end_to_end.programs.typist import END_OF_INPUT, INTERRUPT, Typist
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 PROMPT = "gradwire> "
-LIMIT_S = 120.0
+SHELL = ("shell", "--workers", "3", "--rate", "10gbit")
 THINKING_S = 2.0
 ANSWER_S = 20.0
-INTERRUPT, END_OF_INPUT = b"\x03", b"\x04"
-
-
-class Typist:
-    """A terminal with a shell in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.state = folder / "state"
-        environment = {**ENVIRONMENT, "XDG_STATE_HOME": str(self.state), "TMPDIR": str(folder), "TERM": "dumb"}
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.execve(sys.executable, [*INTERRUPTIBLE, "shell", "--workers", "3", "--rate", "10gbit"], environment)
-
-    def until(self, mark: str, *, at_end: bool = True) -> str:
-        """What comes up to a mark; at_end: after which nothing comes for now."""
-        seen, end_s = "", time.monotonic() + LIMIT_S
-        while not (seen.endswith(mark) if at_end else mark in seen):
-            assert time.monotonic() < end_s, seen
-            if select.select([self._terminal], [], [], 1.0)[0]:
-                seen += os.read(self._terminal, 65536).decode()
-        return seen.replace("\r\n", "\n")
-
-    def answers(self, limit_s: float) -> bool:
-        """Whether anything comes."""
-        return bool(select.select([self._terminal], [], [], limit_s)[0])
-
-    def press(self, keys: bytes) -> None:
-        """Types without waiting."""
-        os.write(self._terminal, keys)
-
-    def ask(self, line: str) -> str:
-        """What a line answers."""
-        self.press(line.encode() + b"\n")
-        return self.until(PROMPT).removeprefix(f"{line}\n").removesuffix(PROMPT)
-
-    def virtual_s(self) -> float:
-        """The virtual clock."""
-        return float(self.ask("time").split()[0])
-
-    def status(self) -> int:
-        """The shell's exit status, once it has ended."""
-        end_s = time.monotonic() + LIMIT_S
-        while time.monotonic() < end_s:
-            try:
-                if not select.select([self._terminal], [], [], 1.0)[0] or os.read(self._terminal, 65536):
-                    continue
-            except OSError:  # nobody has the terminal open any more
-                pass
-            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        raise AssertionError("the shell did not end")
-
-    def hang_up(self) -> None:
-        """Closes the window."""
-        os.close(self._terminal)
 
 
 @pytest.fixture
 def typist(tmp_path: Path) -> Iterator[Typist]:
-    typist = Typist(tmp_path)
+    typist = Typist(tmp_path, SHELL, PROMPT)
     typist.until(PROMPT)
     yield typist
     try:

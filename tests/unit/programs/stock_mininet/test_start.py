@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -15,8 +16,16 @@ import pytest
 from gradwire.programs.stock_mininet import start
 
 
-def started(folder: Path, text: str, answers: Sequence[str | None] = (), *words: str) -> tuple[int, str, str]:
-    """Runs a script whose input is answered so; its status and its outputs."""
+def started(
+    folder: Path,
+    text: str,
+    answers: Sequence[str | None] = (),
+    *words: str,
+    questions: list[dict[str, list[str]]] | None = None,
+    typed: bytes = b"",
+) -> tuple[int, str, str]:
+    """Runs a script whose input is answered so; its status and its outputs. questions: what it asked, if a person types;
+    typed: what they typed before."""
     script = folder / "lab.py"
     script.write_text(text)
     with socket.socket(socket.AF_UNIX) as listening:
@@ -25,16 +34,23 @@ def started(folder: Path, text: str, answers: Sequence[str | None] = (), *words:
 
         def answer() -> None:
             asker, _ = listening.accept()
-            with asker:
+            with asker, asker.makefile("rb") as lines:
                 for line in answers:
-                    assert asker.recv(1) == b"?"
+                    question = json.loads(lines.readline())
+                    if questions is not None:
+                        questions.append(question)
                     asker.sendall(json.dumps(line).encode() + b"\n")
 
         thread = threading.Thread(target=answer, daemon=True)
         if answers:
             thread.start()
-        command = [sys.executable, start.__file__, str(folder / "s"), str(script), *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        how = start.NOT_TYPED if questions is None else start.TYPED
+        command = [sys.executable, start.__file__, str(folder / "s"), how, str(script), *words]
+        stdin, silent = os.pipe()
+        os.write(silent, typed)
+        done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False, cwd=folder)
+        os.close(stdin)
+        os.close(silent)
         if answers:
             thread.join()
     return done.returncode, done.stdout, done.stderr
@@ -56,6 +72,34 @@ def test_lines_are_asked_for_and_end(tmp_path: Path) -> None:
 def test_an_interrupt_at_the_prompt_is_an_interrupt_of_the_script(tmp_path: Path) -> None:
     text = "try: input()\nexcept KeyboardInterrupt: print('caught')\ninput()\n"
     assert started(tmp_path, text, [None, None]) == (130, "caught\n", "interrupted\n")
+
+
+PROMPT = """
+import cmd, readline
+readline.add_history("an earlier line")
+class Prompt(cmd.Cmd):
+    def do_pingall(self, line): print("pinged", readline.get_history_item(2))
+    def do_exit(self, line): return True
+    def completedefault(self, *words): return ["h1", "h2"]
+Prompt().cmdloop()
+"""
+
+
+def test_who_types_is_told_words_and_earlier_lines(tmp_path: Path) -> None:
+    questions: list[dict[str, list[str]]] = []
+    status, out, err = started(tmp_path, PROMPT, ["pingall\n", "exit\n"], questions=questions)
+    assert (status, err) == (0, "")
+    assert "pinged pingall" in out  # the script's own history has it, so that its file will
+    assert sorted(questions[0]["first_words"]) == ["exit", "help", "pingall"]
+    assert questions[0]["later_words"] == ["h1", "h2"]
+    assert questions[0]["history"] == ["an earlier line"]
+    assert "history" not in questions[1]
+
+
+def test_what_was_typed_before_it_was_asked_for_is_read_first(tmp_path: Path) -> None:
+    text = "import sys\nprint(sys.stdin.read(1), input(), input())\n"
+    status, out, err = started(tmp_path, text, ["asked\n"], questions=[], typed=b"xearly\n")
+    assert (status, out, err) == (0, "x early asked\n", "")
 
 
 @pytest.mark.parametrize("text", ["import nowhere\n", "def f(): import nowhere\nf()\n"])

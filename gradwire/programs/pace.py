@@ -1,0 +1,82 @@
+"""A script that a person types to: while it runs, its clock does not run away, and what they type reaches it.
+
+Where all programs wait, hours of virtual time would pass in a second: a `ping` without an end would write thousands of
+lines before anybody can stop it. So the kernel is stopped now and then, of which its clock and its programs notice
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import readline
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradwire.programs.program_protocol import Asked
+from gradwire.vm.session import Session
+
+AHEAD_S = 5.0
+TIMES_WALL = 10.0
+"""How far a command's clock may be: as far as what people wait for at a prompt, and a pace at which they can read."""
+PASTED_S = 1.0
+"""For so long, in wall time, what is typed after a line is taken for the next line, as when several are pasted."""
+LOOK_S = 0.05
+"""How often a kernel that is stopped is looked at."""
+TYPED_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far a clock may be that was at `begin_s` when the wall clock was at `wall_begin_s`."""
+
+    begin_s: float
+    wall_begin_s: float
+
+    def ahead_s(self, virtual_s: float, wall_s: float) -> float:
+        """For how long it has to wait for the wall clock, in wall time; 0 or less if it has not."""
+        return (virtual_s - self.begin_s - AHEAD_S) / TIMES_WALL - (wall_s - self.wall_begin_s)
+
+
+class Person:
+    """Who types, from one line that a script has asked for to the next."""
+
+    def __init__(self) -> None:
+        self._begin_s = time.monotonic()
+        self._pace: Pace | None = None
+
+    def wait(self, virtual_s: float, running: Session, interrupted: Callable[[], bool]) -> bytes | None:
+        """Waits until time may pass, and gives what was typed: a line, b"" for Ctrl-D, None for nothing."""
+        self._pace = self._pace or Pace(virtual_s, time.monotonic())
+        running.hold()
+        try:
+            while not interrupted():
+                wall_s = time.monotonic()
+                left_s = min(LOOK_S, self._pace.ahead_s(virtual_s, wall_s))
+                is_heard = wall_s - self._begin_s > PASTED_S
+                if select.select([0] if is_heard else [], [], [], max(0.0, left_s))[0]:
+                    self._pace = None
+                    return os.read(0, TYPED_BYTES)
+                if left_s <= 0:
+                    return None
+            self._pace = None
+            return None
+        finally:
+            running.go_on()
+
+
+def complete_with(asked: Asked) -> None:
+    """Has readline complete the words, and know the earlier lines, of the script that asks for a line."""
+    readline.set_auto_history(True)
+    readline.parse_and_bind("tab: complete")
+    readline.set_completer_delims(" \t\n")
+    for line in asked.history:
+        readline.add_history(line)
+
+    def complete(text: str, number: int) -> str | None:
+        words = asked.first_words if readline.get_begidx() == 0 else asked.later_words
+        found = [word for word in words if word.startswith(text)]
+        return f"{found[number]} " if number < len(found) else None
+
+    readline.set_completer(complete)
