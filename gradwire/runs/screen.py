@@ -28,7 +28,7 @@ class PlainConsole(Console):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
-SILENT_S = 2.0
+SILENT_S = 10.0
 """How long a command may say nothing, where there is no terminal."""
 
 
