@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Timer
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -28,23 +27,11 @@ class PlainConsole(Console):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
-SILENT_S = 10.0
-"""How long a command may say nothing, where there is no terminal."""
-
-
 @dataclass(frozen=True)
 class Working:
-    """A line that says how far something is: in a terminal one that changes; elsewhere it is said once, if the work
-    takes longer than SILENT_S."""
+    """A line that says how far something is."""
 
     status: Status
-    said_late: Timer | None = None
-
-    def start(self) -> None:
-        """Shows the line, or waits with it."""
-        self.status.start()
-        if self.said_late is not None:
-            self.said_late.start()
 
     def update(self, text: str) -> None:
         """Changes the line, or shows it again."""
@@ -52,11 +39,8 @@ class Working:
         self.status.start()
 
     def rest(self) -> None:
-        """Takes the line and its threads away: a process with several threads must not fork."""
+        """Takes the line and its thread away: a process with several threads must not fork."""
         self.status.stop()
-        if self.said_late is not None:
-            self.said_late.cancel()
-            self.said_late.join()
 
 
 @dataclass(frozen=True)
@@ -74,17 +58,11 @@ class Screen:
 
     @contextmanager
     def working(self, what: str) -> Iterator[Working]:
-        """Says what is being done, and how far it is: in a terminal at once, on a line that changes and that is gone at
-        the end; elsewhere once, and only of what takes long, so that logs are not full of it."""
-        late = None
-        if not self.errors.is_terminal:
-            late = Timer(
-                SILENT_S, self.errors.print, [visible(what)], {"style": "dim", "markup": False, "highlight": False}
-            )
-            late.daemon = True
-        working = Working(self.errors.status(escape(what)), late)
-        working.start()
+        """Says at once what is being done, and then how far it is, on a line of a terminal that changes and that is gone
+        at the end; elsewhere nothing, so that errors are the first line of what is written."""
+        status = self.errors.status(escape(what))
+        status.start()
         try:
-            yield working
+            yield Working(status)
         finally:
-            working.rest()
+            status.stop()
