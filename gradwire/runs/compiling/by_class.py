@@ -71,14 +71,15 @@ class ByClass:
         return ring_bounds(self.job, self.lines, self.fabric, spine_of)
 
 
-def by_class(point: ResolvedPoint, least_workers: int = LEAST_WORKERS) -> ByClass | None:
-    """A point's job by classes; None for one that is estimated with all of its ranks, as those of fewer workers are.
+def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass | None:
+    """A point's job by classes; None for one that is estimated with all of its ranks, as those of fewer workers than
+    `least_workers` (None: LEAST_WORKERS) are.
 
     Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
     compiled.
     """
     workers = point.job.cluster.workers
-    if workers < least_workers:
+    if workers < (LEAST_WORKERS if least_workers is None else least_workers):
         return None
     try:
         return classes_of(point)

@@ -88,7 +88,7 @@ def test_iterations_are_in_the_smallest_ratio_that_is_near() -> None:
         ({"strategy": {"name": "rings"}}, {}, "job.b.strategy.name: .*rings"),
         ({"colour": 1}, {}, "job.b.colour"),
         ({}, {"model": {"name": "other", "layers": [LAYER]}}, "leave out \\[model\\]"),
-        ({}, {"fault": {"x": {"kind": "link-down", "link": "h9"}}}, "fault.x.link = 'h9': no host or port"),
+        ({}, {"fault": {"x": {"kind": "link-down", "link": "h9"}}}, "fault.x.link = 'h9': no link is called"),
         (
             {},
             {"fault": {"x": {"kind": "dead-worker", "worker": 0}}},
