@@ -17,6 +17,7 @@ FENCE_OF_A_FILE = re.compile(r"^```(?P<language>\w+) +(?P<file>\S+)$", re.MULTIL
 LESS_SOUGHT = re.compile(r"reproduction/|reproduction\.md|python-reference|mutations|changelog|architecture")
 """Pages that have many words and answer few questions: a search shows them behind others."""
 LESS = 0.01
+"""Their weight in a search. With 0.2, titles of the Python interface still came before guides with the same words."""
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)\s]+)\)")
 
 

@@ -44,7 +44,8 @@ def add_to(app: typer.Typer) -> None:
         answers = {question.name: _answer(question, given[question.name]) for question in QUESTIONS}
         text = commented_scenario(file.stem, checked(answers))
         try:
-            file.write_text(text)
+            with file.open("x") as made:
+                made.write(text)
         except OSError as error:
             raise InputFault(f"{file}: cannot be written: {error.strerror}; give another place") from error
         terminal.console.print(f"scenario: {file}", markup=False, highlight=False, soft_wrap=True)

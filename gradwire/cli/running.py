@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import typer
 
-from gradwire.analysis.parameters import as_number
-from gradwire.analysis.point_frames import read_texts
+from gradwire.analysis.point_frames import read_texts, typed_column
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
@@ -25,6 +24,7 @@ from gradwire.runs.launch.execution import (
 )
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import typed_command
+from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.program_scenarios import AnyScenario
 from gradwire.vm.machines import MEASURED, Clock
 
@@ -70,30 +70,25 @@ def _run(prepared: Prepared, where: Where, screen: Screen, *, as_json: bool = Fa
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, where, typed_command(sys.argv), screen)
     if as_json:
-        print(json.dumps(_as_json(prepared.place.folder), indent=1, ensure_ascii=False))
+        points = work_of_scenario(prepared.scenario).points_frame(done.runs)
+        print(json.dumps(as_json_of(points, prepared.place.folder), indent=1, ensure_ascii=False))
     else:
         terminal.show_report(done.shown, prepared.place.folder)
     if not done.valid:
         raise typer.Exit(1)
 
 
-def _as_json(folder: Path) -> dict[str, Any]:
-    """What a program wants to know of a run: its folder, and the rows of its tables, numbers as numbers."""
-    tables = {name: folder / f"{name}.csv" for name in ("points", "figures")}
-    rows = {
-        name: [{key: _value(text) for key, text in row.items()} for row in read_texts(path)]
-        for name, path in tables.items()
-        if path.exists()
+def as_json_of(points: pd.DataFrame, folder: Path) -> dict[str, Any]:
+    """What a program wants to know of a run: its folder, its points, and the figures that programs reported."""
+    tables = {"points": points.reset_index()}
+    if (figures := folder / "figures.csv").exists():
+        rows = read_texts(figures)
+        tables["figures"] = pd.DataFrame(
+            {key: typed_column([row[key] for row in rows]) for key in rows[0]} if rows else {}
+        )
+    return {"folder": str(folder)} | {
+        name: json.loads(table.to_json(orient="records", double_precision=15)) for name, table in tables.items()
     }
-    return {"folder": str(folder), **rows}
-
-
-def _value(text: str) -> str | int | float | None:
-    """A cell as JSON has it: a number where it is one, null where it is empty."""
-    if text == "" or text.isdigit():
-        return int(text) if text else None
-    number = as_number(text)
-    return text if number is None or not math.isfinite(number) else number
 
 
 def chosen_clock(name: str, scale: int | None) -> Clock:

@@ -76,7 +76,7 @@ def checked(answers: Mapping[str, str]) -> Mapping[str, str]:
     for name, answer in answers.items():
         if '"' in answer or "\\" in answer or not answer.isprintable():
             raise InputFault(f"--{name} {answer!r}: no quotes, backslashes or control characters")
-    if not answers["workers"].isdigit():
+    if not (answers["workers"].isascii() and answers["workers"].isdigit()):
         raise InputFault(f"--workers {answers['workers']}: must be a whole number")
     document = tomllib.loads(commented_scenario("scenario", answers))
     for point in resolve(document, "the answers", "scenario").points:

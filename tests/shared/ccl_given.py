@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from gradwire.runs.ccl import Given
+from dataclasses import replace
 
-USUAL = Given(
-    machines=2,
-    gpus=8,
-    gpu="h100",
-    nic="200gbit",
-    nics=8,
-    transport="rdma",
-    links=None,
-    nvswitch=True,
-    amd=False,
-    dtype="float",
-    version="2.22",
-    variables=(),
-    latency=None,
-    delay="0us",
-    machine_rate=None,
-    burst_cost=None,
-    mtu_bytes=9000,
-)
+from reproduction.world import cells
+
+USUAL = replace(cells.USUAL, nic="200gbit")

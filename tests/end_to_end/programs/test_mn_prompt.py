@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.programs.running import left_behind
-from tests.end_to_end.programs.typist import END_OF_INPUT, INTERRUPT, Typist
+from tests.end_to_end.programs.typist import END_OF_INPUT, INTERRUPT, Typist, terminal_with
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -23,14 +21,8 @@ TYPED_AHEAD_S = 1.5
 
 @pytest.fixture
 def typist(tmp_path: Path) -> Iterator[Typist]:
-    typist = Typist(tmp_path, MN, f"\r{PROMPT}")
-    typist.until(f"\r{PROMPT}")
-    yield typist
-    try:
-        os.kill(typist.pid, signal.SIGKILL)
-        os.waitpid(typist.pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass
+    with terminal_with(tmp_path, MN, f"\r{PROMPT}") as typist:
+        yield typist
 
 
 def interrupted_ping(typist: Typist) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.programs.running import left_behind
-from tests.end_to_end.programs.typist import END_OF_INPUT, INTERRUPT, Typist
+from tests.end_to_end.programs.typist import END_OF_INPUT, INTERRUPT, Typist, terminal_with
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -24,14 +23,8 @@ ANSWER_S = 20.0
 
 @pytest.fixture
 def typist(tmp_path: Path) -> Iterator[Typist]:
-    typist = Typist(tmp_path, SHELL, PROMPT)
-    typist.until(PROMPT)
-    yield typist
-    try:
-        os.kill(typist.pid, signal.SIGKILL)
-        os.waitpid(typist.pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass
+    with terminal_with(tmp_path, SHELL, PROMPT) as typist:
+        yield typist
 
 
 def test_programs_run_and_the_clock_stands_still_while_a_person_thinks(typist: Typist) -> None:

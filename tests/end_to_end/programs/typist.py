@@ -5,15 +5,30 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE
 
 LIMIT_S = 120.0
 INTERRUPT, END_OF_INPUT = b"\x03", b"\x04"
+
+
+@contextmanager
+def terminal_with(folder: Path, words: Sequence[str], prompt: str) -> Iterator[Typist]:
+    """A terminal at whose prompt a command has come, and which is gone afterwards."""
+    typist = Typist(folder, words, prompt)
+    typist.until(prompt)
+    yield typist
+    try:
+        os.kill(typist.pid, signal.SIGKILL)
+        os.waitpid(typist.pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
 
 
 class Typist:

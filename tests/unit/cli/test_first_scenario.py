@@ -56,6 +56,7 @@ def test_what_is_asked_is_answered_at_a_terminal(call: Any, tmp_path: Path, monk
         ("--rate", "25", "must be a rate"),
         ("--topology", "ring", "must be single or leaf-spine"),
         ("--workers", "0", "workers"),
+        ("--workers", "-1", "must be a whole number"),
         ("--model", 'a"\ntitle = "b', "no quotes"),
     ],
 )
