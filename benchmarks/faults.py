@@ -3,7 +3,7 @@ they took to recover.
 
 `python -m benchmarks.faults [--strategies ring,p3] [--faults link-down,loss] [--moments 0,0.4] [--out runs/faults]`
 prints a row for each strategy and fault. A run has faults of all kinds at all moments, with some iterations in
-between, and has to end valid, which means that every gradient was added once (docs/trust.md). A worker dies once, so
+between, and has to end valid, which means that every gradient was added once (docs/trust/checks.md). A worker dies once, so
 that has a run for each moment, which has to end with a message that names it. Runs that are in the folder already do
 not run again. A strategy takes two minutes on one core.
 """

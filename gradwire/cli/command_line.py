@@ -15,7 +15,14 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.cli import ccl_command, comparison_command, map_command, user_work_commands
+from gradwire.cli import (
+    ccl_command,
+    comparison_command,
+    first_scenario,
+    map_command,
+    stored_run_commands,
+    user_work_commands,
+)
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
 from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
@@ -48,7 +55,14 @@ class Commands(typer.core.TyperGroup):
             return super().invoke(ctx)
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    help=PURPOSE,
+    epilog=STATUSES,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(wanted: bool) -> None:
@@ -95,21 +109,6 @@ Settings = Annotated[
         "strategy.options.thresholds=[[0.5]]",
     ),
 ]
-RunPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN",
-        readable=False,
-        help="run folder, or the name of one in runs/; no code that it names is run, and no link in it is followed",
-    ),
-]
-PointName = Annotated[
-    str,
-    typer.Argument(
-        metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
-    ),
-]
-IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
 ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]
 Fidelity = Annotated[
     str | None,
@@ -138,6 +137,7 @@ def run(
     clock: ClockName = "virtual",
     scale: Scale = None,
     fidelity: Fidelity = None,
+    as_json: AsJson = False,
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
     chosen = _with_fidelity(settings, fidelity)
@@ -145,10 +145,17 @@ def run(
     from gradwire.cli import running
     from gradwire.runs.executing.choice import Where
 
-    running.run(read, Where(jobs, executor, scheduler), out, clock, scale)
+    running.run(read, Where(jobs, executor, scheduler), out, clock, scale, as_json=as_json)
 
 
-for _commands in (comparison_command, map_command, ccl_command, user_work_commands):
+for _commands in (
+    first_scenario,
+    comparison_command,
+    map_command,
+    ccl_command,
+    user_work_commands,
+    stored_run_commands,
+):
     _commands.add_to(app)
 
 
@@ -193,99 +200,6 @@ def estimate(
     from gradwire.cli import previews
 
     previews.estimate(read, jobs, send_ends, out, as_json=as_json)
-
-
-@app.command()
-def report(
-    run_path: RunPath,
-    out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
-) -> None:
-    """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran
-    it."""
-
-    from gradwire.cli import stored_runs
-
-    stored_runs.report(run_path, out)
-
-
-@app.command()
-def diff(
-    first: RunPath,
-    second: RunPath,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help='end with status 1 if a point changed so, e.g. "iteration_time > 1%"; may be given again'),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="show points that did not change, too")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as
-    well."""
-
-    from gradwire.cli import stored_runs
-
-    stored_runs.diff(first, second, fail_if or [], every=every, as_json=as_json)
-
-
-@app.command()
-def why(
-    run_path: RunPath,
-    point: PointName,
-    iteration: IterationNumber = None,
-    every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
-) -> None:
-    """Shows where an iteration's time went: its critical path, divided into compute, network, stragglers and
-    aggregation."""
-
-    from gradwire.cli import stored_runs
-
-    stored_runs.why(run_path, point, iteration, every=every)
-
-
-@app.command()
-def trace(
-    run_path: RunPath,
-    point: PointName,
-    iteration: IterationNumber = None,
-    out: Annotated[
-        Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")
-    ] = None,
-    chakra: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="write the measured times there as a Chakra trace instead, one file per rank"
-        ),
-    ] = None,
-    kineto: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="write them there as profiles of torch.profiler instead, for tools that read these"
-        ),
-    ] = None,
-) -> None:
-    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of
-    links."""
-
-    from gradwire.cli import stored_runs
-
-    if chakra is not None or kineto is not None:
-        stored_runs.trace_of_ranks(run_path, point, iteration, out, chakra, kineto)
-    else:
-        stored_runs.trace(run_path, point, iteration, out)
-
-
-@app.command()
-def utilisation(
-    run_path: RunPath,
-    point: PointName,
-    port: Annotated[str, typer.Option(help="captured port, e.g. h1-eth0; default: the first")] = "",
-    bin_ms: Annotated[float | None, typer.Option(min=0.001, help="width of a bin in milliseconds; default: 10")] = None,
-) -> None:
-    """Charts how a captured port was used over time, from its packets (captured with `--set run.capture=h1`)."""
-
-    from gradwire.cli import stored_runs
-
-    stored_runs.utilisation(run_path, point, port, bin_ms and bin_ms / 1e3)
 
 
 @app.command()
@@ -373,6 +287,9 @@ def explain(
     key: Annotated[
         str | None, typer.Argument(metavar="KEY", help="e.g. fabric.rate, fabric, or a strategy; default: everything")
     ] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="only the keys and options that these words speak of")
+    ] = None,
     as_json: AsJson = False,
     as_schema: Annotated[bool, typer.Option("--json-schema", help="print the JSON Schema of scenario files")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="print the page of all keys")] = False,
@@ -380,7 +297,7 @@ def explain(
     """Says what a key of a scenario means, what its value must be, and its default; or a strategy's options."""
     from gradwire.cli import listing
 
-    listing.explain(key, as_json=as_json, as_schema=as_schema, as_markdown=as_markdown)
+    listing.explain(key, search, as_json=as_json, as_schema=as_schema, as_markdown=as_markdown)
 
 
 @app.command()

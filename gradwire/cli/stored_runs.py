@@ -4,6 +4,7 @@ two reproductions."""
 from __future__ import annotations
 
 import json
+import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,7 @@ from gradwire.analysis.run_difference import (
 )
 from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
-from gradwire.faults import InputFault
+from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runs.listings import critical_path_shown, invalid_notice, timeline_of
 from gradwire.runs.point_protocol import TASK_FILE
@@ -54,7 +55,7 @@ from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 CLAIMS_FILE = "claims.csv"
 
 
-def report(run: Path, out: Path | None) -> None:
+def report(run: Path, out: Path | None, *, open_it: bool = False) -> None:
     """`gradwire report`."""
     folder = run_folder(run)
     refuse_unusable(out or folder)
@@ -65,6 +66,8 @@ def report(run: Path, out: Path | None) -> None:
         (out or folder).mkdir(parents=True, exist_ok=True)
         shown = work.write_report(scenario, runs, folder, out or folder)
     terminal.show_report(shown, out or folder)
+    if open_it and not webbrowser.open((out or folder).joinpath("report.html").absolute().as_uri()):
+        raise MachineFault("--open: no browser was found; open report.html yourself")
 
 
 def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> None:

@@ -24,7 +24,7 @@ from gradwire.vm.trial import try_kernel
 NAME = "network in virtual time"
 RATE_BPS = 10e9
 TOLERANCE = 0.01
-"""Of the flow's time: ten times what calibration finds (docs/trust.md), and less than anything that is broken would
+"""Of the flow's time: ten times what calibration finds (docs/trust/exactness.md), and less than anything that is broken would
 cost."""
 
 

@@ -129,7 +129,7 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
     if key.startswith(f"{OPTIONS_KEY}."):
         matching = [_only(section, key) for section in by_strategy]
     else:
-        matching = [section for section in everything if key == section.name]
+        matching = [section for section in everything if section.name in (key, f"{key}.NAME")]
         matching = matching or [_only(section, key) for section in everything]
         if not any(section.keys for section in matching):
             matching = [_ending_in(section, key) for section in everything]
@@ -140,6 +140,33 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
     near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(strategy.name for strategy in strategies)], 3)))
     hint = f"did you mean {' or '.join(near)}?" if near else "`gradwire explain` lists them all"
     raise InputFault(f"{key}: no such key, section or strategy; {hint}")
+
+
+def every_section(strategies: Sequence[Strategy]) -> list[SectionFacts]:
+    """Everything that may be said: the tables of scenarios, those of programs, and the options of strategies."""
+    return [*sections(), *program_sections(), *map(_options_of, strategies)]
+
+
+def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[SectionFacts]:
+    """The keys of which all words are said: in their name, their meaning, their values or their table's meaning.
+
+    Raises InputFault if there are none.
+    """
+    wanted = words.lower().split()
+    found: dict[str, SectionFacts] = {}
+    for section in searched:
+        keys = tuple(facts for facts in section.keys if _says(wanted, section, facts))
+        if keys and section.name not in found:
+            found[section.name] = SectionFacts(section.name, section.meaning, keys)
+    if not found:
+        raise InputFault(f"--search '{words}': no key or option speaks of all these words; give fewer, or others")
+    return list(found.values())
+
+
+def _says(wanted: Sequence[str], section: SectionFacts, facts: KeyFacts) -> bool:
+    of_key = f"{facts.name} {facts.meaning} {facts.value}".lower()
+    everything = f"{of_key} {section.name} {section.meaning}".lower()
+    return any(word in of_key for word in wanted) and all(word in everything for word in wanted)
 
 
 def _only(section: SectionFacts, key: str) -> SectionFacts:

@@ -43,7 +43,7 @@ AS_THEY_LEAVE = Senders(
     None,
     "collectives: what a rank sends next waits for what it has received, and seldom for its own last message to "
     "leave. So sent, plans take "
-    "within 1 % of what Gloo and PyTorch's DDP take (docs/trust.md, real programs against plans)",
+    "within 1 % of what Gloo and PyTorch's DDP take (docs/trust/exactness.md, real programs against plans)",
 )
 """Of allreduces and all other exchanges step by step, and of strategies that say nothing."""
 SIMULATED = Senders(

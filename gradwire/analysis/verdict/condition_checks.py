@@ -27,7 +27,8 @@ OF_ALL_CAPTURED = ("captured bytes", "captured payload")
 before the first and after the last iteration as well."""
 DIVISION_TOLERANCE = 0.05
 """As much as a network that is divided for the wall clock may be off (WALL_TOLERANCE): half of what makes a strategy a
-tenth faster than another. Where what is stated was measured, it was met within a percentage point (docs/trust.md)."""
+tenth faster than another. Where what is stated was measured, it was met within a percentage point
+(docs/trust/exactness.md)."""
 BIAS_TOLERANCE = 0.02
 """Twice what `run.warmup = "steady"` leaves (analysis/fluid/steady.py). Of the 1,183 points of the papers' scenarios,
 measured after one iteration, 16 are farther away, all of P3's paper, and up to 15.6 %."""

@@ -24,7 +24,7 @@ would be noticed.
 
 Programs of one run are not kept apart from each other: a program can end others, and write their figures. Nor is a
 later run kept from what a program does to its caller's files, such as a shell's start-up files, or gradwire's own if
-the caller may write them. docs/trust.md says so. The commands of `gradwire shell` on switches are not confined: they
+the caller may write them. docs/trust/hostile-input.md says so. The commands of `gradwire shell` on switches are not confined: they
 are for reading what the switches know.
 """
 

@@ -67,4 +67,4 @@ class CostsSection(Section):
     compute_while_communicating: SourcedShare | None = None
     """Speed at which a worker computes while it communicates, as a share of its speed otherwise, in thousandths: collectives run on the GPU
     that computes. A tensor is under way from the first of its messages that a worker sends or receives in an iteration to the last one
-    (docs/trust.md). Unset: 1, which is full speed."""
+    (docs/trust/limits.md). Unset: 1, which is full speed."""

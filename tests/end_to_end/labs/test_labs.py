@@ -15,6 +15,10 @@ from gradwire.lab import Host, LimitReached, Link, Network, ProgramFailed
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
+MOMENT_LATE_S = 2e-6
+"""What a program that polls takes until it leaves the CPU (vm/patches/6.12/turns.patch). Where none does, it is three
+readings of the clock, which take 16 ns each."""
+
 
 def two_hosts(net: Network) -> tuple[Host, Host, Link]:
     """Two hosts on a switch, with a round trip of 4 ms, and the second one's link."""
@@ -37,30 +41,31 @@ def story(pause_s: float, packets: Path) -> tuple[object, ...]:
             came.append(net.now_s)
 
         net.at("900ms", note)
-        link.lose("30%", at="1s", duration="500ms")
-        link.down(at="2s", duration="250ms")
-        ping = bob.run("ping -q -i 0.01 -c 300 ann")
+        link.lose("30%", at="1s", duration="1s")
+        link.down(at="2.5s", duration="250ms")
+        ping = bob.run("ping -q -i 0.02 -c 200 ann")  # more often than every 10 ms, it polls: 25 s of CPU time
         time.sleep(pause_s)
         echoed = bob.run(["cat"], stdin="input\n")
         assert bob.run("hostname; cat /sys/class/net/bob-eth0/operstate").stdout == "bob\nup\n"
         assert echoed.stdout == "input\n"
-        assert came == [pytest.approx(0.9, abs=1e-6)]
+        assert len(came) == 1
+        assert -1e-12 < came[0] - 0.9 < MOMENT_LATE_S
         assert "Bad" not in ping.stderr
         ports = net.ports()
         assert ports["bob-eth0"].rate_bps == 1e8
         assert set(ports) == {"ann-eth0", "bob-eth0", "middle-eth1", "middle-eth2"}
-        return ping.stdout, ping.ended_s, net.now_s, writer.result.ended_s, len(writer.stdout), ports
+        return ping.stdout, ping.ended_s, net.now_s, writer.result.ended_s, len(writer.stdout), ports, came
 
 
 def test_a_lab_repeats_to_the_nanosecond_however_long_python_thinks(tmp_path: Path) -> None:
     first, again = story(0.0, tmp_path / "one"), story(0.3, tmp_path / "two")
     assert first == again
-    lost = 300 - int(str(first[0]).split(" received")[0].split()[-1])
+    lost = 200 - int(str(first[0]).split(" received")[0].split()[-1])
     assert 13 < lost < 38  # of 50 requests, 51 % are lost on one of the two ways; without a carrier none is sent
     for port in ("ann-eth0", "bob-eth0"):
         files = [tmp_path / name / f"{port}.pcapng" for name in ("one", "two")]
         assert files[0].read_bytes() == files[1].read_bytes()
-        assert len(files[0].read_bytes()) > 300 * 98
+        assert len(files[0].read_bytes()) > 200 * 98
 
 
 def plan_in_the_past(net: Network) -> None:

@@ -11,7 +11,16 @@ import jsonschema
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.scenario.reference import REQUIRED, explained, json_schema, markdown, option_facts, sections
+from gradwire.scenario.reference import (
+    REQUIRED,
+    every_section,
+    explained,
+    found_by_words,
+    json_schema,
+    markdown,
+    option_facts,
+    sections,
+)
 from gradwire.scenario.schema import FileSection, PointSection
 from gradwire.workloads.strategy_registry import BUILT_IN
 from gradwire.workloads.trace_replay.replay_strategy import REPLAY
@@ -121,3 +130,18 @@ def test_the_json_schema_rejects_what_gradwire_rejects(table: str, key: str, val
     (document[table] if table else document)[key] = value
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema)
+
+
+def test_a_search_finds_keys_by_what_they_mean() -> None:
+    names = [facts.name for section in found_by_words("link delay", every_section([])) for facts in section.keys]
+    assert {"fabric.delay", "fabric.link.NAME.delay", "fault.NAME.delay"} <= set(names)
+    assert "model.name" not in names
+    with pytest.raises(InputFault, match="no key or option speaks of all these words"):
+        found_by_words("zeppelin", every_section([]))
+
+
+@pytest.mark.parametrize("table", ["fault", "job", "fabric"])
+def test_a_table_is_explained_by_its_first_word(table: str) -> None:
+    (section, *_) = explained(table, [])
+    assert section.name in (table, f"{table}.NAME")
+    assert len(section.keys) > 3
