@@ -141,6 +141,8 @@ def _info(sock: socket.socket) -> tuple[int, int, int, int, int]:
 
 TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
+SO_MAX_PACING_RATE = 47
+"""By Linux's asm-generic/socket.h; Python does not name it."""
 SO_RCVBUFFORCE = 33
 """SO_RCVBUF beyond net.core.rmem_max, which Python does not name either."""
 LISTEN_BACKLOG = 4096
@@ -174,6 +176,8 @@ class SocketOptions:
     #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of
     #: windows.
     path_bytes: int = 0
+    #: Payload that a host's line carries, at which DCQCN begins; 0 for other congestion controls.
+    line_bytes_per_s: int = 0
 
     @property
     def datagram_window_bytes(self) -> int:
@@ -237,6 +241,8 @@ def tcp_socket(options: SocketOptions) -> socket.socket:
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF) if options.buffer_bytes else ():
         # The kernel doubles the value to make room for its own structures.
         sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
+    if options.line_bytes_per_s:
+        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("=Q", options.line_bytes_per_s))
     if options.congestion:
         choose_congestion(sock, options.congestion)
     return sock

@@ -228,7 +228,8 @@ def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes
     grown = is_grown(section, fabric)
     bytes_each = 0 if grown else buffer_bytes(section, fabric)
     if clock.name == "virtual" or grown:
-        return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric))
+        line = round(fabric.rate_bps * fabric.goodput_share() / 8) if section.congestion == "dcqcn" else 0
+        return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric), line)
     return SocketOptions(
         max(SMALLEST_BUFFER_BYTES, bytes_each // clock.scale),
         None if unsent_bytes is None else max(1, unsent_bytes // clock.scale),

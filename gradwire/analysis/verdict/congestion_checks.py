@@ -160,7 +160,7 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
     if fabric.link_settings or fabric.graph is not None:
         return _different_queues(fabric, record, hosts)
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes
-    asked = (limit_bytes, threshold_bytes, threshold_bytes)
+    asked = (limit_bytes, threshold_bytes, _all_from(fabric, threshold_bytes))
     others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
     differing = "".join(
         f"; {count} hold {limit}, mark from {some} and all from {all_}" for (limit, some, all_), count in others
@@ -183,7 +183,7 @@ def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str
         limit_bytes, threshold_bytes = asked.get(band.port, (0, 0))
         if band.port in hosts:
             limit_bytes = threshold_bytes = 0
-        if _bounds(band) != (limit_bytes, threshold_bytes, threshold_bytes) and (
+        if _bounds(band) != (limit_bytes, threshold_bytes, _all_from(fabric, threshold_bytes)) and (
             band.port in asked or any(_bounds(band))
         ):
             wrong.append(band)
@@ -195,6 +195,11 @@ def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str
         not wrong,
         QUEUES_MEANING,
     )
+
+
+def _all_from(fabric: Fabric, threshold_bytes: int) -> int:
+    """The length from which on a queue marks all packets, if it marks some from another one on."""
+    return (fabric.ecn_most_bytes or threshold_bytes) if threshold_bytes else 0
 
 
 def _bounds(band: BandCount) -> tuple[int, int, int]:

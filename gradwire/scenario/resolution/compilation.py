@@ -431,6 +431,8 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if own_queues else wanted.gso_bytes,
         buffer_bytes=wanted.buffer_bytes,
         ecn_bytes=wanted.ecn_bytes,
+        ecn_most_bytes=wanted.ecn_most_bytes,
+        ecn_share=wanted.ecn_share,
         lossless=wanted.flow_control,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,

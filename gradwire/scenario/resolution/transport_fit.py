@@ -102,9 +102,9 @@ def _size(value_bytes: int) -> str:
 def congestion_defects(section: PointSection) -> list[str]:
     """Describes keys that do not fit together, one line each."""
     lines = host_defects(section)
-    if section.transport.congestion == "dctcp" and not section.fabric.ecn_bytes:
+    if section.transport.congestion in ("dctcp", "dcqcn") and not section.fabric.ecn_bytes:
         lines.append(
-            "transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn, such as \"100KB\" at 10 Gbit/s"
+            f"transport.congestion = '{section.transport.congestion}': reacts to marks, and no port makes any: set fabric.ecn, such as \"100KB\" at 10 Gbit/s"
         )
     return lines
 
