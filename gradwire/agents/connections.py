@@ -31,6 +31,9 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
+DCQCN = "dcqcn"
+"""The congestion control that only the virtual clock's kernel has (vm/patches/6.12/dcqcn.patch), and that begins at the
+line's rate, which it has to be told."""
 NAME_BYTES = 16
 """TCP_CA_NAME_MAX of linux/tcp.h."""
 INFO = struct.Struct("=76xII16xI88xII")
@@ -48,6 +51,11 @@ def choose_congestion(sock: socket.socket, name: str) -> None:
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
     except OSError as refused:
+        if name == DCQCN:
+            raise MachineFault(
+                f"transport.congestion = '{name}': only the kernel of the virtual clock has it, as gradwire builds it for "
+                "Linux 6.12: leave out --clock wall"
+            ) from refused
         raise MachineFault(
             f"transport.congestion = '{name}': this kernel does not have it ({refused.strerror}): load it with "
             f"`modprobe tcp_{name}`, or use the virtual clock, whose kernel has it"

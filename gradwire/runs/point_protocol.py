@@ -122,8 +122,9 @@ class ReplayTask(msgspec.Struct, frozen=True, kw_only=True):
     sockets: SocketOptions
     #: Read the network's counters before and after each plan.
     count: bool
-    #: As for a point.
+    #: As for a point, both.
     compiled_agent: str = ""
+    queue_period_ns: int = 0
 
 
 class ReplayNote(msgspec.Struct, frozen=True):

@@ -222,7 +222,9 @@ class FabricSection(Section):
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
     """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
     flow control, so that nothing is dropped."""
-    ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] | RedSection = "off"
+    ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] | RedSection = (
+        "off"
+    )
     """Length of such a queue from which on it marks packets (ECN): DCTCP's K. All connections then ask for ECN."""
     lossless: LosslessSection | None = None
     """Priority flow control: what would overflow a switch's memory waits at the far end instead. Unset: queues without end."""
