@@ -3,19 +3,21 @@ cubic and BBR do in its place.
 
     python -m benchmarks.dcqcn [--rate 40gbit] [--flows 2,4,8] [--controls dcqcn,dctcp,cubic,bbr] [--chart docs/dcqcn.svg]
 
-All flows go to one host. The first begins alone, and 1 ms later all others, each at the line's rate. When all have a fair
-share is what the fluid model says (benchmarks/dcqcn_fluid.py); shares and queues are measured from then on, until the first
-flow ends. Switches have priority flow control, so nothing is dropped. Ends with status 1 if a share of DCQCN is off by more
-than 5 %.
+All flows go to one host and begin at once, at the line's rate. The first cuts leave them with unlike rates, from which the
+fluid model begins (benchmarks/dcqcn_fluid.py): it says from when on every flow has its fair share within 5 %. Shares and
+queues are measured from then on, until the first flow ends; of others than DCQCN, from the first cuts on. Switches have
+priority flow control, so nothing is dropped. Ends with status 1 if a share of DCQCN is off by more than 5 %.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -33,10 +35,10 @@ from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from gradwire.workloads.units import RATE
 
-LATER_S = 1e-3
-"""When the other flows begin."""
-MEASURED_S = 25e-3
-"""How long shares are measured, at least."""
+DURATION_S = 100e-3
+"""How long all flows together fill the line."""
+CUT_S = 3e-3
+"""After so long, the first cuts are over: the queue that all made at the line's rate is empty again."""
 MESSAGE_BYTES = 131_072
 """So often the log says how much of a flow has arrived."""
 UNSENT_BYTES = 1 << 20
@@ -45,7 +47,8 @@ DCTCP_K_BYTES = 65 * 1514
 """DCTCP's threshold at 10 Gbit/s in its paper (Alizadeh et al., SIGCOMM 2010, section 4): 65 packets."""
 DRAWN_S = 0.5e-3
 """Rates are drawn as means of so long."""
-DRAWN_TO_S = 20e-3
+DRAWN_TO_S = 60e-3
+MODELLED: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.9, "linestyle": "--"}
 HEAD = (
     "| | flows | fair from, ms | shares, of a fair one | queue, KB | 99 %, KB | by the model, KB | pauses | marks | of packets | sent |"
     " again |"
@@ -57,9 +60,10 @@ class Measured:
     """Flows to one host."""
 
     control: str
-    course: Course
+    #: What the model says of DCQCN from CUT_S on; None for others.
+    course: Course | None
     replayed: Replayed
-    #: When the model has fair shares, and when the first flow ended.
+    #: From when on shares are to be fair, and when the first flow ended.
     span_s: tuple[float, float]
     #: When messages of each flow arrived, in time since the first began.
     arrivals_s: tuple[Floats, ...]
@@ -119,14 +123,8 @@ def measure(control: str, flows: int, rate_bps: float) -> Measured:
         fabric = replace(base, ecn_bytes=kmin_bytes, ecn_most_bytes=kmax_bytes, ecn_share=red.pmax)
     elif control == "dctcp":
         fabric = replace(base, ecn_bytes=round(DCTCP_K_BYTES * max(1.0, rate_bps / 10e9)))
-    course = model(flows, line_bps, red)
-    fair_s = course.converged_s(line_bps)
-    size_bytes = round((fair_s + MEASURED_S) * line_bps / 8 / flows)
-    count = -(-size_bytes // MESSAGE_BYTES)
-    transfers = [
-        Transfer(source, 0, count * MESSAGE_BYTES, 0, LATER_S if source > 1 else 0.0, count)
-        for source in range(1, flows + 1)
-    ]
+    count = math.ceil(DURATION_S * line_bps / 8 / flows / MESSAGE_BYTES)
+    transfers = [Transfer(source, 0, count * MESSAGE_BYTES, messages=count) for source in range(1, flows + 1)]
     plan = compile_transfers(f"{control}-{flows}", flows + 1, transfers)
     sockets = SocketOptions(
         WINDOW_BUFFERS * Lossless().buffer_bytes,
@@ -137,12 +135,13 @@ def measure(control: str, flows: int, rate_bps: float) -> Measured:
     replayed = replay_plans({"": plan}, fabric, 1, sockets=sockets, count=True, queue_period_ns=SAMPLE_NS)[""]
     arrived_s = arrivals_s(replayed, flows)
     end_s = min(float(each[-1]) for each in arrived_s)
-    return Measured(control, course, replayed, (fair_s, end_s), arrived_s)
-
-
-def model(flows: int, line_bps: float, parameters: Parameters) -> Course:
-    """The same flows by the fluid model, which counts payload alone as this does."""
-    return solve(line_bps, [0.0] + [LATER_S] * (flows - 1), 0.06, parameters)
+    if control != DCQCN:
+        return Measured(control, None, replayed, (CUT_S, end_s), arrived_s)
+    around = np.array([CUT_S - CUT_S / 3, CUT_S + CUT_S / 3])
+    arrived = [float(np.diff(np.searchsorted(each, around))[0]) for each in arrived_s]
+    first_bps = [count * MESSAGE_BYTES * 8 / float(np.ptp(around)) for count in arrived]
+    course = solve(line_bps, first_bps, end_s - CUT_S, red)
+    return Measured(control, course, replayed, (CUT_S + course.converged_s(line_bps), end_s), arrived_s)
 
 
 def row(measured: Measured) -> str:
@@ -151,7 +150,6 @@ def row(measured: Measured) -> str:
     assert counts is not None
     assert pauses is not None
     queue_kb, modelled = measured.settled_queue_bytes / 1e3, measured.course
-    settled = modelled.time_s >= measured.span_s[0]
     marks, sent = sum(band.marks for band in counts.bands), counts.tcp_segments_sent
     cells = [
         f"`{measured.control}`",
@@ -160,7 +158,7 @@ def row(measured: Measured) -> str:
         f"{measured.shares.min():.3f} to {measured.shares.max():.3f}",
         f"{queue_kb.mean():.1f}",
         f"{np.percentile(queue_kb, 99):.1f}",
-        f"{modelled.queue_bytes[settled].mean() / 1e3:.1f}" if measured.control == DCQCN else "",
+        f"{modelled.queue_bytes[modelled.time_s >= measured.span_s[0] - CUT_S].mean() / 1e3:.1f}" if modelled else "",
         f"{sum(count.pauses for count in pauses.counts):,}",
         f"{marks:,}",
         f"{marks / max(1, sent):.2%}",
@@ -192,12 +190,10 @@ def _rates(axes: Axes, measured: Measured) -> None:
         counted, _ = np.histogram(arrived_s, edges_s)
         color = PALETTE[number % len(PALETTE)]
         axes.plot(edges_s[:-1] * 1e3, counted * MESSAGE_BYTES * 8 / DRAWN_S / 1e9, color=color, linewidth=0.9)
-    if measured.control == DCQCN:
-        shown = measured.course.time_s < end_s
-        for rates_bps in measured.course.rates_bps[shown].T:
-            axes.plot(
-                measured.course.time_s[shown] * 1e3, rates_bps / 1e9, color="#444444", linewidth=0.9, linestyle="--"
-            )
+    if measured.course is not None:
+        times_s = measured.course.time_s + CUT_S
+        for rates_bps in measured.course.rates_bps[times_s < end_s].T:
+            axes.plot(times_s[times_s < end_s] * 1e3, rates_bps / 1e9, **MODELLED)
     axes.set_title(measured.control, loc="left")
     axes.set_ylim(0, None)
 
@@ -207,10 +203,9 @@ def _queue(axes: Axes, measured: Measured) -> None:
     end_s = min(DRAWN_TO_S, measured.span_s[1])
     shown = (times_s >= 0) & (times_s < end_s)
     axes.plot(times_s[shown] * 1e3, waiting[shown] / 1e3, color=PALETTE[0], linewidth=0.9)
-    if measured.control == DCQCN:
-        modelled = measured.course.time_s < end_s
-        times_ms = measured.course.time_s[modelled] * 1e3
-        axes.plot(times_ms, measured.course.queue_bytes[modelled] / 1e3, color="#444444", linewidth=0.9, linestyle="--")
+    if measured.course is not None:
+        model_s = measured.course.time_s + CUT_S
+        axes.plot(model_s[model_s < end_s] * 1e3, measured.course.queue_bytes[model_s < end_s] / 1e3, **MODELLED)
     axes.set_yscale("symlog", linthresh=100)
     axes.set_ylim(0, None)
     axes.set_xlabel("Time (ms)")
