@@ -259,7 +259,7 @@ def message_ns(plan: Plan, fabric: Fabric) -> Float64:
     """Time in ns that the message of each SEND takes on an empty network; 0 within a host and for other ops.
 
     A message between leaves passes one spine, so its rate is at most that of one uplink; and between pods one core.
-    The delays of links come on top.
+    Where bursts take all ways in turn, it is at most that of all uplinks together. The delays of links come on top.
     """
     moved = transfers(plan)
     rate, delay_s = _alone(plan, fabric, moved)
@@ -290,7 +290,8 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
         source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
         crosses = source != target
         # What is above the tier is part -1, and so the last element.
-        fastest = np.array([*(max(rates) for rates in tier.rates_bps), np.inf])
+        together = sum if fabric.routing.is_by_burst else max
+        fastest = np.array([*(together(rates) for rates in tier.rates_bps), np.inf])
         shortest = np.array([*(min(trunks[number].delay_s for number in numbers) for numbers in tier.uplinks), 0.0])
         rate[crosses] = np.minimum(rate[crosses], np.minimum(fastest[source], fastest[target])[crosses])
         delay_s[crosses] += (shortest[source] + shortest[target])[crosses]

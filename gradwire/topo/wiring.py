@@ -81,8 +81,10 @@ def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
     """The parameters of each host's network namespace. userspace: whether packets go through Open vSwitch's userspace
     datapath."""
     marking = ECN_SYSCTLS if fabric.marks else {}
-    # That datapath is this machine's, whatever hosts are like.
-    reordering = REORDERING_SYSCTLS if (userspace or fabric.routing is Routing.SPRAY) and fabric.is_lossless else {}
+    # That datapath is this machine's, whatever hosts are like. Hosts that spray keep their patience with faults: else
+    # iterations before a fault took 1.7 times as long as without it in the scenario.
+    is_patient = fabric.routing is Routing.SPRAY or (userspace and fabric.is_lossless)
+    reordering = REORDERING_SYSCTLS if is_patient else {}
     if fabric.host_tcp.is_stock:
         receive = f"4096 131072 {fabric.host_tcp.receive_bytes}"
         return {**STOCK_SYSCTLS, "net/ipv4/tcp_rmem": receive, **marking, **reordering}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.links import link_names
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.fault import FaultSection, name_defects
@@ -82,13 +83,20 @@ def _source_bps(fault: FaultSection, fabric: Fabric) -> float:
 
 
 def port_of(fabric: Fabric, link: str) -> str:
-    """The port, as an interface name, at one end of the link that a host or a port names. Raises InputFault."""
+    """The port, as an interface name, at one end of the link that a host, a port or its two devices name.
+
+    Raises InputFault if there is none.
+    """
     names = {name: f"{name}-eth0" for name in fabric.endpoint_names()}
     wanted = names.get(link, link)
     if any(port.interface == wanted for port, _ in fabric.ports()):
         return wanted
+    for named in fabric.links():
+        if link in link_names(named, fabric.aliases):
+            return named.a.interface
     raise InputFault(
-        f"link = '{link}': no host or port is called that; hosts are h1 to h{fabric.hosts}, and ports are like h1-eth0 or s1-eth1"
+        f"link = '{link}': no link is called that; links are named by a host (h1 to h{fabric.hosts}), "
+        "by a port (h1-eth0, s1-eth1) or by two devices (h1-s1), as in fabric.link"
     )
 
 

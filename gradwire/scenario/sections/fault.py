@@ -62,7 +62,8 @@ class FaultSection(Section):
     duration: DurationS | None = Field(None, gt=0)
     """Virtual time after which it ends; by default it lasts to the end of the replay."""
     link: str | None = None
-    """Where, of faults of links: the link of a host ("h1"), or the one at a port ("s1-eth2")."""
+    """Where, of faults of links: the link of a host ("h1"), the one at a port ("s1-eth2"), or the one between two
+    devices ("s1-s3", "leaf1-spine1")."""
     worker: int | None = Field(None, ge=0)
     """Where, of faults of workers: the worker's number, from 0."""
     job: str | None = None

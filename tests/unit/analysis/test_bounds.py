@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.bounds import bounds, critical_path_s
+from gradwire.analysis.bounds import bounds, critical_path_s, message_ns
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.routing import Routing
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.patterns import Transfer, compile_transfers
 
 FABRIC = Fabric(1, 1e9)
 
@@ -33,3 +35,13 @@ def test_the_mean_of_a_round_counts_and_not_two_iterations_that_take_the_same_ti
     plan = round_trip_of(*(milliseconds / 1e3 for milliseconds in durations_ms))
     assert critical_path_s(plan, FABRIC) == pytest.approx(sum(durations_ms) / len(durations_ms) / 1e3)
     assert estimate(plan, FABRIC).iteration_s >= bounds(plan, FABRIC).lower_bound_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("routing", "uplinks"), [(Routing.BALANCED, 1), (Routing.SPRAY, 2)])
+def test_a_message_has_the_uplinks_that_its_bursts_take(routing: Routing, uplinks: int) -> None:
+    """From one leaf to another: one spine, or with spraying both, each with a quarter of a host's rate."""
+    fabric = Fabric(4, 1e9, Topology.LEAF_SPINE, leaves=2, spines=2, oversubscription=4.0, routing=routing)
+    plan = compile_transfers("probe", 4, [Transfer(0, 2, 10_000_000)])
+    (size_bytes,) = {int(size) for size in plan.ops.size_bytes[plan.ops.size_bytes > 1_000_000]}
+    alone_s = message_ns(plan, fabric).max() / 1e9
+    assert alone_s == pytest.approx(size_bytes / fabric.goodput_share() * 8 / (uplinks * fabric.uplink_rate_bps))

@@ -103,6 +103,8 @@ def test_the_verdict_wants_even_bytes_on_all_uplinks(uneven: float, ok: bool) ->
 
 def test_hosts_wait_for_what_comes_late() -> None:
     assert REORDERING_SYSCTLS.items() <= host_sysctls(FABRIC, userspace=False).items()
+    faulty = replace(FABRIC, faulty=True)
+    assert REORDERING_SYSCTLS.items() <= host_sysctls(faulty, userspace=False).items()
     assert (
         not REORDERING_SYSCTLS.items() <= host_sysctls(replace(FABRIC, routing=Routing.ECMP), userspace=False).items()
     )

@@ -159,7 +159,7 @@ def test_faults_are_the_network_s_and_can_be_set() -> None:
         ({"kind": "tenant", "source": "h1", "destination": "h2", "rate": "0.1gbit"}, "x.kind = 'tenant': a tenant is a program"),
         ({"kind": "dead-worker", "worker": 0}, "x.kind = 'dead-worker': programs have no workers; kinds are link-down"),
         ({**CUT, "iteration": 1}, "x.iteration: programs have no iterations"),
-        ({**CUT, "link": "h9"}, "x.link = 'h9': no host or port is called that"),
+        ({**CUT, "link": "h9"}, "x.link = 'h9': no link is called that"),
         ({**CUT, "rate": "1gbit"}, "x.rate: has no effect"),
         ({**CUT, "job": "a"}, "x.job: has no effect"),
     ],

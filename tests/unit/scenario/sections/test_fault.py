@@ -79,7 +79,7 @@ def test_what_makes_no_sense_is_refused_with_its_key(values: dict[str, Any], com
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        (fault("link-down", link="h9"), "fault.x.link = 'h9': no host or port is called that; hosts are h1 to h4"),
+        (fault("link-down", link="h9"), "fault.x.link = 'h9': no link is called that; links are named by a host (h1 to h4)"),
         (fault("rate", rate="10gbit"), "fault.x.rate: must be below the 10gbit of link h2"),
         (fault("switch-restart", switch="s2"), "fault.x.switch = 's2': switches are s1"),
         (fault("dead-worker", worker=4), "fault.x.worker = 4: workers are 0 to 3"),
@@ -118,7 +118,7 @@ def test_the_machine_is_told_ports_and_nanoseconds() -> None:
     faults = {
         "cut": section("link-down", at="1.5ms", duration="300ms", iteration=2),
         "slow": section("slow-worker"),
-        "up": section("delay", link="s1-eth3"),
+        "up": section("delay", link="s1-s3"),
         "boot": section("switch-restart", switch="s3"),
         "other": section("tenant"),
     }

@@ -1,0 +1,68 @@
+"""What MkDocs does beyond its own: pages that stand at the top of the repository, and links to files that are no pages."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+AT_THE_TOP = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+"""Pages of the site, by the file of which each has the text."""
+FENCE_OF_A_FILE = re.compile(r"^```(?P<language>\w+) +(?P<file>\S+)$", re.MULTILINE)
+"""The start of a block that shows a file, which the repository's tests write there."""
+LESS_SOUGHT = re.compile(r"reproduction/|reproduction\.md|python-reference|mutations|changelog|architecture")
+"""Pages that have many words and answer few questions: a search shows them behind others."""
+LESS = 0.01
+LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)\s]+)\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages that stand at the top of the repository."""
+    for page, source in AT_THE_TOP.items():
+        files.append(File.generated(config, page, content=_moved(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Leads links to files outside the site to the repository, or leaves their text alone where its address is not known;
+    blocks that show a file have its name above them."""
+    folder = posixpath.dirname(page.file.src_uri)
+    if LESS_SOUGHT.match(page.file.src_uri):
+        page.meta["search"] = {"boost": LESS}
+
+    def led(match: re.Match[str]) -> str:
+        path, _, anchor = match["target"].partition("#")
+        if ":" in path or not path:
+            return match[0]
+        there = posixpath.normpath(posixpath.join(folder, path))
+        if files.get_file_from_path(there) is not None:
+            return match[0]
+        named = posixpath.normpath(posixpath.join("docs", there))
+        pages = {source: name for name, source in AT_THE_TOP.items()}
+        if named in pages:
+            back = posixpath.relpath(pages[named], folder or ".")
+            return f"{match['text']}({back}{'#' + anchor if anchor else ''})"
+        if not (ROOT / named).exists():
+            return match[0]  # MkDocs refuses it
+        if config.repo_url:
+            return f"{match['text']}({config.repo_url.rstrip('/')}/blob/main/{named})"
+        return f"{match['text'].strip('![]')} (`{named}`)"
+
+    return FENCE_OF_A_FILE.sub(r'```\g<language> title="\g<file>"', LINK.sub(led, markdown))
+
+
+def _moved(source: Path) -> str:
+    """The text of a file at the top, with its links as they are from the folder of pages."""
+
+    def moved(match: re.Match[str]) -> str:
+        target = match["target"]
+        if ":" in target or target.startswith("#"):
+            return match[0]
+        inside = target.removeprefix("docs/")
+        return f"{match['text']}({inside if inside != target else '../' + target})"
+
+    return LINK.sub(moved, source.read_text())
