@@ -16,7 +16,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import NetworkCounts, OpLog, QueueLengths
+from gradwire.datatypes.records import NetworkCounts, OpLog, QueueLengths, SocketState
 from gradwire.faults import MachineFault
 from gradwire.runs.deadlock_watch import watching
 from gradwire.runs.point import Reading, bench, run_inside
@@ -62,6 +62,8 @@ class Replayed:
     pauses: PauseState | None = None
     #: How long the queues of switches' ports were, if that was asked for.
     queues: QueueLengths | None = None
+    #: What became of sending sockets, if counters were asked for.
+    sockets: tuple[SocketState, ...] = ()
 
 
 def replay_plans(
@@ -157,6 +159,7 @@ def _replayed(plan: Plan, fabric: Fabric, folder: Path, number: int) -> Replayed
         note.counts,
         note.pauses,
         QueueLengths.load(queues) if queues.exists() else None,
+        note.sockets,
     )
 
 
@@ -193,7 +196,12 @@ def _replay_all(folder: Path) -> None:
             repairs = sum(agent.multicast_repairs for agent in summaries)
             write_json(
                 folder / _note_file(number),
-                ReplayNote(repairs, counts, control.state() if control is not None else None),
+                ReplayNote(
+                    repairs,
+                    counts,
+                    control.state() if control is not None else None,
+                    tuple(state for agent in summaries for state in agent.sockets) if task.count else (),
+                ),
             )
             say(PlanReplayed(number))
 

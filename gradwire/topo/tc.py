@@ -341,13 +341,14 @@ def switch_queue(
     marked, such as datagrams: the buffer alone drops.
 
     red: the length from which on it marks all, and the share just below it; a length of 0 is that from which on it marks.
-    Between two marks, RED lets equally likely numbers of packets pass, from 1 to the inverse of its probability, so that
-    on average it marks nearly twice as many as tc is told. It is told what makes `share` of them.
+    Linux's RED spaces its marks: equally likely numbers of packets pass between two of them, from 1 to the inverse of the
+    probability. With `nodrop`, the virtual clock's kernel marks each packet by chance instead, as DCQCN's paper does
+    (vm/patches/6.12/dcqcn.patch).
     """
     limit, threshold = str(buffer_bytes or NO_LIMIT_BYTES), str(ecn_bytes)
     if not ecn_bytes:
         return ["bfifo", "limit", limit]
-    most, share = (red[0], red[1] / (2 - red[1])) if red[0] else (ecn_bytes, 1.0)
+    most, share = (red[0], red[1]) if red[0] else (ecn_bytes, 1.0)
     packets, packet_bytes = averaged_packets(ecn_bytes, burst_bytes)
     rate = f"{round(min(rate_bps, MOST_RED_BPS))}bit"
     average = ["avpkt", str(packet_bytes), "burst", str(packets), "bandwidth", rate]

@@ -46,12 +46,10 @@ def test_marks_are_made_at_one_threshold_and_only_the_buffer_drops() -> None:
     assert queues(MARKING) == [f"1:1 {red}", f"1:2 {red}"]
 
 
-def test_red_is_told_a_probability_that_marks_the_share_that_was_asked_for() -> None:
-    """It lets 1 to 1/p packets pass between two marks, all equally likely: on average (1 + 1/p) / 2, which is 100 here."""
+def test_red_has_two_lengths_and_the_share_below_the_second() -> None:
     red = replace(MARKING, ecn_bytes=5_000, ecn_most_bytes=80_000, ecn_share=0.01)
     assert " min 5000 max 80000 " in queues(red)[0]
-    told = float(queues(red)[0].split(" probability ")[1].split()[0])
-    assert (1 + 1 / told) / 2 == pytest.approx(100, rel=1e-4)
+    assert queues(red)[0].endswith(" probability 0.01 ecn nodrop")
 
 
 def test_a_deep_queue_marks_and_never_drops() -> None:
