@@ -1,12 +1,13 @@
 """DCQCN in the emulation and in its fluid model: shares of 2, 4 and 8 flows, queues, marks and pauses; and what DCTCP,
 cubic and BBR do in its place.
 
-    python -m benchmarks.dcqcn [--rate 40gbit] [--flows 2,4,8] [--controls dcqcn,dctcp,cubic,bbr] [--chart docs/dcqcn.svg]
+    python -m benchmarks.dcqcn [--rate 40gbit] [--flows 2,4,8] [--controls dcqcn,dctcp,cubic,bbr] [--pmax 0.01] [--chart docs/dcqcn.svg]
 
 All flows go to one host and begin at once, at the line's rate. The first cuts leave them with unlike rates, from which the
 fluid model begins (benchmarks/dcqcn_fluid.py): it says from when on every flow has its fair share within 5 %. Shares and
-queues are measured from then on, until the first flow ends; of others than DCQCN, from the first cuts on. Switches have
-priority flow control, so nothing is dropped. Ends with status 1 if a share of DCQCN is off by more than 5 %.
+queues are measured from then on, for so long that chance moves no share by 5 %, which the model says as well (`noise`); of
+others than DCQCN, for 0.1 s from the first cuts on. Switches have priority flow control, so nothing is dropped. Ends with
+status 1 if a share of DCQCN is off by more than 5 %.
 """
 
 from __future__ import annotations
@@ -24,25 +25,30 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.dcqcn_fluid import FAIR, Course, Floats, Parameters, solve
+from benchmarks.dcqcn_fluid import FAIR, Course, Floats, Noise, Parameters, first_state, noise, solve
 from gradwire.agents.connections import DCQCN, SocketOptions
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import IP_TCP_HEADER_BYTES, Fabric
 from gradwire.datatypes.lossless import WINDOW_BUFFERS, Lossless
 from gradwire.datatypes.plan import OpKind
 from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.scenario.sections.lossless import PMAX
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from gradwire.workloads.units import RATE
 
-DURATION_S = 100e-3
-"""How long all flows together fill the line."""
+COMPARED_S = 0.1
+"""For how long others than DCQCN are measured."""
+MODELLED_S = 0.1
+"""For how long the model is followed: it is fair well before."""
+MTU_BYTES = 4200
+"""Of RoCE networks, for packets of 4,096 bytes."""
 CUT_S = 3e-3
 """After so long, the first cuts are over: the queue that all made at the line's rate is empty again."""
 MESSAGE_BYTES = 131_072
 """So often the log says how much of a flow has arrived."""
 UNSENT_BYTES = 1 << 20
-SAMPLE_NS = 20_000
+SAMPLE_NS = 50_000
 DCTCP_K_BYTES = 65 * 1514
 """DCTCP's threshold at 10 Gbit/s in its paper (Alizadeh et al., SIGCOMM 2010, section 4): 65 packets."""
 DRAWN_S = 0.5e-3
@@ -50,8 +56,8 @@ DRAWN_S = 0.5e-3
 DRAWN_TO_S = 60e-3
 MODELLED: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.9, "linestyle": "--"}
 HEAD = (
-    "| | flows | fair from, ms | shares, of a fair one | queue, KB | 99 %, KB | by the model, KB | pauses | marks | of packets | sent |"
-    " again |"
+    "| | flows | fair from, ms | measured for, ms | shares, of a fair one | by chance | queue, KB | 99 %, KB | by the model, KB |"
+    " pauses | of the line | marks | of packets | again |"
 )
 
 
@@ -60,8 +66,9 @@ class Measured:
     """Flows to one host."""
 
     control: str
-    #: What the model says of DCQCN from CUT_S on; None for others.
+    #: What the model says of DCQCN from CUT_S on, and what chance adds; None for others.
     course: Course | None
+    noise: Noise | None
     replayed: Replayed
     #: From when on shares are to be fair, and when the first flow ended.
     span_s: tuple[float, float]
@@ -72,7 +79,8 @@ class Measured:
     def shares(self) -> Floats:
         """What each flow got in the span, over a fair share."""
         got = np.array([np.count_nonzero(self._inside(each)) for each in self.arrivals_s], dtype=np.float64)
-        return got / got.mean()
+        shares: Floats = got / got.mean()
+        return shares
 
     @property
     def queue_bytes(self) -> tuple[Floats, Floats]:
@@ -86,6 +94,22 @@ class Measured:
         """What waited in the span."""
         times_s, waiting = self.queue_bytes
         return waiting[self._inside(times_s)]
+
+    @property
+    def marked(self) -> tuple[Floats, Floats]:
+        """Times since the first flow began, and how many packets were marked so far."""
+        queues = self.replayed.queues
+        assert queues is not None
+        assert queues.marks is not None
+        marks = queues.marks.sum(axis=1)
+        return (queues.time_ns - self.begin_ns) / 1e9, (marks - marks[0]).astype(np.float64)
+
+    @property
+    def use(self) -> float:
+        """What all flows together got of the line in the span."""
+        got = sum(np.count_nonzero(self._inside(each)) for each in self.arrivals_s) * MESSAGE_BYTES * 8
+        line_bps = self.replayed.fabric.rate_bps * self.replayed.fabric.goodput_share()
+        return got / (self.span_s[1] - self.span_s[0]) / line_bps
 
     @property
     def begin_ns(self) -> int:
@@ -112,18 +136,19 @@ def arrivals_s(replayed: Replayed, flows: int) -> tuple[Floats, ...]:
     return tuple(np.sort(times_s[sources == source]) for source in range(1, flows + 1))
 
 
-def measure(control: str, flows: int, rate_bps: float) -> Measured:
+def measure(control: str, flows: int, rate_bps: float, red: Parameters) -> Measured:
     """Replays the flows. Raises a Fault of the machine."""
-    base = Fabric(flows + 1, rate_bps, classes=1, gso_bytes=1514, lossless=Lossless())
+    base = Fabric(flows + 1, rate_bps, classes=1, mtu_bytes=MTU_BYTES, gso_bytes=MTU_BYTES + 14, lossless=Lossless())
     line_bps = rate_bps * base.goodput_share()
-    red = Parameters(packet_bytes=base.mss_bytes())
-    fabric = base
+    chance, fabric, window_s = None, base, COMPARED_S
     if control == DCQCN:
+        chance = noise(line_bps, flows, red)
+        window_s = MODELLED_S / 2 + chance.window_s()
         kmin_bytes, kmax_bytes = round(red.kmin_bytes), round(red.kmax_bytes)
         fabric = replace(base, ecn_bytes=kmin_bytes, ecn_most_bytes=kmax_bytes, ecn_share=red.pmax)
     elif control == "dctcp":
         fabric = replace(base, ecn_bytes=round(DCTCP_K_BYTES * max(1.0, rate_bps / 10e9)))
-    count = math.ceil(DURATION_S * line_bps / 8 / flows / MESSAGE_BYTES)
+    count = math.ceil((CUT_S + window_s) * line_bps / 8 / flows / MESSAGE_BYTES)
     transfers = [Transfer(source, 0, count * MESSAGE_BYTES, messages=count) for source in range(1, flows + 1)]
     plan = compile_transfers(f"{control}-{flows}", flows + 1, transfers)
     sockets = SocketOptions(
@@ -135,13 +160,13 @@ def measure(control: str, flows: int, rate_bps: float) -> Measured:
     replayed = replay_plans({"": plan}, fabric, 1, sockets=sockets, count=True, queue_period_ns=SAMPLE_NS)[""]
     arrived_s = arrivals_s(replayed, flows)
     end_s = min(float(each[-1]) for each in arrived_s)
-    if control != DCQCN:
-        return Measured(control, None, replayed, (CUT_S, end_s), arrived_s)
+    if chance is None:
+        return Measured(control, None, None, replayed, (CUT_S, end_s), arrived_s)
     around = np.array([CUT_S - CUT_S / 3, CUT_S + CUT_S / 3])
     arrived = [float(np.diff(np.searchsorted(each, around))[0]) for each in arrived_s]
     first_bps = [count * MESSAGE_BYTES * 8 / float(np.ptp(around)) for count in arrived]
-    course = solve(line_bps, first_bps, end_s - CUT_S, red)
-    return Measured(control, course, replayed, (CUT_S + course.converged_s(line_bps), end_s), arrived_s)
+    course = solve(line_bps, first_state(first_bps), MODELLED_S, red)
+    return Measured(control, course, chance, replayed, (CUT_S + course.converged_s(line_bps), end_s), arrived_s)
 
 
 def row(measured: Measured) -> str:
@@ -155,14 +180,16 @@ def row(measured: Measured) -> str:
         f"`{measured.control}`",
         str(len(measured.arrivals_s)),
         f"{measured.span_s[0] * 1e3:.1f}",
+        f"{np.ptp(measured.span_s) * 1e3:.0f}",
         f"{measured.shares.min():.3f} to {measured.shares.max():.3f}",
+        f"{measured.noise.deviation(float(np.ptp(measured.span_s))):.3f}" if measured.noise else "",
         f"{queue_kb.mean():.1f}",
         f"{np.percentile(queue_kb, 99):.1f}",
-        f"{modelled.queue_bytes[modelled.time_s >= measured.span_s[0] - CUT_S].mean() / 1e3:.1f}" if modelled else "",
+        f"{modelled.last.queue_bytes / 1e3:.1f}" if modelled else "",
         f"{sum(count.pauses for count in pauses.counts):,}",
+        f"{measured.use:.1%}",
         f"{marks:,}",
         f"{marks / max(1, sent):.2%}",
-        f"{sent:,}",
         f"{counts.tcp_retransmits:,}",
     ]
     return f"| {' | '.join(cells)} |"
@@ -173,13 +200,14 @@ def chart(measured: Sequence[Measured]) -> Figure:
     flows = len(measured[0].arrivals_s)
     drawn = [each for each in measured if len(each.arrivals_s) == flows]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 5.6), layout="constrained")
-        panels = figure.subplots(2, len(drawn), squeeze=False, sharex=True, sharey="row")
-        for (rates, queue), each in zip(panels.T, drawn, strict=True):
+        figure = Figure(figsize=(9.0, 7.2), layout="constrained")
+        panels = figure.subplots(3, len(drawn), squeeze=False, sharex=True, sharey="row")
+        for (rates, queue, marks), each in zip(panels.T, drawn, strict=True):
             _rates(rates, each)
             _queue(queue, each)
-        panels[0, 0].set_ylabel("Rate (Gbit/s)")
-        panels[1, 0].set_ylabel("Queue (KB)")
+            _marks(marks, each)
+        for panel, label in zip(panels[:, 0], ("Rate (Gbit/s)", "Queue (KB)", "Marks per ms"), strict=True):
+            panel.set_ylabel(label)
     return figure
 
 
@@ -208,6 +236,15 @@ def _queue(axes: Axes, measured: Measured) -> None:
         axes.plot(model_s[model_s < end_s] * 1e3, measured.course.queue_bytes[model_s < end_s] / 1e3, **MODELLED)
     axes.set_yscale("symlog", linthresh=100)
     axes.set_ylim(0, None)
+
+
+def _marks(axes: Axes, measured: Measured) -> None:
+    times_s, marks = measured.marked
+    edges_s = np.arange(0.0, min(DRAWN_TO_S, measured.span_s[1]), DRAWN_S)
+    within = np.diff(np.interp(edges_s, times_s, marks)) / (DRAWN_S * 1e3)
+    axes.plot(edges_s[:-1] * 1e3, within, color=PALETTE[0], linewidth=0.9)
+    axes.set_yscale("symlog", linthresh=10)
+    axes.set_ylim(0, None)
     axes.set_xlabel("Time (ms)")
 
 
@@ -217,13 +254,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", default="40gbit", type=RATE.parse)
     parser.add_argument("--flows", default="2,4,8")
     parser.add_argument("--controls", default="dcqcn,dctcp,cubic,bbr")
+    parser.add_argument("--pmax", default=PMAX, type=float)
     parser.add_argument("--chart", type=Path)
     options = parser.parse_args(arguments)
+    red = Parameters(pmax=options.pmax, packet_bytes=MTU_BYTES - IP_TCP_HEADER_BYTES)
     print(f"{HEAD}\n|{'---|' * (HEAD.count('|') - 1)}", flush=True)
     found = []
     for control in options.controls.split(","):
         for flows in map(int, options.flows.split(",")):
-            found.append(measure(control, flows, options.rate))
+            found.append(measure(control, flows, options.rate, red))
             print(row(found[-1]), flush=True)
     if options.chart is not None:
         options.chart.write_text(svg_text(chart(found)))

@@ -10,6 +10,7 @@ with unlike rates that fill the line (1:3 of two, 1:3:5:7 of four), and the mode
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ LEAST_SHARE = 1e4
 """Of the line: a flow's least rate is the line's over this."""
 FAIR = 0.05
 """How close to its share a flow has to stay."""
+SURE = 4.0
+"""How many standard deviations that is in the time for which shares are measured."""
+SETTLED_S, ANSWERED_S = 0.1, 0.1
+"""Until the model stands still, and until it has answered a cut."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,24 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class State:
+    """Where flows and the queue are at one time."""
+
+    queue_bytes: float
+    rates_bps: Floats
+    targets_bps: Floats
+    alpha: Floats
+
+    def after_one_more_cut(self, flow: int, gain: float) -> State:
+        """The same, after a notification that the model does not expect."""
+        rates, targets, alpha = self.rates_bps.copy(), self.targets_bps.copy(), self.alpha.copy()
+        targets[flow] = rates[flow]
+        rates[flow] *= 1 - alpha[flow] / 2
+        alpha[flow] += gain * (1 - alpha[flow])
+        return State(self.queue_bytes, rates, targets, alpha)
+
+
+@dataclass(frozen=True)
 class Course:
     """What the model says, a row for each step."""
 
@@ -71,6 +94,7 @@ class Course:
     queue_bytes: Floats
     #: A column for each flow.
     rates_bps: Floats
+    last: State
 
     def converged_s(self, rate_bps: float) -> float:
         """From when on every flow stays within FAIR of its share; infinite if it does not come to that."""
@@ -86,18 +110,25 @@ def _per_event(marked: float, packets: Floats) -> Floats:
     if marked < LEAST_MARKED:
         return 1 / packets
     unmarked = np.exp(packets * np.log1p(-min(marked, 1 - LEAST_MARKED)))
-    return marked * unmarked / (1 - unmarked)
+    events: Floats = marked * unmarked / (1 - unmarked)
+    return events
 
 
-def solve(rate_bps: float, first_bps: Sequence[float], duration_s: float, parameters: Parameters) -> Course:
-    """Integrates the equations, from an empty queue, an alpha of 1, and each flow's rate in `first_bps` on."""
+def first_state(first_bps: Sequence[float]) -> State:
+    """An empty queue, an alpha of 1, and each flow's rate."""
+    rates = np.array(first_bps, dtype=np.float64)
+    return State(0.0, rates, rates.copy(), np.ones(len(rates)))
+
+
+def solve(rate_bps: float, first: State, duration_s: float, parameters: Parameters) -> Course:
+    """Integrates the equations from `first` on."""
     p, steps = parameters, round(duration_s / STEP_S)
-    line = rate_bps / 8 / p.packet_bytes
-    count, late = len(first_bps), max(1, round(p.delay_s / STEP_S))
-    queue, alpha = 0.0, np.ones(count)
-    current = np.array(first_bps, dtype=np.float64) / 8 / p.packet_bytes
-    target = current.copy()
-    queues, rates, marks = np.zeros(steps), np.tile(current, (steps, 1)), np.zeros(steps)
+    packet_bits = 8 * p.packet_bytes
+    line = rate_bps / packet_bits
+    count, late = len(first.alpha), max(1, round(p.delay_s / STEP_S))
+    queue, alpha = first.queue_bytes, first.alpha
+    current, target = first.rates_bps / packet_bits, first.targets_bps / packet_bits
+    queues, rates, marks = np.zeros(steps), np.tile(current, (steps, 1)), np.full(steps, p.marked(queue))
     counter, increase = p.counter_bytes / p.packet_bytes, p.increase_bps / 8 / p.packet_bytes
     for step in range(steps):
         before = max(0, step - late)
@@ -117,7 +148,48 @@ def solve(rate_bps: float, first_bps: Sequence[float], duration_s: float, parame
         current = np.clip(current + STEP_S * current_change, line / LEAST_SHARE, line)
         queue = max(0.0, queue + STEP_S * (float(current.sum()) - line) * p.packet_bytes)
         queues[step], rates[step], marks[step] = queue, current, p.marked(queue)
-    return Course(np.arange(steps) * STEP_S, queues, rates * p.packet_bytes * 8)
+    last = State(queue, current * packet_bits, target * packet_bits, alpha)
+    times_s: Floats = np.arange(steps, dtype=np.float64) * STEP_S
+    return Course(times_s, queues, rates * packet_bits, last)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What chance adds to the model: marks come one by one, and each cut takes something from a flow's share.
+
+    Cuts of a flow are taken to be independent of each other, so what its share is off by in a long time is the sum of many
+    equal and independent losses, each shared out among the others (Campbell's theorem).
+    """
+
+    flows: int
+    #: Of one flow: the mean time between two, which is the period of its sawtooth.
+    cut_period_s: float
+    #: What one more cut costs a flow, as a time in which it sends nothing.
+    lost_s: float
+    #: Until nine tenths of it are lost.
+    lasts_s: float
+
+    def deviation(self, window_s: float) -> float:
+        """Standard deviation of a flow's share, over a fair one, in a time that is long next to `lasts_s`."""
+        return self.lost_s * math.sqrt((1 - 1 / self.flows) / (self.cut_period_s * window_s))
+
+    def window_s(self, off: float = FAIR, sure: float = SURE) -> float:
+        """Time after which a share is off by `off` only where it is off by `sure` standard deviations."""
+        return (sure * self.deviation(1.0) / off) ** 2
+
+
+def noise(rate_bps: float, flows: int, parameters: Parameters) -> Noise:
+    """From the model's answer to one cut too many, at its fixed point."""
+    p, share_bps = parameters, rate_bps / flows
+    fixed = solve(rate_bps, first_state([share_bps] * flows), SETTLED_S, p).last
+    answer = solve(rate_bps, fixed.after_one_more_cut(0, p.gain), ANSWERED_S, p)
+    # What is left to the others does not matter: the line is full, or all of them lose.
+    behind = 1 - answer.rates_bps[:, 0] / answer.rates_bps.mean(axis=1)
+    lost = np.cumsum(behind) * STEP_S / (1 - 1 / flows)
+    packets = p.notification_s * share_bps / 8 / p.packet_bytes
+    notified = -math.expm1(packets * math.log1p(-p.marked(fixed.queue_bytes)))
+    lasts = int(np.argmax(lost > 0.9 * lost[-1])) * STEP_S
+    return Noise(flows, p.notification_s / notified, float(lost[-1]), lasts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("| flows | fair from, ms | queue then, KB |\n|---|---|---|")
     for count in map(int, options.flows.split(",")):
         unlike = [options.rate * 2 * (place + 0.5) / count**2 for place in range(count)]
-        course = solve(options.rate, unlike, options.seconds, Parameters())
+        course = solve(options.rate, first_state(unlike), options.seconds, Parameters())
         settled = course.time_s > options.seconds / 2
         fair_ms, queue_kb = course.converged_s(options.rate) * 1e3, course.queue_bytes[settled].mean() / 1e3
         print(f"| {count} | {fair_ms:.1f} | {queue_kb:.1f} |", flush=True)

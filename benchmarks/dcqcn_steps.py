@@ -1,26 +1,29 @@
 """DCQCN's published algorithm packet by packet, without a network: how fair its shares are in a time that is not endless.
 
-    python -m benchmarks.dcqcn_steps [--rate 37.66gbit] [--flows 2] [--seconds 0.1] [--from 0.03] [--seeds 4] [--spaced]
+    python -m benchmarks.dcqcn_steps [--rate 39.15gbit] [--flows 2] [--seconds 1.03] [--from 0.03] [--seeds 4] [--spaced]
 
 The fluid model (benchmarks/dcqcn_fluid.py) has no chance in it, and so perfect shares. Here each packet is marked by chance, and
 flows begin at the line's rate, as in the emulation. `--spaced` has marks as Linux's RED makes them: equally likely numbers of
-packets pass between two of them. Prints a row for each seed: shares over a fair one, the line's use and the queue.
+packets pass between two of them. Prints a row for each seed: shares over a fair one, the line's use and the queue; and then the
+standard deviation of a share over all seeds, next to that of the model with chance (`noise`).
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.dcqcn_fluid import Parameters
+from benchmarks.dcqcn_fluid import Parameters, noise
 from gradwire.workloads.units import RATE
 
 STEP_S = 0.5e-6
-PACKET_BYTES = 1448.0
+PACKET_BYTES = 4148.0
+"""Payload at an MTU of 4200."""
 HYPER_FACTOR = 5
 """R_HAI over R_AI, as in the kernel's patch."""
 
@@ -115,7 +118,9 @@ def simulate(line: float, flows: int, seconds: float, from_s: float, marker: Mar
         now_s = number * STEP_S
         if number == round(from_s / STEP_S):
             before = [point.sent_bytes for point in points]
-        for point in points:
+        # Whoever is always last in a step would always find the longer queue.
+        first = chance.randrange(flows)
+        for point in (*points[first:], *points[:first]):
             point.waiting_bytes += point.rate * STEP_S
             while point.waiting_bytes >= PACKET_BYTES:
                 point.waiting_bytes -= PACKET_BYTES
@@ -138,22 +143,29 @@ def simulate(line: float, flows: int, seconds: float, from_s: float, marker: Mar
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a row for each seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rate", default="37.66gbit", type=RATE.parse, help="of payload")
+    parser.add_argument("--rate", default="39.15gbit", type=RATE.parse, help="of payload")
     parser.add_argument("--flows", default=2, type=int)
-    parser.add_argument("--seconds", default=0.1, type=float)
+    parser.add_argument("--seconds", default=1.03, type=float)
     parser.add_argument("--from", default=0.03, type=float, dest="from_s")
     parser.add_argument("--seeds", default=4, type=int)
     parser.add_argument("--spaced", action="store_true")
     options = parser.parse_args(arguments)
-    line = options.rate / 8
+    line, off = options.rate / 8, []
     for seed in range(options.seeds):
         marker = Marker(Parameters(packet_bytes=PACKET_BYTES), random.Random(seed), options.spaced)
         found = simulate(line, options.flows, options.seconds, options.from_s, marker)
         total = sum(found.sent_bytes)
-        shares = " ".join(f"{each * options.flows / total:.3f}" for each in found.sent_bytes)
+        fair = [each * options.flows / total for each in found.sent_bytes]
+        off.extend((share - 1) ** 2 for share in fair)
+        shares = " ".join(f"{share:.3f}" for share in fair)
         used = total / line / (options.seconds - options.from_s)
         queue_kb = sum(found.queue_bytes) / len(found.queue_bytes) / 1e3
         print(f"seed {seed}: shares {shares}; {used:.1%} of the line; queue {queue_kb:.1f} KB", flush=True)
+    deviation = math.sqrt(sum(off) / len(off))
+    modelled = noise(options.rate, options.flows, Parameters(packet_bytes=PACKET_BYTES)).deviation(
+        options.seconds - options.from_s
+    )
+    print(f"standard deviation of a share: {deviation:.4f}; by the model with chance {modelled:.4f}")
     return 0
 
 
