@@ -24,6 +24,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.dcqcn_fluid import FAIR, Course, Floats, Noise, Parameters, first_state, noise, solve
 from gradwire.agents.connections import DCQCN, SocketOptions
@@ -51,7 +52,7 @@ UNSENT_BYTES = 1 << 20
 SAMPLE_NS = 50_000
 DCTCP_K_BYTES = 65 * 1514
 """DCTCP's threshold at 10 Gbit/s in its paper (Alizadeh et al., SIGCOMM 2010, section 4): 65 packets."""
-DRAWN_S = 0.5e-3
+DRAWN_S = 1e-3
 """Rates are drawn as means of so long."""
 DRAWN_TO_S = 60e-3
 MODELLED: Mapping[str, Any] = {"color": "#444444", "linewidth": 0.9, "linestyle": "--"}
@@ -163,8 +164,9 @@ def measure(control: str, flows: int, rate_bps: float, red: Parameters) -> Measu
     if chance is None:
         return Measured(control, None, None, replayed, (CUT_S, end_s), arrived_s)
     around = np.array([CUT_S - CUT_S / 3, CUT_S + CUT_S / 3])
-    arrived = [float(np.diff(np.searchsorted(each, around))[0]) for each in arrived_s]
-    first_bps = [count * MESSAGE_BYTES * 8 / float(np.ptp(around)) for count in arrived]
+    # A slow flow may not have a whole message meanwhile.
+    arrived = [float(np.ptp(np.interp(around, each, np.arange(len(each))))) for each in arrived_s]
+    first_bps = [messages * MESSAGE_BYTES * 8 / float(np.ptp(around)) for messages in arrived]
     course = solve(line_bps, first_state(first_bps), MODELLED_S, red)
     return Measured(control, course, chance, replayed, (CUT_S + course.converged_s(line_bps), end_s), arrived_s)
 
@@ -208,6 +210,10 @@ def chart(measured: Sequence[Measured]) -> Figure:
             _marks(marks, each)
         for panel, label in zip(panels[:, 0], ("Rate (Gbit/s)", "Queue (KB)", "Marks per ms"), strict=True):
             panel.set_ylabel(label)
+        for row in panels:
+            most = max(line.get_ydata().max() for panel in row for line in panel.lines)
+            row[0].set_ylim(0, 1.1 * most)
+            row[0].yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     return figure
 
 
@@ -215,15 +221,14 @@ def _rates(axes: Axes, measured: Measured) -> None:
     end_s = min(DRAWN_TO_S, measured.span_s[1])
     edges_s = np.arange(0.0, end_s, DRAWN_S)
     for number, arrived_s in enumerate(measured.arrivals_s):
-        counted, _ = np.histogram(arrived_s, edges_s)
+        arrived = np.diff(np.interp(edges_s, [0.0, *arrived_s], np.arange(len(arrived_s) + 1)))
         color = PALETTE[number % len(PALETTE)]
-        axes.plot(edges_s[:-1] * 1e3, counted * MESSAGE_BYTES * 8 / DRAWN_S / 1e9, color=color, linewidth=0.9)
+        axes.plot(edges_s[:-1] * 1e3, arrived * MESSAGE_BYTES * 8 / DRAWN_S / 1e9, color=color, linewidth=0.9)
     if measured.course is not None:
         times_s = measured.course.time_s + CUT_S
         for rates_bps in measured.course.rates_bps[times_s < end_s].T:
             axes.plot(times_s[times_s < end_s] * 1e3, rates_bps / 1e9, **MODELLED)
     axes.set_title(measured.control, loc="left")
-    axes.set_ylim(0, None)
 
 
 def _queue(axes: Axes, measured: Measured) -> None:
@@ -234,8 +239,7 @@ def _queue(axes: Axes, measured: Measured) -> None:
     if measured.course is not None:
         model_s = measured.course.time_s + CUT_S
         axes.plot(model_s[model_s < end_s] * 1e3, measured.course.queue_bytes[model_s < end_s] / 1e3, **MODELLED)
-    axes.set_yscale("symlog", linthresh=100)
-    axes.set_ylim(0, None)
+    axes.set_yscale("symlog", linthresh=10)
 
 
 def _marks(axes: Axes, measured: Measured) -> None:
@@ -244,7 +248,6 @@ def _marks(axes: Axes, measured: Measured) -> None:
     within = np.diff(np.interp(edges_s, times_s, marks)) / (DRAWN_S * 1e3)
     axes.plot(edges_s[:-1] * 1e3, within, color=PALETTE[0], linewidth=0.9)
     axes.set_yscale("symlog", linthresh=10)
-    axes.set_ylim(0, None)
     axes.set_xlabel("Time (ms)")
 
 

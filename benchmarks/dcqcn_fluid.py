@@ -127,7 +127,8 @@ def solve(rate_bps: float, first: State, duration_s: float, parameters: Paramete
     line = rate_bps / packet_bits
     count, late = len(first.alpha), max(1, round(p.delay_s / STEP_S))
     queue, alpha = first.queue_bytes, first.alpha
-    current, target = first.rates_bps / packet_bits, first.targets_bps / packet_bits
+    current = np.maximum(first.rates_bps / packet_bits, line / LEAST_SHARE)
+    target = np.maximum(first.targets_bps / packet_bits, current)
     queues, rates, marks = np.zeros(steps), np.tile(current, (steps, 1)), np.full(steps, p.marked(queue))
     counter, increase = p.counter_bytes / p.packet_bytes, p.increase_bps / 8 / p.packet_bytes
     for step in range(steps):

@@ -150,7 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", default=4, type=int)
     parser.add_argument("--spaced", action="store_true")
     options = parser.parse_args(arguments)
-    line, off = options.rate / 8, []
+    line = options.rate / 8
+    off: list[float] = []
     for seed in range(options.seeds):
         marker = Marker(Parameters(packet_bytes=PACKET_BYTES), random.Random(seed), options.spaced)
         found = simulate(line, options.flows, options.seconds, options.from_s, marker)

@@ -268,7 +268,8 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         "ECN marks",
         f"{marks} of the {above} packets that found more than {_thresholds(fabric)} bytes waiting; {arrived} arrived "
         "at hosts",
-        f"some where {'enough packets' if fabric.ecn_most_bytes else 'queues'} passed the threshold, and {max(0, least)} to {marks * frames} at hosts",
+        f"some where {'enough packets' if fabric.ecn_most_bytes else 'queues'} passed the threshold, and "
+        f"{max(0, least)} to {marks * frames} at hosts",
         ok,
         MARKS_MEANING,
     )
