@@ -1,4 +1,4 @@
-"""Words of the field, and of other tools, for keys of scenarios: who writes one of them is told the key."""
+"""Words of the field, and of other tools, for keys of scenarios: messages suggest the key to those who write the word."""
 
 from __future__ import annotations
 
