@@ -84,7 +84,7 @@ def gradwire_command(
     with tempfile.TemporaryDirectory(prefix="gradwire-command-") as streams:
         for name in ("in", "out", "err"):
             Path(streams, name).write_text(typed if name == "in" else "")
-        request = {"words": words, "cwd": str(cwd), "env": known, "streams": streams}
+        request: dict[str, object] = {"words": words, "cwd": str(cwd), "env": known, "streams": streams}
         status, late = _server[0].carry_out(request, limit_s)
         out, err = (Path(streams, name).read_text() for name in ("out", "err"))
     if late:
