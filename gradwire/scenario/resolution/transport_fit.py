@@ -105,7 +105,7 @@ def congestion_defects(section: PointSection) -> list[str]:
     """Describes keys that do not fit together, one line each."""
     lines = host_defects(section)
     fabric, congestion = section.fabric, section.transport.congestion
-    if congestion in REACTS_TO_MARKS and not fabric.ecn_bytes:
+    if congestion is not None and congestion in REACTS_TO_MARKS and not fabric.ecn_bytes:
         lines.append(
             f"transport.congestion = '{congestion}': reacts to marks, and no port makes any: set fabric.ecn, such as "
             f"{REACTS_TO_MARKS[congestion]}"
