@@ -32,7 +32,7 @@ from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
 from gradwire.datatypes.fabric import IP_TCP_HEADER_BYTES, Fabric
 from gradwire.datatypes.lossless import WINDOW_BUFFERS, Lossless
 from gradwire.datatypes.plan import OpKind
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import Reads, Replayed, replay_plans
 from gradwire.scenario.sections.lossless import PMAX
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, compile_transfers
@@ -158,7 +158,9 @@ def measure(control: str, flows: int, rate_bps: float, red: Parameters) -> Measu
         control,
         line_bytes_per_s=round(line_bps / 8) if control == DCQCN else 0,
     )
-    replayed = replay_plans({"": plan}, fabric, 1, sockets=sockets, count=True, queue_period_ns=SAMPLE_NS)[""]
+    replayed = replay_plans(
+        {"": plan}, fabric, 1, sockets=sockets, reads=Reads(counters=True, queue_period_ns=SAMPLE_NS)
+    )[""]
     arrived_s = arrivals_s(replayed, flows)
     end_s = min(float(each[-1]) for each in arrived_s)
     if chance is None:

@@ -66,6 +66,19 @@ class Replayed:
     sockets: tuple[SocketState, ...] = ()
 
 
+@dataclass(frozen=True)
+class Reads:
+    """What is read of the network while plans are replayed."""
+
+    #: All counters before and after each plan, which costs one process per host.
+    counters: bool = False
+    #: Switches' queues this often; 0 for never.
+    queue_period_ns: int = 0
+
+
+NOTHING_READ, COUNTERS = Reads(), Reads(counters=True)
+
+
 def replay_plans(
     plans: Mapping[str, Plan],
     fabric: Fabric,
@@ -73,16 +86,11 @@ def replay_plans(
     *,
     clock: Clock | None = None,
     sockets: SocketOptions = DEFAULT_SOCKETS,
-    count: bool = False,
-    queue_period_ns: int = 0,
+    reads: Reads = NOTHING_READ,
     on_plan: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Replayed]:
     """Replays each plan for `iterations`; `on_plan` hears the name of each plan that is done. Raises a Fault of the
-    machine.
-
-    count: read all counters before and after each plan, which costs one process per host.
-    queue_period_ns: read switches' queues this often; 0 for never.
-    """
+    machine."""
     clock = clock or Clock()
     fabric = scaled_fabric(fabric, clock.scale)
     scaled = {name: scaled_plan(plan, clock.scale) for name, plan in plans.items()}
@@ -96,9 +104,9 @@ def replay_plans(
             iterations=iterations,
             clock=clock.name,
             sockets=sockets,
-            count=count,
+            count=reads.counters,
             compiled_agent=COMPILED_AGENT if clock.name == "virtual" else "",
-            queue_period_ns=queue_period_ns,
+            queue_period_ns=reads.queue_period_ns,
         )
         write_json(folder / REPLAY_TASK_FILE, task)
         output = _Output(list(scaled), on_plan)
