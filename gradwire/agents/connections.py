@@ -32,8 +32,8 @@ def raise_file_limit() -> None:
 
 
 DCQCN = "dcqcn"
-"""The congestion control that only the virtual clock's kernel has (vm/patches/6.12/dcqcn.patch), and that begins at the
-line's rate, which it has to be told."""
+"""The congestion control that only the virtual clock's kernel has (vm/patches/6.12/dcqcn.patch). It begins at the line's rate,
+which is a socket option."""
 NAME_BYTES = 16
 """TCP_CA_NAME_MAX of linux/tcp.h."""
 INFO = struct.Struct("=76xII16xI88xII")
