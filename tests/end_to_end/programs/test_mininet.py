@@ -28,7 +28,7 @@ net.start()
 assert net.pingAll() == 0
 h1, h2 = net["h1"], net["h2"]
 h2.cmd("iperf3 -s -D")
-said = json.loads(h1.cmd("iperf3 -J -O 1 -t 2 -w 8M -c", h2.IP()))
+said = json.loads(h1.cmd("iperf3 -J -t 1 -w 8M -c", h2.IP()))
 print("share", said["end"]["sum_received"]["bits_per_second"] / (bw * 1e6 * 1448 / 1514))
 print(h1.cmd("ping -c 3 -q", h2.IP()).splitlines()[-1])
 net.stop()
