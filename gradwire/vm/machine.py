@@ -24,6 +24,7 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk
 from gradwire.vm.kernel import cached_kernel, renewal
+from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.kernel_death import (
     STOPPED_WORDS,
     Cause,
@@ -299,6 +300,7 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
     """
     return [
         *("taskset", "-c", str(cpu)),
+        *fixed_addresses(),
         str(kernel),
         f"mem={memory_mb}M",
         "time-travel=inf-cpu",
