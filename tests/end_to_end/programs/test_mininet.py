@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S, Executed, left_behind
+from tests.end_to_end.programs.running import Executed, left_behind
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -44,16 +44,7 @@ net.start()
 
 def run(folder: Path, *words: str, typed: str = "") -> Executed:
     """`gradwire WORDS` in a folder, with its run in folder/run if it is `mininet`."""
-    done = subprocess.run(
-        [*GRADWIRE, *words],
-        cwd=folder,
-        env=ENVIRONMENT,
-        input=typed,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WALL_LIMIT_S,
-    )
+    done = gradwire_command(*words, cwd=folder, typed=typed)
     return Executed(done.returncode, done.stdout, done.stderr, folder / "run")
 
 
