@@ -8,7 +8,7 @@ runs in the kernel, however long it takes.
 
 How often it does so is chance, so a look must leave nothing behind in the kernel. Of one that follows a path, records of
 its folders are left, which are freed when time passes; of one that lists a folder, addresses, and when these are many the
-kernel wakes a process of its own to give them back. So the folder and the link are kept open, which keeps their records,
+kernel wakes one of its processes to give them back. So the folder and the link are kept open, which keeps their records,
 and the machine is asked for the link's text alone.
 """
 
