@@ -112,6 +112,18 @@ def test_a_script_that_computes_for_ever_is_stopped_with_one_message(tmp_path: P
     assert left_behind(tmp_path) == []
 
 
+def test_a_script_that_forks_without_end_is_stopped_with_one_message(tmp_path: Path) -> None:
+    done = run_script(
+        tmp_path, "import os, time\nwhile True:\n    os.fork()\n    time.sleep(1e-3)\n", "--memory", "512M"
+    )
+    assert done.status == 2
+    assert len(told(done)) == 1
+    assert re.search(
+        r"started \d+ processes without end, .* more than 256 at one time; --memory allows more", told(done)[0]
+    )
+    assert left_behind(tmp_path) == []
+
+
 def test_who_wants_the_internet_is_told_that_there_is_none(tmp_path: Path) -> None:
     text = "import urllib.request\nurllib.request.urlopen('http://192.0.2.1/')\n"
     done = run_script(tmp_path, text)
