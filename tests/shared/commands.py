@@ -22,10 +22,10 @@ WALL_LIMIT_S = 300.0
 class _Server:
     """`tests/shared/command_server.py`, begun when it is needed first."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: tuple[str, ...]) -> None:
         root = PACKAGE.parent
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.shared.command_server"],
+            [*prefix, sys.executable, "-m", "tests.shared.command_server"],
             cwd=root,
             env={**os.environ, "PYTHONPATH": str(root)},
             stdin=subprocess.PIPE,
@@ -65,7 +65,7 @@ class _Server:
         return line
 
 
-_server: list[_Server] = []
+_servers: dict[tuple[str, ...], _Server] = {}
 _CACHE = os.environ.get("GRADWIRE_CACHE")
 
 
@@ -75,17 +75,21 @@ def gradwire_command(
     env: Mapping[str, str] | None = None,
     typed: str = "",
     limit_s: float = WALL_LIMIT_S,
+    prefix: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `gradwire WORDS` with this process's environment and what `env` adds, and says what it wrote and its status."""
+    """Runs `gradwire WORDS` with this process's environment and what `env` adds, and says what it wrote and its status.
+
+    `prefix` is a command that starts Python for it, with fewer rights for instance.
+    """
     known = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **(env or {})}
     assert known.get("GRADWIRE_CACHE") == _CACHE, "a cache of its own needs a process that starts with it"
-    if not _server:
-        _server.append(_Server())
+    if prefix not in _servers:
+        _servers[prefix] = _Server(prefix)
     with tempfile.TemporaryDirectory(prefix="gradwire-command-") as streams:
         for name in ("in", "out", "err"):
             Path(streams, name).write_text(typed if name == "in" else "")
         request: dict[str, object] = {"words": words, "cwd": str(cwd), "env": known, "streams": streams}
-        status, late = _server[0].carry_out(request, limit_s)
+        status, late = _servers[prefix].carry_out(request, limit_s)
         out, err = (Path(streams, name).read_text() for name in ("out", "err"))
     if late:
         raise subprocess.TimeoutExpired(["gradwire", *words], limit_s, out, err)
