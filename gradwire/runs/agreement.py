@@ -171,12 +171,8 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if fabric.losses:
         key = f"fabric.loss = {fabric.loss:g}" if fabric.loss else f"fabric.link: up to {fabric.most_loss:g} at a port"
         return f"the point loses packets on purpose ({key})"
-    if fabric.routing.is_by_burst:
-        of_spray = fabric.routing is Routing.SPRAY
-        does = (
-            "divides messages over all ways at once" if of_spray else "keeps each connection on its first flowlet's way"
-        )
-        return f"the ideal network {does} (fabric.routing = '{fabric.routing}')"
+    if fabric.routing is Routing.FLOWLET:
+        return f"the ideal network keeps each connection on its first flowlet's way (fabric.routing = '{fabric.routing}')"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:
