@@ -83,11 +83,14 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
     return replace(fabric, controller=controllers[wanted.controller].sha256)
 
 
-def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool = False) -> None:
-    """Raises InputFault for programs, whose ports have separate filters, and several jobs, where bursts take all
-    ways in turn."""
-    if wanted.routing.is_by_burst and (programs or jobs):
-        raise InputFault(f"fabric.routing = '{wanted.routing}': not with {'programs' if programs else 'several jobs'}")
+def refuse_sprayed(wanted: FabricSection) -> None:
+    """Raises InputFault for programs where a burst's way is written by its host."""
+    if wanted.routing.is_by_burst:
+        raise InputFault(
+            f"fabric.routing = '{wanted.routing}': not with programs ([program.NAME]): hosts choose ways by the segments that TCP "
+            "counts for a plan's connections, and datagrams and pings of programs would all take one way; use 'ecmp', which "
+            "spreads the connections of programs as well, or leave the programs out"
+        )
 
 
 def refuse_rdma(wanted: FabricSection) -> None:

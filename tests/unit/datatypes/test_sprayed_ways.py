@@ -22,7 +22,7 @@ from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bits, turns_of,
 from gradwire.faults import InputFault
 from gradwire.runs.stored.spines import Spines
 from gradwire.topo.tc import spraying_commands
-from gradwire.topo.wiring import REORDERING_SYSCTLS, host_sysctls
+from gradwire.topo.wiring import ANY_ORDER_SYSCTLS, REORDERING_SYSCTLS, host_sysctls
 from gradwire.workloads.patterns import Transfer, compile_transfers
 
 FABRIC = Fabric(8, 10e9, Topology.LEAF_SPINE, leaves=2, spines=4, classes=1, routing=Routing.SPRAY)
@@ -112,7 +112,11 @@ def test_the_verdict_wants_even_bytes_on_all_uplinks(uneven: float, ok: bool) ->
 
 
 def test_hosts_wait_for_what_comes_late() -> None:
-    assert REORDERING_SYSCTLS.items() <= host_sysctls(FABRIC, userspace=False).items()
+    assert ANY_ORDER_SYSCTLS.items() <= host_sysctls(FABRIC, userspace=False).items()
+    assert list(ANY_ORDER_SYSCTLS)[1:] == [
+        "net/ipv4/tcp_max_reordering",
+        "net/ipv4/tcp_reordering",
+    ]  # the bound comes first
     faulty = replace(FABRIC, faulty=True)
     assert REORDERING_SYSCTLS.items() <= host_sysctls(faulty, userspace=False).items()
     assert (
