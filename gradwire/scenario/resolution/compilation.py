@@ -412,7 +412,7 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
     refuse_rdma(wanted)
     if section.program:
         refuse_sprayed(wanted)
-    graph = graph_of(wanted, hosts, section.defined.networks)
+    graph = graph_of(wanted, hosts, section.defined.networks, section.cluster.nics_per_host)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
     built = Fabric(
         hosts=hosts if graph is None else len(graph.host_links),
