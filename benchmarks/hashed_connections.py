@@ -67,8 +67,7 @@ def main() -> None:
         for seed in range(1, arguments.seeds + 1):
             fabric = replace(FABRIC, routing=Routing(routing), seed=seed)
             estimated_s = {
-                name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s
-                for name, plan in plans.items()
+                name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()
             }
             measured_s = estimated_s if arguments.estimate else measured(plans, fabric)
             for name in plans:

@@ -164,7 +164,7 @@ class ProgramPoint(ScenarioPoint):
             raise InputFault(
                 "fabric.controller: is for strategies; networks of programs alone have gradwire's controller"
             )
-        refuse_sprayed(wanted)
+        refuse_sprayed(wanted, programs=True)
         graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
         made = Fabric(
             hosts=self.section.cluster.workers if graph is None else len(graph.host_links),

@@ -87,9 +87,9 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
     return replace(fabric, controller=controllers[wanted.controller].sha256)
 
 
-def refuse_sprayed(wanted: FabricSection) -> None:
+def refuse_sprayed(wanted: FabricSection, *, programs: bool) -> None:
     """Raises InputFault for programs where a burst's way is written by its host."""
-    if wanted.routing.is_by_burst:
+    if programs and wanted.routing.is_by_burst:
         raise InputFault(
             f"fabric.routing = '{wanted.routing}': not with programs ([program.NAME]): hosts choose ways by the segments that TCP "
             "counts for a plan's connections, and datagrams and pings of programs would all take one way; use 'ecmp', which "
