@@ -2,7 +2,7 @@
 
 The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves
 each of its flows the least decides their rates, and is taken out together with them, until no flow is left. What a
-band takes is missing to the bands below it.
+band takes is missing to the bands below it. Of a flow that takes several ways in turn, a port has a share of its rate.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed
 at that rate, as if it passed a port that has no more and that no other flow uses. So is a flow that the network limits
@@ -135,10 +135,13 @@ def _gather(network: Network, band: int) -> None:
         network.filled_ports[number] = port
     network.dirty_count[band] = 0
     while reached < count:
+        passed = network.ports[network.filled_ports[reached]]
+        passed.unfilled_share = 0.0
         hop = network.pairs[network.filled_ports[reached] * bands + band].head
         reached += 1
         while hop >= 0:
             flow = network.hops[hop].flow
+            passed.unfilled_share += network.hops[hop].share
             hop = network.hops[hop].after
             record = network.flows[flow]
             if record.old_rate != UNTOUCHED:
@@ -162,7 +165,7 @@ def _fill_tightest(network: Network, band: int) -> int:
     for number in range(network.counts[FILLED_PORTS]):
         record = network.ports[network.filled_ports[number]]
         if record.unfilled > 0:
-            share = min(share, record.room / record.unfilled)
+            share = min(share, record.room / record.unfilled_share)
     if network.counts[FULL_WINDOWS] > 0 or network.counts[CAPPED] > 0:
         fixed = _fix_limited(network, share)
         if fixed > 0:
@@ -170,7 +173,7 @@ def _fill_tightest(network: Network, band: int) -> int:
     for number in range(network.counts[FILLED_PORTS]):
         port = network.filled_ports[number]
         record = network.ports[port]
-        if record.unfilled == 0 or record.room / record.unfilled > share * SAME_SHARE:
+        if record.unfilled == 0 or record.room / record.unfilled_share > share * SAME_SHARE:
             continue
         hop = network.pairs[port * len(network.dirty_count) + band].head
         while hop >= 0:
@@ -203,8 +206,9 @@ def _fix(network: Network, flow: int, share: float) -> None:
     record.old_rate, record.rate = record.rate, share
     for hop in range(record.first_hop, record.end_hop):
         port = network.ports[network.hops[hop].port]
-        port.room = max(0.0, port.room - share)
+        port.room = max(0.0, port.room - share * network.hops[hop].share)
         port.unfilled -= 1
+        port.unfilled_share -= network.hops[hop].share
 
 
 @inlined
@@ -216,7 +220,7 @@ def _note_taken(network: Network, band: int) -> None:
         pair = network.pairs[port * bands + band]
         taken, hop = 0.0, pair.head
         while hop >= 0:
-            taken += network.flows[network.hops[hop].flow].rate
+            taken += network.flows[network.hops[hop].flow].rate * network.hops[hop].share
             hop = network.hops[hop].after
         if taken != pair.taken:
             pair.taken = taken
