@@ -142,12 +142,12 @@ def _kept_below(network: Network, band: int) -> float:
         pair = network.pairs[port * bands + band]
         least = min(least, pair.share)
         if pair.active > 0:
-            least = min(least, _share_at_least(network, port, pair.head, _room(network, port, band), pair.active))
+            least = min(least, _share_at_least(network, pair.head, _room(network, port, band), pair.active))
     return float(least * BELOW)
 
 
 @compiled
-def _share_at_least(network: Network, port: int, head: int, room: float, active: int) -> float:
+def _share_at_least(network: Network, head: int, room: float, active: int) -> float:
     """What a port leaves each of its flows at least: all of them alike, and what those leave to others that have less
     so far."""
     share, unfilled = room / active, active
@@ -160,7 +160,7 @@ def _share_at_least(network: Network, port: int, head: int, room: float, active:
                 left -= rate
             else:
                 others += 1
-        if others == unfilled or others == 0:
+        if others in (0, unfilled):
             break
         share, unfilled = max(share, left / others), others
     return float(share)

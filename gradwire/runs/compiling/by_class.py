@@ -71,9 +71,7 @@ class ByClass:
         return ring_bounds(self.job, self.lines, self.fabric, spine_of)
 
 
-def by_class(
-    point: ResolvedPoint, least_workers: int | None = None, most_added: float = 0.0
-) -> ByClass | None:
+def by_class(point: ResolvedPoint, least_workers: int | None = None, most_added: float = 0.0) -> ByClass | None:
     """A point's job by classes; None for one that is estimated with all of its ranks, as those of fewer workers than
     `least_workers` (None: LEAST_WORKERS) are. most_added: see Folding.
 
