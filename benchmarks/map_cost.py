@@ -6,8 +6,8 @@ Prints what `gradwire map` prints, and its CPU seconds with those of its process
 programs run as well. What follows the options of this benchmark is given to `gradwire map`, such as `--measure 20`.
 
 The ring reduces one tensor after the other, as the other all-reduces do. NetOps' ring has all tensors under way at once
-and ends with a barrier, and P3 has messages overtake others; of both, every message of every rank is followed at every
-rate. They are left out here, and `--strategies ...,p3` says what one costs.
+and ends with a barrier, halving and doubling has parts that differ by a value, and P3 has messages overtake others: of
+all three, every message of every rank is followed. They are left out here, and `--strategies ddp,p3` says what one costs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ strategy = [
     {name = "kvstore"},
     {name = "tictac"},
     {name = "ring", options = {concurrent = false, forward_waits = "all"}},
-    {name = "halving-doubling"},
+    {name = "layer-allreduce"},
     {name = "double-tree"},
     {name = "ddp"},
     {name = "horovod"},

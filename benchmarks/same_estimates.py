@@ -62,7 +62,7 @@ def _times(every: int) -> tuple[dict[str, list[float]], int]:
         left_out += not small
         for label, plan in small.items():
             found = fluid_times(plan, resolved.fabric, rule_of(resolved.unsent_bytes))
-            times[f"{number * every} {point.origin} {label}"] = found.iterations_s.tolist()
+            times[f"point {number * every}, {label}"] = found.iterations_s.tolist()
     return times, left_out
 
 

@@ -29,8 +29,6 @@ class Folding:
     neighbours: int
     #: Whether links add nothing to the time that bytes take on the line.
     undelayed: bool = True
-    #: By how much, as a share of all values, parts of uneven size may be made larger until all are alike.
-    most_added: float = 0.0
 
 
 class NotByClass(Exception):

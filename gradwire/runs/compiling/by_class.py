@@ -71,9 +71,9 @@ class ByClass:
         return ring_bounds(self.job, self.lines, self.fabric, spine_of)
 
 
-def by_class(point: ResolvedPoint, least_workers: int | None = None, most_added: float = 0.0) -> ByClass | None:
+def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass | None:
     """A point's job by classes; None for one that is estimated with all of its ranks, as those of fewer workers than
-    `least_workers` (None: LEAST_WORKERS) are. most_added: see Folding.
+    `least_workers` (None: LEAST_WORKERS) are.
 
     Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
     compiled.
@@ -82,7 +82,7 @@ def by_class(point: ResolvedPoint, least_workers: int | None = None, most_added:
     if workers < (LEAST_WORKERS if least_workers is None else least_workers):
         return None
     try:
-        return classes_of(point, most_added)
+        return classes_of(point)
     except InputFault:
         # Of a plan with all ranks, it is said when that is compiled.
         if workers <= MOST_WORKERS:
@@ -103,7 +103,7 @@ def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
     return found if fabric == found.fabric else replace(found, lines=_lines(found.job, fabric), fabric=fabric)
 
 
-def classes_of(point: ResolvedPoint, most_added: float = 0.0) -> ByClass:
+def classes_of(point: ResolvedPoint) -> ByClass:
     """The fewest classes that fare alike. Raises NotByClass, with what the fewest of all lack."""
     compile_classes, job, fabric = point.strategy.by_class, point.job, point.fabric
     if compile_classes is None or job.trace is not None:
@@ -117,7 +117,7 @@ def classes_of(point: ResolvedPoint, most_added: float = 0.0) -> ByClass:
     first: NotByClass | None = None
     for neighbours in _neighbours(job.cluster):
         try:
-            compiled = compile_classes(job, point.options, Folding(neighbours, undelayed, most_added))
+            compiled = compile_classes(job, point.options, Folding(neighbours, undelayed))
             if isinstance(compiled, RingSequence) and not undelayed and windows < math.inf:
                 raise NotByClass("sockets' buffers do not fill links with delays (transport.buffer)")
             return ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)

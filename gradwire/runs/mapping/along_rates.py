@@ -32,8 +32,6 @@ ON_A_LINE = 4e-3
 """A time that is so near to a line through its neighbours has others on that line between them."""
 LEAST_BY_CLASS = 8
 """Workers from which on ranks that fare alike are estimated as one. The result is the same."""
-MOST_ADDED = 5e-4
-"""Parts of uneven size may be made alike where that adds no more than this share of all bytes: half of ALIKE."""
 COARSEST = 2
 """A row of rates is halved so many times at least before anything is interpolated: five estimates."""
 
@@ -51,12 +49,12 @@ class _SharedClasses:
         """Raises InputFault."""
         key = sharing_key(point)
         if key != self._key:
-            self._key, self._found = "", by_class(resolved, LEAST_BY_CLASS, MOST_ADDED)
+            self._key, self._found = "", by_class(resolved, LEAST_BY_CLASS)
             self._key = key
         elif self._found is not None:
             # Whether windows matter goes by the rate, and rings by class have none.
             if short_window_bytes(resolved.fabric, buffer_bytes(point.section, resolved.fabric)) < math.inf:
-                return by_class(resolved, LEAST_BY_CLASS, MOST_ADDED)
+                return by_class(resolved, LEAST_BY_CLASS)
             try:
                 return with_fabric(self._found, resolved.fabric)
             except NotByClass:

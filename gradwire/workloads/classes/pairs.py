@@ -149,8 +149,7 @@ def paired_classes(
     """All-reduces of buckets by halving and doubling (`in_parts`), or by a butterfly.
 
     Raises NotByClass where ranks differ. Where a bucket does not divide evenly, ranks differ by a value: jobs that can be
-    compiled with all ranks are refused then, unless the difference is no more than folding permits; of others each part is
-    as large as the largest.
+    compiled with all ranks are refused then, and of others each part is as large as the largest.
     """
     if options.segments > 1:
         raise NotByClass(f"strategy.options.segments is {options.segments}, not 1")
@@ -159,8 +158,7 @@ def paired_classes(
     workers = job.cluster.workers
     parts = workers if in_parts else 1
     uneven = [bucket for bucket in buckets if bucket.values % parts]
-    added = sum(-bucket.values % parts for bucket in uneven)
-    if added > folding.most_added * sum(bucket.values for bucket in buckets) and workers <= MOST_WORKERS:
+    if uneven and workers <= MOST_WORKERS:
         raise NotByClass(f"{len(uneven)} of {len(buckets)} buckets do not divide evenly among {workers} ranks")
     return _PairedClasses(job, name, ready_buckets(buckets, options), options, folding).compile_classes(in_parts)
 
