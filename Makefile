@@ -1,5 +1,9 @@
 # `make demo` and `make test` set everything up first: Debian packages, a Python environment in .venv, and the virtual-time kernel.
 
+# What fails in a pipe fails the recipe.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+
 PYTHON ?= python3
 VENV := .venv
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -99,8 +103,15 @@ format: $(VENV)/installed
 
 setup: packages $(VENV)/installed kernel
 
-get = $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends
-install = dpkg-query -W $(1) >/dev/null 2>&1 || { $(SUDO) apt-get update && $(get) $(1); }
+# Each step says what it is at: a package or ten of them on a line. What goes wrong comes on standard error, as it was said.
+get = $(SUDO) env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 $(1) | \
+  sed --unbuffered --quiet -e 's/^Setting up \([^ ]*\).*/  \1/p'
+update = $(SUDO) apt-get update -qq
+install = dpkg-query -W $(1) >/dev/null 2>&1 || { echo "Debian packages, with apt-get: $(1)"; $(update) && $(call get,$(1)); }
+pip = $(VENV)/bin/pip install --disable-pip-version-check --progress-bar off
+told = while read -r what name _; do case "$$what" in \
+  Collecting) ((++found % 10)) || echo "  $$found packages found, now $$name";; \
+  Installing) ((found < 10)) || echo "  installing all $$found";; esac; done
 
 packages:
 	@$(call install,$(PACKAGES))
@@ -116,14 +127,15 @@ bench-packages:
 
 build-packages:
 	@$(call install,$(BUILD_PACKAGES))
-	@ls $(SOURCES) >/dev/null 2>&1 || { $(SUDO) apt-get update && $(get) \
-	  $$(apt-cache pkgnames linux-source- | grep -x 'linux-source-[0-9]*\.[0-9]*' | sort --version-sort | \
-	     sed -n -e '/-6\.12$$/{p;q}' -e '$$p'); }
+	@ls $(SOURCES) >/dev/null 2>&1 || { echo "the kernel's source, with apt-get: about 150 MB"; $(update) && \
+	  source=$$(apt-cache pkgnames linux-source- | grep -x 'linux-source-[0-9]*\.[0-9]*' | sort --version-sort | \
+	     awk '/-6\.12$$/ { old = $$0 } { newest = $$0 } END { print old ? old : newest }') && $(call get,$$source); }
 
 $(VENV)/installed: pyproject.toml $(if $(LOCKED),$(LOCK))
-	$(PYTHON) -m venv $(VENV)
-	$(if $(LOCKED),$(VENV)/bin/pip install --quiet --require-hashes --requirement $(LOCK))
-	$(VENV)/bin/pip install --quiet $(if $(LOCKED),--no-deps --no-build-isolation) --editable '.[dev]'
+	@echo "Python packages, in $(VENV): one to four minutes"
+	@$(PYTHON) -m venv $(VENV)
+	@$(if $(LOCKED),$(pip) --require-hashes --requirement $(LOCK) | { $(told); })
+	@$(pip) $(if $(LOCKED),--no-deps --no-build-isolation) --editable '.[dev]' | { $(told); }
 	@touch $@
 
 # `gradwire` on the PATH is an installed wheel. It puts the kernel that it brought where this clone looks, which takes it if the configs are the same.

@@ -45,6 +45,7 @@ def run(
     executor: str = "local",
     scheduler: str | Client | None = None,
     progress: bool = True,
+    fresh: bool = False,
 ) -> Run:
     """Runs a scenario's points in virtual time, and returns the run; points that are there already do not run again.
 
@@ -53,7 +54,8 @@ def run(
     run folder; by default one in runs/, named after what is run. jobs: points that run side by side; by default one
     per core. executor: "local" for this machine, "dask" for the workers of a Dask cluster. scheduler: that cluster's
     scheduler, as an address, as the file that it wrote, or as a distributed.Client; by default a cluster of this
-    machine for this call. progress: whether to print each point as it ends.
+    machine for this call. progress: whether to print each point as it ends. fresh: whether points that are there
+    already run again as well; whatever else is in the folder stays.
 
     A scenario of programs gives a `ProgramRun`, which has `figures`: what programs reported.
 
@@ -69,7 +71,7 @@ def run(
     source = source_of(scenario)
     read, folder = read_scenario(source, settings), None if out is None else Path(out)
     where.refuse_what_cannot_be(Clock(), read.points)
-    return _carried_out(prepare(read, Clock(), folder, screen), where, command, screen)
+    return _carried_out(prepare(read, Clock(), folder, screen), where, command, screen, fresh=fresh)
 
 
 def compare(
@@ -165,8 +167,8 @@ def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> W
     return Where(jobs, executor, scheduler)
 
 
-def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> Run:
-    done = carry_out(prepared, where, command, screen)
+def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen, *, fresh: bool = False) -> Run:
+    done = carry_out(prepared, where, command, screen, fresh=fresh)
     return run_in(prepared.place.folder, done.runs, prepared.scenario)
 
 

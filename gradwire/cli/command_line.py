@@ -137,6 +137,7 @@ def run(
     clock: ClockName = "virtual",
     scale: Scale = None,
     fidelity: Fidelity = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="run the points that are there already as well")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
@@ -145,7 +146,7 @@ def run(
     from gradwire.cli import running
     from gradwire.runs.executing.choice import Where
 
-    running.run(read, Where(jobs, executor, scheduler), out, clock, scale, as_json=as_json)
+    running.run(read, Where(jobs, executor, scheduler), out, clock, scale, as_json=as_json, fresh=fresh)
 
 
 for _commands in (

@@ -37,6 +37,7 @@ def run(
     scale: int | None,
     *,
     as_json: bool = False,
+    fresh: bool = False,
 ) -> None:
     """`gradwire run`."""
     screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
@@ -45,7 +46,7 @@ def run(
     with terminal.interruptible("interrupted; nothing has run"):
         where.refuse_what_cannot_be(clock, scenario.points)
         prepared = prepare(scenario, clock, out, screen)
-    _run(prepared, where, screen, as_json=as_json)
+    _run(prepared, where, screen, as_json=as_json, fresh=fresh)
 
 
 def compare(
@@ -66,9 +67,9 @@ def compare(
     _run(prepared, where, terminal.screen())
 
 
-def _run(prepared: Prepared, where: Where, screen: Screen, *, as_json: bool = False) -> None:
+def _run(prepared: Prepared, where: Where, screen: Screen, *, as_json: bool = False, fresh: bool = False) -> None:
     with terminal.interruptible(terminal.RESUMES):
-        done = carry_out(prepared, where, typed_command(sys.argv), screen)
+        done = carry_out(prepared, where, typed_command(sys.argv), screen, fresh=fresh)
     if as_json:
         points = work_of_scenario(prepared.scenario).points_frame(done.runs)
         print(json.dumps(as_json_of(points, prepared.place.folder), indent=1, ensure_ascii=False))

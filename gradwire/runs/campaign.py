@@ -61,12 +61,16 @@ class Campaign(Generic[N]):
         executor: Executor,
         watcher: Watcher[N],
         judge: Judge[N] = judge_planned,
+        *,
+        fresh: bool = False,
     ) -> None:
         self._planned = planned
         self._out = out
         self._executor = executor
         self._watcher = watcher
         self._judge = judge
+        #: Runs what is there already as well.
+        self._fresh = fresh
         self._done: list[Judged | None] = [None] * len(planned)
         self._place = {run.folder.name: index for index, run in enumerate(planned)}
         self._lock = threading.Lock()
@@ -74,7 +78,7 @@ class Campaign(Generic[N]):
         self._next_note_s = 0.0
 
     def run(self) -> list[Judged]:
-        """Runs what is not there yet, in `running_order`; returns all runs in the scenario's order.
+        """Runs what is not there yet, or all if it was asked to be fresh, in `running_order`; returns all runs in the scenario's order.
 
         On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of
         machines raises comes before any point has started.
@@ -91,7 +95,7 @@ class Campaign(Generic[N]):
         waiting = []
         for planned in self._planned:
             work_of(planned.point).rename_older_folder(planned, self._out)
-            kept = self._judge(planned)
+            kept = None if self._fresh else self._judge(planned)
             if kept is not None:
                 write_judgement(kept)
             if kept is not None and kept.valid:

@@ -144,7 +144,7 @@ def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
     )
 
 
-RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb", "run.memory_mb")
 """What gives a point more."""
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault, reason_of
 from gradwire.scenario.schema import PointTables
+from gradwire.scenario.synonyms import meant_by
 from gradwire.workloads.fields import ValueKind, kind_at
 from gradwire.workloads.strategy import Options, Strategy
 
@@ -118,7 +119,11 @@ def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 ALMOST = 0.8
-"""How alike a key of another section must be to be suggested: a typing error of it. `delay` and `fidelity` are alike by 0.62."""
+"""How alike a key must be to be suggested as a typing error: `delay` and `fidelity` are alike by 0.62."""
+ALMOST_HERE = 0.75
+"""The same in the section where the key was written: `nmae` is as alike to `name`, `racks` by 0.6 to `rails`."""
+BEGUN = 3
+"""With fewer letters, the beginning of a key says nothing of it."""
 
 
 def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
@@ -126,18 +131,30 @@ def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
 
 
 def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
-    """Suggests the key that was meant: the same name in another section, a similar one in this section, or a similar one elsewhere."""
+    """Suggests the key that was meant, of this section before any other: what its name means elsewhere or in other
+    tools, what it begins, and what it may be a typing error of. Says nothing of keys that are merely alike."""
     by_last_part: dict[str, list[str]] = {}
     for key in dotted_keys(kind):
         by_last_part.setdefault(key.rpartition(".")[2], []).append(key)
-    name = place[-1]
-    if name in by_last_part:
-        return _did_you_mean(by_last_part[name])
-    here = _known_at(kind, place[:-1])
-    if begun := [key for key in here if key.startswith(f"{name}_") or name.startswith(f"{key}_")]:
+    *above, name = place
+    here = _known_at(kind, above)
+    meant = [key for key in meant_by(name) if kind_at(kind, key.split(".")) is not None]
+    of_job = above[2:] if above[:1] == ["job"] else above  # a job's tables are those of a point
+    if in_section := [key for key in here if ".".join([*of_job, key]) in meant]:
+        return _did_you_mean(in_section)
+    if above and (near := difflib.get_close_matches(name, here, n=1, cutoff=ALMOST)):
+        return _did_you_mean(near)
+    if exact := list(dict.fromkeys([*meant, *by_last_part.get(name, [])])):
+        return _did_you_mean(exact)
+    if begun := [key for key in here if _begins(name, key) or name.startswith(f"{key}_")]:
         return _did_you_mean(begun)
     elsewhere = difflib.get_close_matches(name, by_last_part, n=1, cutoff=ALMOST)
-    return close(name, here) or _did_you_mean([key for near in elsewhere for key in by_last_part[near]])
+    near = difflib.get_close_matches(name, here, n=1, cutoff=ALMOST_HERE)
+    return _did_you_mean(near or [key for alike in elsewhere for key in by_last_part[alike]])
+
+
+def _begins(name: str, key: str) -> bool:
+    return key.startswith(f"{name}_") or (len(name) >= BEGUN and key.startswith(name))
 
 
 def close(name: str, allowed: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from gradwire.scenario.effective import value_text
 from gradwire.scenario.explanations import OPTIONS_KEY
 from gradwire.scenario.program_scenarios import ProgramFileSection, ProgramPointSection
 from gradwire.scenario.schema import AboutSection, FileSection, PointSection
+from gradwire.scenario.synonyms import meant_by
 from gradwire.scenario.toml_documents import key_by_first_names
 from gradwire.workloads.fields import ValueKind
 from gradwire.workloads.strategy import Options, Strategy
@@ -135,6 +136,8 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
             matching = [_ending_in(section, key) for section in everything]
     if kept := [section for section in matching if section.keys]:
         return kept
+    if meant := meant_by(key.rpartition(".")[2]):
+        raise InputFault(f"{key}: no such key, section or strategy; did you mean {' or '.join(meant)}?")
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
     names += [section.name for section in everything if section.name]
     near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(strategy.name for strategy in strategies)], 3)))
@@ -148,7 +151,8 @@ def every_section(strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
 
 def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[SectionFacts]:
-    """The keys of which all words are said: in their name, their meaning, their values or their table's meaning.
+    """The keys of which all words are said: in their name, their meaning, their values or their table's meaning, or as
+    another word for the key.
 
     Raises InputFault if there are none.
     """
@@ -166,7 +170,8 @@ def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[Section
 def _says(wanted: Sequence[str], section: SectionFacts, facts: KeyFacts) -> bool:
     of_key = f"{facts.name} {facts.meaning} {facts.value}".lower()
     everything = f"{of_key} {section.name} {section.meaning}".lower()
-    return any(word in of_key for word in wanted) and all(word in everything for word in wanted)
+    own = [word for word in wanted if word in of_key or facts.name in meant_by(word)]
+    return bool(own) and all(word in own or word in everything for word in wanted)
 
 
 def _only(section: SectionFacts, key: str) -> SectionFacts:

@@ -56,7 +56,7 @@ LONG_SIGNATURES = {
     "gradwire/cli/user_work_commands.py": ("execute", "mininet", "record", "shell"),
     # What users call and strategies in files use: options that a call names (docs/python.md, docs/labs.md, docs/adding-a-strategy.md).
     "gradwire/api/mapping.py": ("map",),
-    "gradwire/api/running.py": ("compare",),
+    "gradwire/api/running.py": ("compare", "run"),
     "gradwire/lab/network.py": ("link",),
     "gradwire/workloads/builder.py": ("message", "group_message", "_add"),
     "gradwire/workloads/models/shapes.py": ("layer", "conv"),

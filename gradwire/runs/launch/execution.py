@@ -155,10 +155,11 @@ class CarriedOut:
         return all(run.valid for run in self.runs)
 
 
-def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> CarriedOut:
+def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen, *, fresh: bool = False) -> CarriedOut:
     """Runs the points that are not there yet, side by side and by default one per core, and writes the report.
 
-    command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes
+    command: what began the run, as its report shows it. fresh: runs the points that are there as well, each of which
+    is replaced when its turn comes; nothing is taken from other folders. Raises Fault for what concerns more than one point; what goes
     wrong with one is its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
     continues from there.
     """
@@ -174,10 +175,10 @@ def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) ->
         with writing(folder):
             note_start(folder, clock, command, prepared.scale_from)
         planned = [run.keyed_anew() for run in prepared.planned] if built else prepared.planned
-        if work.taken_over:
+        if work.taken_over and not fresh:
             with writing(folder):
                 take_over(planned)
-        runs = work.compared(_run(work, planned, folder, clock, where, screen), screen)
+        runs = work.compared(_run(work, replace(prepared, planned=planned), where, screen, fresh=fresh), screen)
         with screen.errors.status("estimating the whole model"), writing(folder):
             work.finish(scenario, planned, folder, min(where.jobs or cores(), cores()))
         with writing(folder):
@@ -185,14 +186,15 @@ def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) ->
 
 
 def _run(
-    work: Work[Any, Any, Any], planned: Sequence[Planned], folder: Path, clock: Clock, where: Where, screen: Screen
+    work: Work[Any, Any, Any], prepared: Prepared, where: Where, screen: Screen, *, fresh: bool
 ) -> list[JudgedRun[Any, Any]]:
-    """Runs what is not there yet, and shows how it is getting on."""
-    to_run = [run for run in planned if not run.stored.is_of(run.key)]
+    """Runs what is not there yet, or all of it, and shows how it is getting on."""
+    planned, folder, clock = prepared.planned, prepared.place.folder, prepared.clock
+    to_run = [run for run in planned if fresh or not run.stored.is_of(run.key)]
     for warning in work.warnings(to_run):
         screen.warn(warning)
     with where.opened(clock, trial_on(clock), screen.warn, len(planned)) as executor:
         screen.results.print(announcement(to_run, executor.jobs), highlight=False)
         expected = Expectation(to_run, executor.jobs)
         with LiveProgress(screen.results, len(planned), expected) as progress, writing(folder):
-            return Campaign(planned, folder, executor, progress).run()
+            return Campaign(planned, folder, executor, progress, fresh=fresh).run()

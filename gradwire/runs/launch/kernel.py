@@ -14,6 +14,9 @@ from gradwire.faults import InternalFault, MachineFault
 from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kernel
 from gradwire.vm.kernel_source import agent_in
 
+LINES_OF_COMPILING = 10
+"""So many lines, where no bar can be drawn, are of files that were compiled."""
+
 
 def make_kernel_ready(errors: Console) -> bool:
     """Builds the virtual-time kernel unless it is there, with progress on `errors`; returns whether it was built.
@@ -26,8 +29,6 @@ def make_kernel_ready(errors: Console) -> bool:
         refuse_other_border(kernel)
         share_kernel(kernel)
         return False
-    if not errors.is_terminal:  # where no bar can be drawn, minutes of silence would look like a failure
-        errors.print("building the virtual-time kernel, once: this takes 4 to 8 minutes")
     with kernel_progress(errors) as show_step:
         ensure_kernel(show_step)
     return True
@@ -52,10 +53,29 @@ def _refuse_stale_header() -> None:
         )
 
 
+class _Lines:
+    """Says on lines how a build is getting on: minutes of silence would look like a failure."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._parts = 0
+        console.print("building the virtual-time kernel, once: this takes 4 to 8 minutes")
+
+    def take(self, done: int, total: int, text: str) -> None:
+        """Hears of a step: one without files to compile is named, and the others are counted."""
+        parts = done * LINES_OF_COMPILING // total
+        if not done or parts > self._parts:
+            self._console.print(f"  compiled {100 * parts // LINES_OF_COMPILING} %" if done else f"  {text}")
+        self._parts = parts
+
+
 @contextmanager
 def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is
-    being done."""
+    """A bar for building the virtual-time kernel, or a few lines where none can be drawn; yields the function that
+    takes steps done, steps in all, and what is being done."""
+    if not console.is_terminal:
+        yield _Lines(console).take
+        return
     columns = (
         TextColumn("building the virtual-time kernel, once"),
         BarColumn(),

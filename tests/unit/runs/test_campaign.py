@@ -220,8 +220,12 @@ def test_a_good_run_is_stored_and_not_run_again(tmp_path: Path, monkeypatch: pyt
 def test_a_changed_point_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     run(tmp_path, planned_runs(tmp_path))
-    _, watcher = run(tmp_path, planned_runs(tmp_path, "run.iterations=5"))
+    (notes := tmp_path / "notes.txt").write_text("of the user")
+    _, watcher = run(tmp_path, changed := planned_runs(tmp_path, "run.iterations=5"))
     assert len(watcher.begun) == 2
+    again = Campaign(changed, tmp_path, LocalPool(1), watcher, fresh=True).run()
+    assert [each.reused for each in again] == [False, False]
+    assert (len(watcher.begun), notes.read_text()) == (4, "of the user")
 
 
 def test_a_failure_stays_with_its_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

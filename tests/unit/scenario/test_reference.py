@@ -22,6 +22,7 @@ from gradwire.scenario.reference import (
     sections,
 )
 from gradwire.scenario.schema import FileSection, PointSection
+from gradwire.scenario.synonyms import SYNONYMS
 from gradwire.workloads.strategy_registry import BUILT_IN
 from gradwire.workloads.trace_replay.replay_strategy import REPLAY
 from tests.shared.snippets import ROOT
@@ -34,6 +35,22 @@ def test_every_key_and_every_option_has_a_meaning_and_says_what_its_value_must_b
     facts = [key for section in sections() for key in section.keys]
     facts += [option for each in STRATEGIES for option in option_facts(each.options)]
     assert [key.name for key in facts if not key.meaning.endswith((".", ")")) or not key.value] == []
+
+
+def test_synonyms_name_keys_that_there_are_and_no_key_itself_in_its_section() -> None:
+    known = {key.name for section in sections() for key in section.keys} | {section.name for section in sections()}
+    known |= {section.name.removesuffix(".NAME") for section in sections()}
+    assert {key for keys in SYNONYMS.values() for key in keys} - known == set()
+    assert {
+        word for word, keys in SYNONYMS.items() if any(key.endswith(f".{word}") for key in keys if "NAME" not in key)
+    } == set()
+
+
+def test_a_synonym_leads_to_its_key() -> None:
+    with pytest.raises(InputFault, match=r"did you mean fabric\.delay or costs\.message_latency\?"):
+        explained("latency", STRATEGIES)
+    found = [key.name for section in found_by_words("bandwidth", every_section(STRATEGIES)) for key in section.keys]
+    assert "fabric.rate" in found
 
 
 def test_all_tables_are_there() -> None:
