@@ -3,7 +3,8 @@
     .venv/bin/python benchmarks/same_estimates.py --out before.json [--every 10]
     .venv/bin/python benchmarks/same_estimates.py --against before.json [--every 10]
 
-With --out, estimates every so many-th point with all of its ranks, and keeps the times of all iterations. With
+With --out, estimates every so many-th point with all of its ranks, by the rule of its scenario and by that of runs, in which
+many messages wait at a time, and keeps the times of all iterations. With
 --against, does so again and prints the largest difference of any iteration; ends with status 1 if it is more than 1e-9.
 Points of several jobs, and those with more than `MOST_OPS` ops, are left out and counted.
 """
@@ -19,9 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.ideal_times import fluid_times, rule_of
+from gradwire.runs.compiling.ideal_times import fluid_times, held_rule, rule_of
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_plans
+from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.scenario.scenario_files import scenario_names, scenario_path
 
 SAME = 1e-9
@@ -61,8 +63,11 @@ def _times(every: int) -> tuple[dict[str, list[float]], int]:
         small = {label: plan for label, plan in plans.items() if len(plan.ops) <= MOST_OPS}
         left_out += not small
         for label, plan in small.items():
-            found = fluid_times(plan, resolved.fabric, rule_of(resolved.unsent_bytes))
-            times[f"point {number * every}, {label}"] = found.iterations_s.tolist()
+            fabric, socket_bytes = resolved.fabric, buffer_bytes(point.section, resolved.fabric)
+            in_runs = held_rule(resolved.unsent_bytes, fabric, socket_bytes)
+            for how, rule in (("", rule_of(resolved.unsent_bytes)), (", as in runs", in_runs)):
+                found = fluid_times(plan, fabric, rule)
+                times[f"point {number * every}, {label}{how}"] = found.iterations_s.tolist()
     return times, left_out
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.analysis.fluid.draining import forget
 from gradwire.analysis.fluid.network import FILLED_FLOWS, VARIED, Network, network_of
 from gradwire.analysis.fluid.paths import Paths
-from gradwire.analysis.fluid.sharing import fill, join, leave
+from gradwire.analysis.fluid.sharing import fill, forget, join, leave
 
 FLOWS, PORTS, BANDS = 60, 12, 2
 
