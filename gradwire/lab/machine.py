@@ -47,9 +47,7 @@ from gradwire.vm.streaming import FollowEnd
 BOOT_LIMIT_S = 120.0
 CONCLUDE_LIMIT_S = 120.0
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
-COUNT_PERIOD_S = 0.1
-"""How often the kernel's processes are counted, in wall time: a fork takes it 0.2 ms or more."""
-LIMIT_NAMES = LimitNames("timeout", "wall_limit", "stall_limit", "memory")
+LIMIT_NAMES = LimitNames("timeout", "wall_limit", "stall_limit", "memory", "process_limit")
 
 
 def own_cpu() -> int:
@@ -72,7 +70,6 @@ class Machine:
         self._refused: Refused | None = None
         #: What the network had carried when that was asked last.
         self.counted = Counted((), 0)
-        self._counted_s = 0.0
         self._ended = ""
         self._stack = ExitStack()
         try:
@@ -151,6 +148,7 @@ class Machine:
             finished=self._is_answered,
             time_limit_s=limit_s,
             stall_limit_s=seconds("stall_limit", self._settings.stall_limit),
+            process_limit=self._settings.process_limit,
             limit_names=LIMIT_NAMES,
         )
         if end is FollowEnd.TIMED_OUT:
@@ -162,18 +160,7 @@ class Machine:
 
     def _is_answered(self) -> bool:
         """Whether the job has done what it was asked for, or will not say more."""
-        if self._held is None and time.monotonic() - self._counted_s > COUNT_PERIOD_S:
-            self._counted_s = time.monotonic()
-            self._refuse_crowd()
         return self._held is not None or (self._refused is not None and not self.now_ns)
-
-    def _refuse_crowd(self) -> None:
-        count = self._running.process_count()
-        if count > self._settings.process_limit:
-            raise InputFault(
-                f"programs have started {count:,} processes without end, {self._running.activity()} the last of them: "
-                f"more than {self._settings.process_limit:,} at one time; process_limit allows more"
-            )
 
     def _take(self, line: str) -> None:
         match event := self._events.event_of(line):

@@ -1,10 +1,15 @@
 """Answers that a job in the virtual-time kernel waits for while no virtual time passes at all.
 
 Whatever comes over a terminal is noticed by the kernel when its processes wait, and so when time passes: a microsecond
-for each look, as often as the other side lets it look. A folder of the machine is different. To list it is a call that
-succeeds, says something and takes no time (vm/patches/6.12/unchanging.patch), and the process that makes it never
-leaves the CPU. So the job lists its folder until the next answer lies there, which stops the clock and everything else
-that runs in the kernel, however long it takes.
+for each look, as often as the other side lets it look. A symbolic link of the machine is different. To read it is a call
+that succeeds, says something and takes no time (vm/patches/6.12/unchanging.patch), and the process that makes it never
+leaves the CPU. So the job reads a link until it names the next answer, which stops the clock and everything else that
+runs in the kernel, however long it takes.
+
+How often it does so is chance, so a look must leave nothing behind in the kernel. Of one that follows a path, records of
+its folders are left, which are freed when time passes; of one that lists a folder, addresses, and when these are many the
+kernel wakes one of its processes to give them back. So the folder and the link are kept open, which keeps their records,
+and the machine is asked for the link's text alone.
 """
 
 from __future__ import annotations
@@ -14,10 +19,12 @@ from pathlib import Path
 
 FOLDER_NAME = "answers"
 """In the folder through which caller and kernel exchange data (vm/machine.py)."""
+LAST_NAME, PARTIAL_NAME = "last", "partial"
+READ_BYTES = 1 << 16
 
 
 def _name(number: int) -> str:
-    """Equally long for all, since what is in memory may not depend on it."""
+    """Equally long for all, since what is in memory may not depend on it, and in their order."""
     return f"{number:09d}"
 
 
@@ -27,28 +34,43 @@ class Answering:
     def __init__(self, box: Path) -> None:
         self._folder, self._count = box / FOLDER_NAME, 0
         self._folder.mkdir()
+        self._show()
 
     def give(self, answer: bytes) -> None:
         """Gives the next answer."""
-        partial, whole = self._folder / "partial", self._folder / _name(self._count)
-        partial.write_bytes(answer)
-        partial.rename(whole)
         self._count += 1
+        (self._folder / _name(self._count)).write_bytes(answer)
+        self._show()
+
+    def _show(self) -> None:
+        """Has the link name the last answer, which is whole."""
+        partial = self._folder / PARTIAL_NAME
+        partial.symlink_to(_name(self._count))
+        partial.rename(self._folder / LAST_NAME)
 
 
 class Answers:
     """The side in the kernel."""
 
     def __init__(self, box: Path) -> None:
-        self._folder, self._count = box / FOLDER_NAME, 0
+        folder = box / FOLDER_NAME
+        self._folder = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._last = os.open(folder / LAST_NAME, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._count = 0
 
     def next(self) -> bytes:
         """The next answer, for which it waits while the virtual clock and all other processes stand still."""
-        name = _name(self._count)
         self._count += 1
-        while name not in os.listdir(self._folder):  # noqa: PTH208 (a path for each name would be made in vain)
+        name = _name(self._count)
+        while os.readlink(LAST_NAME, dir_fd=self._folder) < name:
             pass
-        file = self._folder / name
-        answer = file.read_bytes()
-        file.unlink()
-        return answer
+        return self._take(name)
+
+    def _take(self, name: str) -> bytes:
+        """Python's own files ask whether they are terminals, and the call that says no lets a microsecond pass."""
+        file, parts = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder), []
+        while part := os.read(file, READ_BYTES):
+            parts.append(part)
+        os.close(file)
+        os.unlink(name, dir_fd=self._folder)
+        return b"".join(parts)

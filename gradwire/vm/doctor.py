@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault, InputFault
+from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.host import NAMESPACES, SCHEMA
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.kernel_source import (
@@ -100,6 +101,7 @@ def diagnose() -> list[Finding]:
         openvswitch_finding(find_program, SCHEMA),
         *kernel_findings(),
         memory_finding({folder: room_for_memory_mb(folder) for folder in memory_folders()}),
+        addresses_finding(are_fixed=bool(fixed_addresses())),
         *program_findings(find_program, TEST_PROGRAMS, only_for="tests"),
         *program_findings(find_program, RDMA_PROGRAMS, only_for="fabric.rdma"),
         *program_findings(find_program, WALL_PROGRAMS, only_for="--clock wall"),
@@ -118,6 +120,19 @@ def machine_finding(architecture: str, cpus: int) -> Finding:
     ok = architecture == "x86_64"
     mend = "" if ok else "use an x86-64 machine, or --clock wall"
     return Finding("machine", ok, f"{architecture}, {cpus} CPUs: up to {cpus} points side by side", mend)
+
+
+def addresses_finding(*, are_fixed: bool) -> Finding:
+    """Whether a kernel's memory has the same addresses in each run (vm/addresses.py)."""
+    if are_fixed:
+        return Finding("addresses", True, "a kernel's memory has the same addresses in each run")
+    return Finding(
+        "addresses",
+        False,
+        "the machine chooses a kernel's addresses at random: what programs see of the memory does not repeat",
+        "install setarch (util-linux) and allow personality(2): a container needs --security-opt seccomp=unconfined",
+        required=False,
+    )
 
 
 def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:

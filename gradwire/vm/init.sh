@@ -43,6 +43,9 @@ if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
     # Open vSwitch counts the CPUs only after 10 s of uptime, and has no handler threads before. Sleeping is free here.
     sleep 30
     cd /run/openvswitch || fail "cannot enter /run/openvswitch"
+    # ovsdb-server makes a temporary file in /tmp, with the same name in every kernel: two that boot side by side would find that of the other,
+    # and take another name a microsecond later.
+    mount -t tmpfs tmpfs /tmp || fail "cannot mount /tmp"
     export OVS_DBDIR=/run/openvswitch OVS_LOGDIR=/run/openvswitch OVS_RUNDIR=/run/openvswitch
     # max-idle: see OVS_MAX_IDLE_MS in vm/host.py.
     # Without ovs-ctl: its checks for upgrades, modules and other daemons take longer than both daemons need to start.
@@ -51,6 +54,7 @@ if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
         ovs-vsctl --timeout=30 --no-wait init -- set Open_vSwitch . other_config:max-idle=3600000 &&
         ovs-vswitchd --verbose=console:off --detach --pidfile --log-file ||
         fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
+    umount -l /tmp || fail "cannot unmount /tmp"
 fi
 
 cd /run/job || fail "cannot enter the job's folder"

@@ -353,7 +353,7 @@ MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surround
         (r"Too few physical memory!|Failed to allocate \d+ bytes for node 0 memory map", _too_little_memory),
         (r"mapping \d+ bytes of memory .* failed - errno = -12", _no_address_space),
         (r"must be not mounted noexec", _noexec),
-        (r"^(?P<program>setpriv|taskset): failed to execute .+", _not_run),
+        (r"^(?P<program>setpriv|taskset|setarch): failed to execute .+", _not_run),
         (r"(?P<why>ovs\S+: .+)(.|\n)*^gradwire: Open vSwitch does not start", _no_openvswitch),
         (r"^gradwire: (?P<why>.+)", _first_process),
     )

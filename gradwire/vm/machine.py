@@ -23,6 +23,7 @@ from pathlib import Path
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk
+from gradwire.vm.addresses import fixed_addresses
 from gradwire.vm.kernel import cached_kernel, renewal
 from gradwire.vm.kernel_death import (
     STOPPED_WORDS,
@@ -52,8 +53,7 @@ KEY_INSIDE = f"{JOB_FOLDER}/{BOX_NAME}/{KEY_FILE}"
 STATUS_FILE = "status"
 UMID = "gradwire"
 BOOT_LIMIT_S = 30.0
-"""Wall time to a kernel's first sign of life. On two cores at a load of 5 it came after 0.15 s: 200 times as long, and
-it will not come."""
+"""Wall time to a kernel's first sign of life, which at a load of 5 came after 0.15 s: 200 times as long, and it will not come."""
 HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
 """Must be large: a panic before the console is ready repeats all earlier messages after the line with the reason."""
@@ -299,6 +299,7 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
     """
     return [
         *("taskset", "-c", str(cpu)),
+        *fixed_addresses(),
         str(kernel),
         f"mem={memory_mb}M",
         "time-travel=inf-cpu",
@@ -326,8 +327,7 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
 def _quoted(path: Path) -> str:
     """`path` as a word of the kernel's command line, which has double quotes but no escapes.
 
-    Raises MachineFault for a path with a double quote or a line end.
-    """
+    Raises MachineFault for a path with a double quote or a line end."""
     if '"' in str(path) or "\n" in str(path):
         raise MachineFault(
             f"{path}: its name must not contain a double quote or a line end; install gradwire elsewhere"

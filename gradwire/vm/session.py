@@ -49,6 +49,11 @@ that start at once move it at least every second on one core, for looking for a 
 STARTING_S = 2.0
 """For so long a kernel's memory may be refused: between fork and exec, a process of a command that root began as
 another user is root's."""
+COUNT_PERIOD_S = 0.1
+"""How often the kernel's processes are counted, in wall time: a fork takes it 0.2 ms or more."""
+MIB_PER_PROCESS = 2
+"""Of a kernel's memory: a shell of Mininet's takes 1.5, and with 1, copies of a Python filled the memory before they were
+too many. Each is a process of the machine as well."""
 FULL_SHARE = 0.95
 """Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it
 touches last."""
@@ -62,6 +67,8 @@ class LimitNames:
     wall: str = "--wall-limit"
     stall: str = "--stall-limit"
     memory: str = "--memory"
+    #: Of processes at one time.
+    processes: str = "--memory"
 
 
 class Session:
@@ -85,7 +92,7 @@ class Session:
         self._boot = BootWatch(box, self._is_stopped)
         self._answering = Answering(box)
         self._memory_mb, self._status_file = memory_mb, box / STATUS_FILE
-        self._begun_s = time.monotonic()
+        self._begun_s = self._counted_s = time.monotonic()
         self.console = Console()
 
     def follow(
@@ -95,18 +102,22 @@ class Session:
         finished: Callable[[], bool],
         time_limit_s: float = float("inf"),
         stall_limit_s: float = STALL_LIMIT_S,
+        process_limit: int | None = None,
         limit_names: LimitNames = LimitNames(),
     ) -> FollowEnd:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
-        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time.
+        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time, or if
+        there are more than `process_limit` processes at one time: by default, one for every 2 MiB of memory.
         limit_names: what gives more. Raises KernelFault if the kernel does not come up, or a signal has stopped one of
         its processes, and InternalFault if the job ends before `finished()`.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.take}
         watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
+        most = self._memory_mb // MIB_PER_PROCESS if process_limit is None else process_limit
 
         def wrong() -> bool:
+            self._refuse_crowd(most, limit_names)
             return bool(self.console.stopped) or self._boot.failed() or watch.has_stalled()
 
         try:
@@ -125,6 +136,16 @@ class Session:
                 raise InternalFault("the job in the virtual-time kernel ended before it had said how the run went")
             raise self._stalled(stall_limit_s, limit_names)
         return end
+
+    def _refuse_crowd(self, most: int, names: LimitNames) -> None:
+        if time.monotonic() - self._counted_s < COUNT_PERIOD_S:
+            return
+        self._counted_s = time.monotonic()
+        if (count := self._process_count()) > most:
+            raise InputFault(
+                f"programs have started {count:,} processes without end, {self._activity()} the last of them: more "
+                f"than {most:,} at one time; {names.processes} allows more"
+            )
 
     def _is_stopped(self) -> bool:
         return is_stopped(self._process.pid)
@@ -174,7 +195,7 @@ class Session:
             return 0
         return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
 
-    def process_count(self) -> int:
+    def _process_count(self) -> int:
         """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
         few that serve the kernel itself. 0 if that cannot be seen."""
         try:
@@ -182,7 +203,7 @@ class Session:
         except OSError:
             return 0
 
-    def activity(self) -> str:
+    def _activity(self) -> str:
         """The process that has the CPU, or had it last, in words."""
         try:
             return "a program" if self._watched is None else str(self._watched.activity())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from scapy.layers.inet import TCP, UDP
 from scapy.utils import PcapNgReader
 
-from gradwire import PACKAGE
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.iterations import worker_periods_s, worker_times_s
 from gradwire.analysis.packets.capture_files import read_capture
@@ -24,6 +21,7 @@ from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.runs.point_protocol import read_json
+from tests.shared.commands import gradwire_command
 from tests.shared.dissected import dissected, is_outbound, messages
 from tests.shared.points_csv import read_points_csv
 
@@ -69,8 +67,7 @@ class Run:
 
 
 def gradwire(*arguments: str) -> str:
-    command = [sys.executable, "-m", "gradwire", *arguments]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=600)
+    done = gradwire_command(*arguments, limit_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire import PACKAGE
 from gradwire.analysis.point_frames import read_texts
 from gradwire.datatypes.records import FaultRecord
 from gradwire.runs.stored.stored_run import StoredRun
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -61,17 +59,7 @@ def run(folder: Path, fault: dict[str, Any], *settings: str, more: str = "") -> 
         TEXT + "".join(f"{key} = {value!r}\n" for key, value in {"iteration": 2, **fault}.items()) + more
     )
     options = [word for setting in settings for word in ("--set", setting)]
-    command = [
-        sys.executable,
-        "-m",
-        "gradwire",
-        "run",
-        str(folder / "fault.toml"),
-        "--out",
-        str(folder / "run"),
-        *options,
-    ]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
+    done = gradwire_command("run", str(folder / "fault.toml"), "--out", str(folder / "run"), *options)
     (row,) = read_texts(folder / "run" / "points.csv")
     (point,) = (folder / "run" / "points").iterdir()
     assert done.returncode == (row["verdict"] != "valid"), done.stdout + done.stderr

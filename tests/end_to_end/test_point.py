@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire import PACKAGE
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, pool_seeds
@@ -22,6 +20,7 @@ from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
+from tests.shared.commands import gradwire_command
 from tests.shared.points_csv import read_points_csv
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -48,8 +47,7 @@ iterations = 2
 
 
 def gradwire(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gradwire", *arguments]
-    return subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
+    return gradwire_command(*arguments)
 
 
 def run(folder: Path, *settings: str) -> tuple[PointResult, str]:

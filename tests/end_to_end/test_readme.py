@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from gradwire import PACKAGE
+from tests.shared.commands import gradwire_command
 from tests.shared.points_csv import read_points_csv
 from tests.shared.snippets import QUESTION, answers, shown_file
 
@@ -18,8 +16,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 def test_the_question_has_the_answer_that_readme_shows(tmp_path: Path) -> None:
     scenario = tmp_path / "question.toml"
     scenario.write_text(shown_file(QUESTION).text)
-    command = [sys.executable, "-m", "gradwire", "run", str(scenario), "--out", str(tmp_path / "run")]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
+    done = gradwire_command("run", str(scenario), "--out", str(tmp_path / "run"))
     assert done.returncode == 0, done.stdout + done.stderr
     measured = {
         (point.parameters["strategy"], point.parameters["rate"]): point

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from gradwire import __main__
 from gradwire.cli import command_line
-from tests.shared.snippets import ROOT
+from tests.shared.commands import gradwire_command
 
 MINIMAL = """
 title = "A test"
@@ -27,7 +26,7 @@ device = "k40"
 [strategy]
 name = "ring"
 """
-UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 """For root: without the capabilities that pass over permissions."""
 needs_setpriv = pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="setpriv is not there")
 
@@ -60,15 +59,8 @@ def locked(tmp_path: Path) -> Any:
     ids=" ".join,
 )
 def test_a_place_without_permission_is_one_line_that_names_it(locked: Path, words: tuple[str, ...]) -> None:
-    prefix = UNPRIVILEGED if os.geteuid() == 0 else []
-    ended = subprocess.run(
-        [*prefix, sys.executable, "-m", "gradwire", *words],
-        cwd=locked,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    prefix = UNPRIVILEGED if os.geteuid() == 0 else ()
+    ended = gradwire_command(*words, cwd=locked, prefix=prefix)
     (line,) = ended.stderr.splitlines()
     assert (ended.returncode, ended.stdout) == (2, "")
     assert line.startswith("error (input): ")

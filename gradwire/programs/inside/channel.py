@@ -23,8 +23,10 @@ class Channel:
     """Sends events and receives commands.
 
     The kernel may never have to keep what the other side has not read, for while a process runs it does not notice
-    that there is room again. So after WINDOW_BYTES this one asks whether all was taken. It waits for that, and for what
-    `answer` waits for, while virtual time stands still (vm/answers.py): how long the other side takes is seen by nobody.
+    that there is room again. So after WINDOW_BYTES this one asks whether all was taken, before it says more: what it
+    says last may be what the other side waits for, which then gives a command and not that answer. It waits for that,
+    and for what `answer` waits for, while virtual time stands still (vm/answers.py): how long the other side takes is
+    seen by nobody.
 
     What comes over the terminal is for a person's keys, and costs the microseconds that it takes to look for it.
     """
@@ -47,13 +49,12 @@ class Channel:
         return self._fd
 
     def say(self, event: Event) -> None:
-        """Sends an event; returns when it is certain to be read."""
+        """Sends an event; returns when it is certain that there is room for it."""
+        if self._unread_bytes >= WINDOW_BYTES:
+            self._write(Full())
+            self._answers.next()
+            self._unread_bytes = 0
         self._unread_bytes += LINE_OVERHEAD_BYTES + self._write(event)
-        if self._unread_bytes < WINDOW_BYTES:
-            return
-        self._write(Full())
-        self._answers.next()
-        self._unread_bytes = 0
 
     def answer(self) -> Command:
         """The next command that the other side gives as an answer; nothing happens in the kernel until it comes."""

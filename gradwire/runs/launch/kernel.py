@@ -14,7 +14,6 @@ from gradwire.faults import InternalFault, MachineFault
 from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kernel
 from gradwire.vm.kernel_source import agent_in
 
-
 LINES_OF_COMPILING = 10
 """So many lines, where no bar can be drawn, are of files that were compiled."""
 

@@ -13,6 +13,7 @@ import pytest
 
 from gradwire.vm.host import NAMESPACES
 from gradwire.vm.owners import is_gone, owner_of_process
+from tests.shared.commands import gradwire_command
 
 SCENARIO = """
 title = "To be killed"
@@ -64,14 +65,12 @@ def began(folder: Path, name: str, iterations: int, *words: str) -> subprocess.P
 
 
 def cleaned(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "gradwire", "clean", *words],
+    done = gradwire_command(
+        "clean",
+        *words,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
+        limit_s=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -70,6 +70,8 @@ def run(folder: Path, code: str, settings: tuple[str, ...]) -> StoredRun:
             "--set",
             "run.iterations=2",
             "--set",
+            "cluster.workers=4",
+            "--set",
             f"transport.agent_code={code}",
         ),
         *(word for each in settings for word in ("--set", each)),

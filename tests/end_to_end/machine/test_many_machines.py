@@ -11,6 +11,7 @@ import pytest
 import gradwire
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
+from tests.shared.machine_code import bring_machine_code
 
 dask_config = pytest.importorskip("dask.config", reason="the extra dask is not installed")
 pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -34,6 +35,7 @@ def test_a_cluster_gives_the_nanoseconds_of_this_machine(tmp_path: Path, virtual
     near = gradwire.run(SCENARIO, out=tmp_path / "near", progress=False)
     # The workers' machine has a cache of its own, without the kernel, which is sent.
     cache = tmp_path / "cache"
+    bring_machine_code(cache)
     with dask_config.set({"distributed.nanny.environ.GRADWIRE_CACHE": str(cache)}):
         far = gradwire.run(SCENARIO, out=tmp_path / "far", executor="dask", progress=False)
     assert near.valid

@@ -22,6 +22,7 @@ from gradwire.runs.proof import proof
 from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.trial import try_kernel
+from tests.shared.machine_code import bring_machine_code
 
 pytestmark = pytest.mark.kernel
 
@@ -119,7 +120,7 @@ def test_what_the_machine_refuses(virtual_kernel: Path, tmp_path: Path, program:
 def damaged(kernel: Path, folder: Path, content: bytes) -> Path:
     """A cache with a kernel of the right name and this content."""
     path = folder / "cache" / kernel.name
-    path.parent.mkdir()
+    bring_machine_code(path.parent)
     path.write_bytes(content)
     path.chmod(0o755)
     return path

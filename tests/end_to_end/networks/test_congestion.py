@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from gradwire import PACKAGE
 from gradwire.analysis.congestion_report import queue_uses
 from gradwire.runs.stored.stored_run import StoredRun
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -47,8 +44,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
     """Both runs, by their congestion control."""
     folder = tmp_path_factory.mktemp("congestion")
     (folder / "incast.toml").write_text(TEXT)
-    command = [sys.executable, "-m", "gradwire", "run", str(folder / "incast.toml"), "--out", str(folder / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
+    done = gradwire_command("run", str(folder / "incast.toml"), "--out", str(folder / "run"))
     assert done.returncode == 0, done.stdout + done.stderr
     stored = [StoredRun(path) for path in sorted((folder / "run" / "points").iterdir())]
     return {each.task().sockets.congestion: each for each in stored}

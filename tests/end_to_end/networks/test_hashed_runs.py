@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from gradwire import PACKAGE
 from gradwire.analysis.point_frames import read_texts
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -65,8 +63,7 @@ esac
 def run(folder: Path, text: str) -> tuple[dict[str, str], str]:
     """The row of a scenario's only point, and what the command wrote."""
     (folder / "hashed.toml").write_text(text)
-    command = [sys.executable, "-m", "gradwire", "run", str(folder / "hashed.toml"), "--out", str(folder / "run")]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
+    done = gradwire_command("run", str(folder / "hashed.toml"), "--out", str(folder / "run"))
     (row,) = read_texts(folder / "run" / "points.csv")
     return row, " ".join((done.stdout + done.stderr).split())
 

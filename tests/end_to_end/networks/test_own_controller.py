@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from gradwire import PACKAGE
 from gradwire.analysis.point_frames import read_texts
 from tests.end_to_end.networks.test_static_routes import LEAF_SPINE
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -38,8 +37,7 @@ iterations = 2
 def ran(folder: Path, app: str, strategy: str) -> tuple[dict[str, str], str]:
     (folder / "app.py").write_text(app)
     (folder / "own.toml").write_text(SCENARIO.replace("STRATEGY", strategy))
-    command = [sys.executable, "-m", "gradwire", "run", str(folder / "own.toml"), "--out", str(folder / "run")]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=500)
+    done = gradwire_command("run", str(folder / "own.toml"), "--out", str(folder / "run"), limit_s=500)
     (row,) = read_texts(folder / "run" / "points.csv")
     return row, " ".join((done.stdout + done.stderr).split())
 

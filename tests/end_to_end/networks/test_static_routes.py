@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from gradwire import PACKAGE
 from gradwire.analysis.point_frames import read_texts
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -51,8 +49,7 @@ def test_a_run_is_valid_and_takes_its_ideal_time(name: str, tmp_path: Path) -> N
     fabric, rows, strategy, connections = CASES[name]
     (tmp_path / "routes.csv").write_text("\n".join(["switch,destination,next", *rows, ""]))
     (tmp_path / "static.toml").write_text(TEXT.format(fabric=fabric, strategy=strategy, connections=connections))
-    command = [sys.executable, "-m", "gradwire", "run", str(tmp_path / "static.toml"), "--out", str(tmp_path / "run")]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
+    done = gradwire_command("run", str(tmp_path / "static.toml"), "--out", str(tmp_path / "run"))
     (row,) = read_texts(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
     assert "unexplained" not in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -65,10 +64,7 @@ hosts = "h1"
 
 def test_programs_find_what_linux_comes_with(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(TEXT)
-    command = [*GRADWIRE, "run", "own.toml"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S
-    )
+    done = gradwire_command("run", "own.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (shown,) = (tmp_path / "runs" / "own").glob("points/*/output/show/h1.out")
     first, second, third, *routes = [" ".join(line.split()) for line in shown.read_text().splitlines()]

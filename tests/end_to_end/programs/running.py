@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gradwire import PACKAGE
+from tests.shared.commands import gradwire_command
 
 WALL_LIMIT_S = 300.0
 """More than any run here takes on a busy machine."""
@@ -48,10 +48,7 @@ class Executed:
 
 def execute(folder: Path, *words: str, wall_limit_s: float = WALL_LIMIT_S) -> Executed:
     """`gradwire exec WORDS` in a folder, with its run in folder/run."""
-    command = [*GRADWIRE, "exec", "--out", "run", *words]
-    done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=wall_limit_s
-    )
+    done = gradwire_command("exec", "--out", "run", *words, cwd=folder, limit_s=wall_limit_s)
     return Executed(done.returncode, done.stdout, done.stderr, folder / "run")
 
 

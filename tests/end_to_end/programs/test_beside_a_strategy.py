@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.analysis.point_frames import read_texts
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S, left_behind
+from tests.end_to_end.programs.running import left_behind
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -38,10 +39,7 @@ BACKUP = "eval 'case $GRADWIRE_HOST in h2) exec iperf3 -s;; h1) exec iperf3 -t 1
 
 def run(folder: Path, tool: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
     (folder / "beside.toml").write_text(TEXT.replace("$tool", tool))
-    done = subprocess.run(
-        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
-        cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
-    )  # fmt: skip
+    done = gradwire_command("run", "beside.toml", "--out", "run", cwd=folder)
     (row,) = read_texts(folder / "run" / "points.csv")
     assert left_behind(folder) == []
     return done, row
@@ -82,10 +80,7 @@ def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> 
     (tmp_path / "beside.toml").write_text(
         TEXT.replace("$tool", "true").replace("background", 'start = "1h"\nbackground')
     )
-    done = subprocess.run(
-        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
-    )  # fmt: skip
+    done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 1
     (row,) = read_texts(tmp_path / "run" / "points.csv")
     assert "backup/h2 had not started before the last iteration ended" in row["verdict"]
@@ -95,8 +90,5 @@ def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> 
 def test_packets_are_captured_beside_programs_too(tmp_path: Path) -> None:
     tool = BACKUP.replace("'", "").removeprefix("eval ")
     (tmp_path / "beside.toml").write_text(TEXT.replace("$tool", tool) + 'capture = ["h1"]\n')
-    done = subprocess.run(
-        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
-    )  # fmt: skip
+    done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from gradwire.analysis.point_frames import read_texts
 from gradwire.faults import InternalFault
 from gradwire.vm.session import last_cpu, session
 from tests.end_to_end.programs import attacks
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S, execute, left_behind
+from tests.end_to_end.programs.running import execute, left_behind
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -94,10 +94,7 @@ def test_a_program_starts_others_on_hosts_with_the_same_rights(tmp_path: Path) -
 def test_a_program_beside_a_strategy_reaches_neither_its_log_nor_its_end(tmp_path: Path, command: str) -> None:
     command = command.replace("points", str(tmp_path / "run" / "points"))
     (tmp_path / "beside.toml").write_text(TEXT.replace("'$command'", f'"{command}"'))
-    done = subprocess.run(
-        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
-    )  # fmt: skip
+    done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     (output,) = (tmp_path / "run").glob("points/*/output/forger/h1.out")
     assert output.read_text() == "all tried\n"
     (row,) = read_texts(tmp_path / "run" / "points.csv")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S
+from tests.shared.commands import gradwire_command
 from tests.shared.snippets import ROOT, Snippet, shown_file, snippets, write_shown_files
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -38,10 +37,7 @@ def test_a_console_shows_what_the_command_prints(tmp_path: Path, snippet: Snippe
             pytest.skip(f"{program} is not installed: see the packages iperf3 and openmpi-bin")
     write_shown_files(tmp_path)
     typed = "".join(f"{line.removeprefix(PROMPT)}\n" for line in shown if line.startswith(PROMPT))
-    done = subprocess.run(
-        [*GRADWIRE, *(word.replace("~", str(tmp_path)) for word in words[1:])],
-        cwd=tmp_path, env=ENVIRONMENT, input=typed, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
-    )  # fmt: skip
+    done = gradwire_command(*(word.replace("~", str(tmp_path)) for word in words[1:]), cwd=tmp_path, typed=typed)
     assert done.returncode == 0, done.stderr
     # Nobody echoes what is typed, so an answer follows its prompt on the same line.
     printed = [line.rstrip() for line in done.stdout.replace(PROMPT, "").splitlines()]

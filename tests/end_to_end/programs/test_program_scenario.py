@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.analysis.point_frames import read_texts
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, INTERRUPTIBLE, WALL_LIMIT_S, left_behind
+from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, WALL_LIMIT_S, left_behind
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -38,10 +39,7 @@ start = "2s"
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [*GRADWIRE, "run", "own.toml", *words]
-    return subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S
-    )
+    return gradwire_command("run", "own.toml", *words, cwd=folder)
 
 
 def test_programs_start_in_their_time_report_figures_and_are_not_run_twice(tmp_path: Path) -> None:
@@ -79,9 +77,7 @@ def test_a_program_that_fails_is_its_points_verdict_and_no_figure(tmp_path: Path
     assert "the network carried all that it was given" in done.stdout
     assert "invalid" not in done.stdout
     assert "1 of 2 points failed, and their figures are not results." in done.stdout
-    shown = subprocess.run(
-        [*GRADWIRE, "report", "own"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+    shown = gradwire_command("report", "own", cwd=tmp_path)
     assert "1 of 2 points failed" in shown.stdout
 
 
@@ -119,6 +115,5 @@ def test_a_command_that_is_not_there_is_refused_before_anything_boots(tmp_path: 
 
 def test_the_network_of_programs_serves_a_shell_and_exec(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(TEXT)
-    command = [*GRADWIRE, "exec", "own.toml", "--hosts", "h3", "--", "hostname"]
-    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = gradwire_command("exec", "own.toml", "--hosts", "h3", "--", "hostname", cwd=tmp_path)
     assert done.stdout.startswith("h3 | h3\n"), done.stderr

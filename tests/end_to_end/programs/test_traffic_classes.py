@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 import pytest
 
 from gradwire.analysis.point_frames import read_texts
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S
+from tests.shared.commands import gradwire_command
 
 pytestmark = [
     pytest.mark.kernel,
@@ -48,10 +47,7 @@ traffic_class = 0
 
 def test_a_more_urgent_class_has_the_port_first(tmp_path: Path) -> None:
     (tmp_path / "tenants.toml").write_text(TEXT)
-    command = [*GRADWIRE, "run", "tenants.toml"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S
-    )
+    done = gradwire_command("run", "tenants.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / "runs" / "tenants"
     rate_bps = {

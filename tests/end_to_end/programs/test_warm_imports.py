@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, execute, left_behind
+from tests.end_to_end.programs.running import execute, left_behind
+from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -137,14 +137,7 @@ def test_programs_of_a_scenario_that_begin_alike_are_forks_of_one_python(tmp_pat
         'title = "t"\nmetric = "file"\n[cluster]\nworkers = 2\n[fabric]\nrate = "10gbit"\nclasses = 2\n'
         + "".join(program.format(name, sys.executable, number) for number, name in enumerate(("one", "two")))
     )
-    done = subprocess.run(
-        [*GRADWIRE, "run", "s.toml", "--out", "run"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = gradwire_command("run", "s.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len((tmp_path / "imports").read_text().split()) == 1
     figures = (tmp_path / "run" / "figures.csv").read_text()

@@ -11,6 +11,7 @@ from gradwire.vm import doctor
 from gradwire.vm.doctor import (
     PROGRAMS,
     TEST_PROGRAMS,
+    addresses_finding,
     free_mb,
     kernel_finding,
     kernel_findings,
@@ -121,6 +122,13 @@ def test_memory_needs_room_for_one_kernel_and_tells_for_how_many_there_is() -> N
     finding = memory_finding({Path("/dev/shm"): 64})
     assert not finding.ok
     assert "remount" in finding.mend
+
+
+def test_addresses_at_random_are_told_and_forbid_nothing() -> None:
+    finding = addresses_finding(are_fixed=False)
+    assert (finding.ok, finding.required) == (False, False)
+    assert "personality" in finding.mend
+    assert addresses_finding(are_fixed=True).ok
 
 
 def test_room_is_looked_for_where_a_folder_will_be(tmp_path: Path) -> None:

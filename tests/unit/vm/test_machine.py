@@ -8,6 +8,7 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.vm import machine
+from gradwire.vm.addresses import FIXED_ADDRESSES, fixed_addresses
 from gradwire.vm.kernel_death import STOPPED, KernelFault
 from gradwire.vm.kernel_source import note_content
 from gradwire.vm.machine import (
@@ -26,9 +27,27 @@ def command(*, seccomp: bool = False) -> list[str]:
 
 def test_the_kernel_boots_in_virtual_time_on_one_cpu_with_the_job_on_its_own_line() -> None:
     words = command()
-    assert words[:4] == ["taskset", "-c", "3", "/cache/kernel"]
+    kernel = words.index("/cache/kernel")
+    assert words[:kernel] == ["taskset", "-c", "3", *fixed_addresses()]
     assert {"mem=512M", "time-travel=inf-cpu", "con1=null,fd:0", "uml_dir=.kernel"} <= set(words)
     assert words[words.index("--") + 1 :] == [str(machine.INIT)]
+
+
+def test_a_machine_that_chooses_addresses_at_random_is_kept_from_it_where_it_allows_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fixed_addresses.cache_clear()
+    assert fixed_addresses() in ((), FIXED_ADDRESSES)
+    refusing = tmp_path / "setarch"
+    refusing.write_text("#!/bin/sh\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    fixed_addresses.cache_clear()
+    assert fixed_addresses() == ()
+    refusing.unlink()
+    fixed_addresses.cache_clear()
+    assert fixed_addresses() == ()
+    fixed_addresses.cache_clear()
 
 
 def test_seccomp_is_asked_for_only_where_the_kernel_has_it() -> None:

@@ -1,7 +1,8 @@
-"""A run with a machine that is made up, once for each of its writes, which then fails: `python -m THIS SUBJECT FOLDER ERROR STAYS`.
+"""A run with a machine that is made up, once for each of its writes, which then fails: `python -m THIS SUBJECT FOLDER ERROR STAYS STEP`.
 
 SUBJECT is `campaign`, which runs a point and judges it, or `command`: all of `gradwire run` of two points, with its report. ERROR is what
-each write in turn fails with, and with STAYS = 1 all that follow it in the same run.
+each write in turn fails with, and with STAYS = 1 all that follow it in the same run. With STEP = 3, only
+every third write fails.
 
 Its process has been begun with the library of benchmarks/hostile/failing_writes.py, and forks for each run, so that what a run imports is
 imported once. It prints one line of JSON for each: how the run ended, what it said, whether what it then had was whole, and whether it is
@@ -77,7 +78,7 @@ def command(out: Path) -> None:
 def main() -> None:
     """Tries every write."""
     subject = {"campaign": campaign, "command": command}[sys.argv[1]]
-    folder, error, stays = Path(sys.argv[2]), int(sys.argv[3]), bool(int(sys.argv[4]))
+    folder, error, stays, step = Path(sys.argv[2]), int(sys.argv[3]), bool(int(sys.argv[4])), int(sys.argv[5])
     patch = pytest.MonkeyPatch()
     needs_no_kernel(patch)
     machine(patch, good_job)
@@ -93,7 +94,7 @@ def main() -> None:
     assert status == 0, said
     writes, expected = failing_writes.count(), rows(folder / "whole")
     print(json.dumps({"writes": writes}), flush=True)
-    for at in range(1, writes + 1):
+    for at in range(1, writes + 1, step):
         out = folder / str(at)
         status, said = tried(out, at)
         whole = status == 0 and rows(out) == expected
