@@ -93,10 +93,11 @@ PAIR = np.dtype(
         ("head", "i8"),  # first hop of an active flow; -1 if there is none
         ("active", "i8"),  # number of active flows
         ("taken", "f8"),  # what they take together, in bytes per ns
+        ("share", "f8"),  # at which it decided the rates of its flows; infinite if other ports or limits did
         ("is_dirty", "i8"),  # whether rates must be computed anew here
     ]
 )
-TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED, LINE_ROOM, CROWDED = 0, 1, 2, 3, 4, 5, 6
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED, LINE_ROOM, CROWDED, VARIED = 0, 1, 2, 3, 4, 5, 6, 7
 """Indices of Network.counts."""
 SAME_DELAY_NS = 1e-3
 """Sums of delays that differ by less than this are the same; that is rounding."""
@@ -130,7 +131,7 @@ class Network(NamedTuple):
     filled_ports: Int64
     filled_flows: Int64
     #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows are limited, how many have a most
-    #: rate, the room of each line, and 1 if that was too little.
+    #: rate, the room of each line, 1 if that was too little, and how many flows may be limited by other than ports.
     counts: Int64
     #: CHANGEs on the lines of all stations, line by line.
     changes: Records
@@ -186,9 +187,14 @@ def network_of(
         touched=np.zeros(len(flow), np.int64),
         filled_ports=np.zeros(ports, np.int64),
         filled_flows=np.zeros(len(flow), np.int64),
-        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum(), line_room, 0], np.int64),
+        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum(), line_room, 0, _varied(flows)], np.int64),
         changes=changes,
     )
+
+
+def _varied(flows: Records) -> int:
+    """How many flows may have a limit that is not a port's, and comes and goes."""
+    return int(((flows["kind"] != WHOLE) | np.isfinite(flows["most_rate"])).sum())
 
 
 def _message_room(paths: Paths, parts: Parts, iterations: int, *, has_unsent: bool) -> Int64:
@@ -218,7 +224,7 @@ def _ports(bytes_per_ns: Float64) -> Records:
 
 def _pairs(count: int) -> Records:
     pairs = np.zeros(count, PAIR)
-    pairs["head"] = -1
+    pairs["head"], pairs["share"] = -1, np.inf
     return pairs
 
 
