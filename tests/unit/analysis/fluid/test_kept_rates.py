@@ -13,7 +13,8 @@ FLOWS, PORTS, BANDS = 60, 12, 2
 
 
 def paths(draw: np.random.Generator) -> Paths:
-    """Flows of two bands over two to four of the ports, whose rates are few, so that shares are often equal."""
+    """Flows of two bands over two to four of the ports, whose rates are few, so that shares are often equal. Ports have all of a flow, a
+    half or a quarter."""
     routes = [draw.choice(PORTS, draw.integers(2, 5), replace=False) for _ in range(FLOWS)]
     return Paths(
         port_bytes_per_ns=draw.choice([1.0, 2.0, 5.0], PORTS),
@@ -21,12 +22,13 @@ def paths(draw: np.random.Generator) -> Paths:
         port_to=np.zeros(PORTS, np.int64),
         route_start=np.concatenate([[0], np.cumsum([len(route) for route in routes])]).astype(np.int64),
         route_port=np.concatenate(routes).astype(np.int64),
+        route_share=draw.choice([1.0, 0.5, 0.25], sum(map(len, routes))),
         flow_band=draw.integers(0, BANDS, FLOWS).astype(np.int64),
         flow_goodput_share=np.ones(FLOWS),
         flow_sends=np.ones(FLOWS, np.int64),
         flow_of_send=np.empty(0, np.int64),
         line_bytes=np.empty(0),
-        flow_is_multicast=np.zeros(FLOWS, np.bool_),
+        flow_forks=np.zeros(FLOWS, np.bool_),
         hosts=PORTS,
         flow_is_limited=np.zeros(FLOWS, np.bool_),
         flow_bytes_per_ns=0.0,
