@@ -23,6 +23,10 @@ from gradwire.runs.compiling.by_class import LEAST_WORKERS
 NVLINK = '{value = "450GB/s", source = "NVLink 4 of an H100, one direction"}'
 MACHINES = {"cluster.workers_per_host": 8, "cluster.nics_per_host": 8, "costs.local_rate": NVLINK}
 LEAVES = {"fabric.topology": '"leaf-spine"', "fabric.spines": 32}
+FAT_TREE = {"fabric.topology": '"fat-tree"', "fabric.spines": 8, "fabric.cores": 8}
+HOSTS_OF_LEAF, HOSTS_OF_POD = 32, 256
+MOST_WITH_ALL_RANKS = 256
+"""Workers of the cases without classes. 1,024 of them take minutes."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
     #: Workers that the settings divide; None: any of those asked for.
     workers: int | None = None
+    has_classes: bool = True
 
 
 WHOLE = "sequence_parallel = true, sharded_optimizer = true, overlap_gradients = true"
@@ -43,13 +48,26 @@ CASES = (
     *(Case(strategy, "one switch") for strategy in PLAIN),
     Case("ring", "one switch", settings={"strategy.options": '{concurrent = false, forward_waits = "all"}'}),
     *(Case(strategy, "leaf/spine, 32 hosts for each leaf", settings=LEAVES) for strategy in ("ddp", "fsdp")),
-    Case(
-        "megatron",
-        "machines of 8 GPUs and NICs, one switch",
-        settings={
-            **MACHINES,
-            "strategy.options": "{tensor = 8, stages = 4, microbatches = 8, sequence_parallel = true}",
-        },
+    *(Case(strategy, "fat tree, pods of 8 leaves with 32 hosts", settings=FAT_TREE) for strategy in ("ddp", "fsdp")),
+    *(
+        Case("double-tree", network, settings=settings, has_classes=False)
+        for network, settings in (("one switch", {}), ("leaf/spine, 32 hosts for each leaf", LEAVES))
+    ),
+    *(
+        Case(
+            "megatron",
+            f"machines of 8 GPUs and NICs, {network}",
+            settings={
+                **MACHINES,
+                **settings,
+                "strategy.options": "{tensor = 8, stages = 4, microbatches = 8, sequence_parallel = true}",
+            },
+        )
+        for network, settings in (
+            ("one switch", {}),
+            ("leaf/spine, 32 NICs for each leaf", LEAVES),
+            ("fat tree, pods of 8 leaves with 32 NICs", FAT_TREE),
+        )
     ),
     Case(
         "megatron",
@@ -107,15 +125,22 @@ def main() -> None:
 def _points(numbers: list[int]) -> Iterator[tuple[Case, int]]:
     for case in CASES:
         for workers in numbers if case.workers is None else [case.workers]:
-            if workers >= LEAST_WORKERS:
+            if workers >= LEAST_WORKERS and (case.has_classes or workers <= MOST_WITH_ALL_RANKS):
                 yield case, workers
+
+
+def _switches(topology: str | None, hosts: int) -> dict[str, int]:
+    """How many switches so many hosts need."""
+    if topology == FAT_TREE["fabric.topology"]:
+        pods = max(2, hosts // HOSTS_OF_POD)
+        return {"fabric.pods": pods, "fabric.leaves": max(1, hosts // pods // HOSTS_OF_LEAF)}
+    return {"fabric.leaves": max(1, hosts // HOSTS_OF_LEAF)} if topology else {}
 
 
 def _estimated(case: Case, workers: int) -> tuple[float, float, int]:
     """Iteration time; CPU seconds and the most memory of the process that estimated it."""
     settings = {"cluster.workers": workers, **case.settings}
-    if case.settings.get("fabric.topology"):
-        settings["fabric.leaves"] = max(1, workers // 32)
+    settings |= _switches(case.settings.get("fabric.topology"), workers)
     with tempfile.TemporaryDirectory() as folder:
         scenario, result = Path(folder, "point.toml"), Path(folder, "result.json")
         scenario.write_text(

@@ -160,7 +160,7 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
         runs = by_job(runs)
         random = [is_random(run.point.section) for run in runs]
         ranking = ranking_of(scenario, runs, folder)
-        return conclusion([run.result for run in runs], Labels(scenario.labels), PARTIAL, random, ranking)
+        return str(conclusion([run.result for run in runs], Labels(scenario.labels), PARTIAL, random, ranking))
 
     def points_frame(self, runs: Sequence[JudgedRun]) -> pd.DataFrame:
         """points.csv with types."""

@@ -74,6 +74,7 @@ HOP = np.dtype(
     [
         ("port", "i8"),
         ("flow", "i8"),
+        ("share", "f8"),  # of the flow's bytes
         ("after", "i8"),  # the active flows of a port and band are a linked list of hops; -1 at its ends
         ("before", "i8"),
     ]
@@ -82,7 +83,8 @@ PORT = np.dtype(
     [
         ("rate", "f8"),  # bytes per ns
         ("room", "f8"),  # while it is filled: what no flow has yet
-        ("unfilled", "i8"),  # while it is filled: how many flows have no rate yet
+        ("unfilled", "i8"),  # while it is filled: how many flows have no rate yet,
+        ("unfilled_share", "f8"),  # and the sum of the shares of them that pass it
         ("is_filled", "i8"),  # whether it is being filled
     ]
 )
@@ -91,10 +93,11 @@ PAIR = np.dtype(
         ("head", "i8"),  # first hop of an active flow; -1 if there is none
         ("active", "i8"),  # number of active flows
         ("taken", "f8"),  # what they take together, in bytes per ns
+        ("share", "f8"),  # at which it decided the rates of its flows; infinite if other ports or limits did
         ("is_dirty", "i8"),  # whether rates must be computed anew here
     ]
 )
-TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED, LINE_ROOM, CROWDED = 0, 1, 2, 3, 4, 5, 6
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS, CAPPED, LINE_ROOM, CROWDED, VARIED = 0, 1, 2, 3, 4, 5, 6, 7
 """Indices of Network.counts."""
 SAME_DELAY_NS = 1e-3
 """Sums of delays that differ by less than this are the same; that is rounding."""
@@ -128,7 +131,7 @@ class Network(NamedTuple):
     filled_ports: Int64
     filled_flows: Int64
     #: Lengths of `touched`, `filled_ports` and `filled_flows`, how many active flows are limited, how many have a most
-    #: rate, the room of each line, and 1 if that was too little.
+    #: rate, the room of each line, 1 if that was too little, and how many flows may be limited by other than ports.
     counts: Int64
     #: CHANGEs on the lines of all stations, line by line.
     changes: Records
@@ -184,9 +187,14 @@ def network_of(
         touched=np.zeros(len(flow), np.int64),
         filled_ports=np.zeros(ports, np.int64),
         filled_flows=np.zeros(len(flow), np.int64),
-        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum(), line_room, 0], np.int64),
+        counts=np.array([0, 0, 0, 0, np.isfinite(flows["most_rate"]).sum(), line_room, 0, _varied(flows)], np.int64),
         changes=changes,
     )
+
+
+def _varied(flows: Records) -> int:
+    """How many flows may have a limit that is not a port's, and comes and goes."""
+    return int(((flows["kind"] != WHOLE) | np.isfinite(flows["most_rate"])).sum())
 
 
 def _message_room(paths: Paths, parts: Parts, iterations: int, *, has_unsent: bool) -> Int64:
@@ -202,7 +210,7 @@ def _hops(paths: Paths, parts: Parts, flows: Records) -> Records:
     """The ports of each flow record, in whose `first_hop` and `end_hop` their places are put."""
     flows["first_hop"], flows["end_hop"] = parts.first_hop, parts.end_hop
     hops = np.zeros(len(paths.route_port), HOP)
-    hops["port"] = paths.route_port
+    hops["port"], hops["share"] = paths.route_port, paths.route_share
     by_hop = np.lexsort((parts.end_hop, parts.first_hop))
     hops["flow"] = np.repeat(by_hop, (parts.end_hop - parts.first_hop)[by_hop])
     return hops
@@ -216,20 +224,20 @@ def _ports(bytes_per_ns: Float64) -> Records:
 
 def _pairs(count: int) -> Records:
     pairs = np.zeros(count, PAIR)
-    pairs["head"] = -1
+    pairs["head"], pairs["share"] = -1, np.inf
     return pairs
 
 
 def hop_lags_ns(paths: Paths, delays: Delays) -> Float64:
     """Lag of each flow at each port of its route, in the order of `Paths.route_port`, by the ports' own clocks.
 
-    Copies of a multicast flow pass all ports of their tree at once.
+    Copies of a multicast flow pass all ports of their tree at once, and bursts that take several ways those of all ways.
     """
     hops = len(paths.route_port)
     if not any(delays.port_s):
         return np.zeros(hops)
     offset_ns = _offsets_ns(paths, delays)
-    counts = _may_queue(paths) & ~np.repeat(paths.flow_is_multicast, np.diff(paths.route_start))
+    counts = _may_queue(paths) & ~np.repeat(paths.flow_forks, np.diff(paths.route_start))
     slow_ns: Float64 = np.full(len(paths.port_from), np.inf)
     if delays.waits_at_ports:
         # A lag that rises at each port makes each a station.
@@ -265,7 +273,7 @@ def _may_queue(paths: Paths) -> Bool:
     fed = np.bincount(pairs // ports, paths.port_bytes_per_ns[pairs % ports], ports)
     narrow = fed * WIDE > paths.port_bytes_per_ns
     narrow[paths.route_port[first]] = True
-    copied = np.repeat(paths.flow_is_multicast, np.diff(paths.route_start))
+    copied = np.repeat(paths.flow_forks, np.diff(paths.route_start))
     narrow[paths.route_port[copied]] = True
     may: Bool = narrow[paths.route_port]
     return may

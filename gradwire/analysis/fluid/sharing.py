@@ -2,7 +2,7 @@
 
 The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves
 each of its flows the least decides their rates, and is taken out together with them, until no flow is left. What a
-band takes is missing to the bands below it.
+band takes is missing to the bands below it. Of a flow that takes several ways in turn, a port has a share of its rate.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed
 at that rate, as if it passed a port that has no more and that no other flow uses. So is a flow that the network limits
@@ -10,6 +10,8 @@ at that rate, as if it passed a port that has no more and that no other flow use
 
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them,
 directly or through other flows of the same band, and of lower bands at the ports where that band's sum has changed.
+Filling goes from the smallest share to the largest. As long as it has not come to the share at which a changed port
+decided rates before, or will decide them, it goes as the last time. So flows with less than that keep their rates.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from gradwire.analysis.fluid.network import (
     FULL_WINDOWS,
     RATE_UNKNOWN,
     UNTOUCHED,
+    VARIED,
     Network,
 )
 
@@ -32,6 +35,10 @@ SAME_SHARE = 1 + 1e-12
 SLIVER = 1e-12
 """What rounding may leave of a port that bands above have filled, as a share of its rate: nothing, for the bands
 below."""
+BELOW = 1 - 1e-9
+"""Rates that are less than a share by more than rounding are less than this part of it."""
+MOST_STEPS = 4
+"""After so many, a changed port's share is close enough to what it comes to; it only grows on the way there."""
 
 
 @compiled
@@ -107,25 +114,66 @@ def fill(network: Network, band: int) -> None:
     Afterwards filled_flows has these flows, with their rates until then as `old_rate`. `forget` must follow before the
     next `fill`.
     """
-    _gather(network, band)
-    bands = len(network.dirty_count)
-    for number in range(network.counts[FILLED_PORTS]):
-        port = network.filled_ports[number]
-        record = network.ports[port]
-        room = record.rate
-        for above in range(band):
-            room -= network.pairs[port * bands + above].taken
-        record.room = room if room > SLIVER * record.rate else 0.0
-        record.unfilled = network.pairs[port * bands + band].active
+    _gather(network, band, _kept_below(network, band))
     left = network.counts[FILLED_FLOWS]
     while left > 0:
         left -= _fill_tightest(network, band)
     _note_taken(network, band)
 
 
+@inlined
+def _room(network: Network, port: int, band: int) -> float:
+    """What the bands above leave of a port."""
+    bands, room = len(network.dirty_count), network.ports[port].rate
+    for above in range(band):
+        room -= network.pairs[port * bands + above].taken
+    return float(room if room > SLIVER * network.ports[port].rate else 0.0)
+
+
 @compiled
-def _gather(network: Network, band: int) -> None:
-    """Collects the dirty ports, the band's flows there, the other ports of these flows, and so on."""
+def _kept_below(network: Network, band: int) -> float:
+    """Flows with lower rates than this keep them: it is less than each share at which a dirty port has decided rates, or
+    will."""
+    if network.counts[VARIED] > 0:
+        return 0.0
+    bands, least = len(network.dirty_count), np.inf
+    for number in range(network.dirty_count[band]):
+        port = network.dirty[band * len(network.ports) + number]
+        pair = network.pairs[port * bands + band]
+        least = min(least, pair.share)
+        if pair.active > 0:
+            least = min(least, _share_at_least(network, pair.head, _room(network, port, band)))
+    return float(least * BELOW)
+
+
+@compiled
+def _share_at_least(network: Network, head: int, room: float) -> float:
+    """What a port leaves each of its flows at least: all of them alike, and what those leave to others that have less
+    so far."""
+    unfilled, hop = 0.0, head
+    while hop >= 0:
+        unfilled += network.hops[hop].share
+        hop = network.hops[hop].after
+    share = room / unfilled
+    for _ in range(MOST_STEPS):
+        left, others, hop = room, 0.0, head
+        while hop >= 0:
+            passed, rate = network.hops[hop].share, network.flows[network.hops[hop].flow].rate
+            hop = network.hops[hop].after
+            if 0.0 < rate < share * BELOW:
+                left -= rate * passed
+            else:
+                others += passed
+        if others in (0.0, unfilled):
+            break
+        share, unfilled = max(share, left / others), others
+    return float(share)
+
+
+@compiled
+def _gather(network: Network, band: int, kept_below: float) -> None:
+    """Collects the dirty ports, the band's flows there whose rates may change, the other ports of these flows, and so
+    on; with what those flows that keep their rates leave of each port."""
     bands, flows, reached = len(network.dirty_count), 0, 0
     count = network.dirty_count[band]
     for number in range(count):
@@ -135,23 +183,32 @@ def _gather(network: Network, band: int) -> None:
         network.filled_ports[number] = port
     network.dirty_count[band] = 0
     while reached < count:
-        hop = network.pairs[network.filled_ports[reached] * bands + band].head
+        here = network.filled_ports[reached]
         reached += 1
+        pair = network.pairs[here * bands + band]
+        room, unfilled, unfilled_share, hop = _room(network, here, band), 0, 0.0, pair.head
+        pair.share = np.inf
         while hop >= 0:
-            flow = network.hops[hop].flow
+            flow, share = network.hops[hop].flow, network.hops[hop].share
             hop = network.hops[hop].after
             record = network.flows[flow]
-            if record.old_rate != UNTOUCHED:
-                continue
-            record.old_rate = RATE_UNKNOWN
-            network.filled_flows[flows] = flow
-            flows += 1
-            for other in range(record.first_hop, record.end_hop):
-                port = network.hops[other].port
-                if not network.ports[port].is_filled:
-                    network.ports[port].is_filled = 1
-                    network.filled_ports[count] = port
-                    count += 1
+            if record.old_rate == UNTOUCHED:
+                if 0.0 < record.rate < kept_below:
+                    room -= record.rate * share
+                    continue
+                record.old_rate = RATE_UNKNOWN
+                network.filled_flows[flows] = flow
+                flows += 1
+                for other in range(record.first_hop, record.end_hop):
+                    port = network.hops[other].port
+                    if not network.ports[port].is_filled:
+                        network.ports[port].is_filled = 1
+                        network.filled_ports[count] = port
+                        count += 1
+            unfilled += 1
+            unfilled_share += share
+        record_here = network.ports[here]
+        record_here.room, record_here.unfilled, record_here.unfilled_share = max(0.0, room), unfilled, unfilled_share
     network.counts[FILLED_PORTS], network.counts[FILLED_FLOWS] = count, flows
 
 
@@ -162,7 +219,7 @@ def _fill_tightest(network: Network, band: int) -> int:
     for number in range(network.counts[FILLED_PORTS]):
         record = network.ports[network.filled_ports[number]]
         if record.unfilled > 0:
-            share = min(share, record.room / record.unfilled)
+            share = min(share, record.room / record.unfilled_share)
     if network.counts[FULL_WINDOWS] > 0 or network.counts[CAPPED] > 0:
         fixed = _fix_limited(network, share)
         if fixed > 0:
@@ -170,8 +227,9 @@ def _fill_tightest(network: Network, band: int) -> int:
     for number in range(network.counts[FILLED_PORTS]):
         port = network.filled_ports[number]
         record = network.ports[port]
-        if record.unfilled == 0 or record.room / record.unfilled > share * SAME_SHARE:
+        if record.unfilled == 0 or record.room / record.unfilled_share > share * SAME_SHARE:
             continue
+        network.pairs[port * len(network.dirty_count) + band].share = share
         hop = network.pairs[port * len(network.dirty_count) + band].head
         while hop >= 0:
             flow = network.hops[hop].flow
@@ -203,20 +261,23 @@ def _fix(network: Network, flow: int, share: float) -> None:
     record.old_rate, record.rate = record.rate, share
     for hop in range(record.first_hop, record.end_hop):
         port = network.ports[network.hops[hop].port]
-        port.room = max(0.0, port.room - share)
+        port.room = max(0.0, port.room - share * network.hops[hop].share)
         port.unfilled -= 1
+        port.unfilled_share -= network.hops[hop].share
 
 
 @inlined
 def _note_taken(network: Network, band: int) -> None:
     """Sums up what the band takes at each port, and has the bands below it filled anew where the sum has changed."""
     bands = len(network.dirty_count)
+    if band == bands - 1:
+        return
     for number in range(network.counts[FILLED_PORTS]):
         port = network.filled_ports[number]
         pair = network.pairs[port * bands + band]
         taken, hop = 0.0, pair.head
         while hop >= 0:
-            taken += network.flows[network.hops[hop].flow].rate
+            taken += network.flows[network.hops[hop].flow].rate * network.hops[hop].share
             hop = network.hops[hop].after
         if taken != pair.taken:
             pair.taken = taken

@@ -408,8 +408,8 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
     refuse_rdma(wanted)
-    refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
-    graph = graph_of(wanted, hosts, section.defined.networks)
+    refuse_sprayed(wanted, programs=bool(section.program))
+    graph = graph_of(wanted, hosts, section.defined.networks, section.cluster.nics_per_host)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
     built = Fabric(
         hosts=hosts if graph is None else len(graph.host_links),
