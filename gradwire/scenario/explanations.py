@@ -104,9 +104,18 @@ def _place_in(kind: type[BaseModel], document: Any, location: Sequence[str | int
         expected = kind_at(kind, place)
         if not isinstance(document, dict | list) or (expected is not None and expected.is_scalar):
             break
-        place.append(step)
-        document = value_at(document, [step])
+        if not _is_branch(step, document, expected):
+            place.append(step)
+            document = value_at(document, [step])
     return place
+
+
+def _is_branch(step: str | int, document: Any, expected: ValueKind | None) -> bool:
+    """Whether a step of pydantic's location names a branch of a union of a table and something else, and no part of the document."""
+    if isinstance(document, list):
+        return not isinstance(step, int)
+    section = expected.section if expected else None
+    return section is not None and step not in document and step not in section.model_fields
 
 
 def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -54,7 +54,7 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "a host that is joined to nothing": (
         RIGHT.replace("FABRIC", FILE),
         json.dumps({"nodes": [{"id": "h1"}, {"id": "h2"}, {"id": "s1"}], "edges": [{"source": "h1", "target": "s1"}]}),
-        ("net.json", "host 'h2' has 0 links"),
+        ("net.json", "host 'h2' has no link"),
     ),
     "a rate of nothing": (RIGHT.replace("10gbit", "0gbit").replace("FABRIC", ""), "", ("fabric.rate",)),
     "a rate of nothing in a file": (RIGHT.replace("FABRIC", FILE), graph(PAIR, rate="0gbit"), ("net.json", "rate")),
