@@ -23,7 +23,6 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.plan import Plan
-from gradwire.runs.compiling.ideal_times import by_way
 from gradwire.runs.replay import replay_plans
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.divided_messages import divided
@@ -68,8 +67,7 @@ def main() -> None:
         for seed in range(1, arguments.seeds + 1):
             fabric = replace(FABRIC, routing=Routing(routing), seed=seed)
             estimated_s = {
-                name: estimate(by_way(plan, fabric), fabric, Spines(fabric).spine_of).iteration_s
-                for name, plan in plans.items()
+                name: estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for name, plan in plans.items()
             }
             measured_s = estimated_s if arguments.estimate else measured(plans, fabric)
             for name in plans:

@@ -29,7 +29,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.lossless import GSO_BYTES, WINDOW_BUFFERS, Lossless
 from gradwire.datatypes.plan import OpKind, Plan
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, ring
 from gradwire.workloads.units import RATE, SIZE
@@ -130,7 +130,7 @@ def sockets_of(fabric: Fabric) -> SocketOptions:
 def measure(name: str, fabric: Fabric, transfers: Sequence[Transfer]) -> Row:
     """Replays the transfers of a case. Raises MachineFault if the network deadlocks."""
     plan = compile_transfers(name, fabric.hosts, list(transfers))
-    replayed = replay_plans({name: plan}, fabric, ITERATIONS, sockets=sockets_of(fabric), count=True)[name]
+    replayed = replay_plans({name: plan}, fabric, ITERATIONS, sockets=sockets_of(fabric), reads=COUNTERS)[name]
     assert replayed.counts is not None
     assert replayed.pauses is not None
     received = np.bincount([each.dst for each in transfers], [each.size_bytes for each in transfers], fabric.hosts)

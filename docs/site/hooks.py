@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ LESS_SOUGHT = re.compile(r"reproduction/|reproduction\.md|python-reference|mutat
 """Pages that have many words and answer few questions: a search shows them behind others."""
 LESS = 0.01
 """Their weight in a search. With 0.2, titles of the Python interface still came before guides with the same words."""
+SCROLLED = re.compile(r"(<pre[^>]*><span></span>)<code>")
+"""Code of a block, which may be wider than the page: it is scrolled with keys too."""
+NAMELESS_HEADER = re.compile(r"<th([^>]*)></th>")
+"""A header without words heads nothing: it is a cell."""
+TABLE = re.compile(r"<table>(?=\s*<thead>\s*<tr>(?P<head>.*?)</tr>)", re.DOTALL)
+MANY_COLUMNS = 6
+"""A table with so many may be wider than the page, and is scrolled with keys too."""
+LANDMARK = re.compile(r'(<nav class="md-nav" aria-label=")([^"]*)"')
+"""A part of a menu, which screen readers list by its name."""
 LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<target>[^)\s]+)\)")
 
 
@@ -54,6 +64,27 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"{match['text'].strip('![]')} (`{named}`)"
 
     return FENCE_OF_A_FILE.sub(r'```\g<language> title="\g<file>"', LINK.sub(led, markdown))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Makes code and wide tables reachable with keys, and headers without words cells."""
+
+    def reachable(match: re.Match[str]) -> str:
+        return '<table tabindex="0">' if match["head"].count("<th") >= MANY_COLUMNS else match[0]
+
+    html = TABLE.sub(reachable, SCROLLED.sub(r'\1<code tabindex="0">', html))
+    return NAMELESS_HEADER.sub(r"<td\1></td>", html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Numbers parts of menus that have the same name on one page."""
+    seen: Counter[str] = Counter()
+
+    def numbered(match: re.Match[str]) -> str:
+        seen[match[2]] += 1
+        return f'{match[1]}{match[2]}{f" ({seen[match[2]]})" if seen[match[2]] > 1 else ""}"'
+
+    return LANDMARK.sub(numbered, output)
 
 
 def _moved(source: Path) -> str:

@@ -31,6 +31,9 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
+DCQCN = "dcqcn"
+"""The congestion control that only the virtual clock's kernel has (vm/patches/6.12/dcqcn.patch). It begins at the line's rate,
+which is a socket option."""
 NAME_BYTES = 16
 """TCP_CA_NAME_MAX of linux/tcp.h."""
 INFO = struct.Struct("=76xII16xI88xII")
@@ -48,6 +51,11 @@ def choose_congestion(sock: socket.socket, name: str) -> None:
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
     except OSError as refused:
+        if name == DCQCN:
+            raise MachineFault(
+                f"transport.congestion = '{name}': only the kernel of the virtual clock has it, as gradwire builds it for "
+                "Linux 6.12: leave out --clock wall"
+            ) from refused
         raise MachineFault(
             f"transport.congestion = '{name}': this kernel does not have it ({refused.strerror}): load it with "
             f"`modprobe tcp_{name}`, or use the virtual clock, whose kernel has it"
@@ -141,6 +149,8 @@ def _info(sock: socket.socket) -> tuple[int, int, int, int, int]:
 
 TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
+SO_MAX_PACING_RATE = 47
+"""By Linux's asm-generic/socket.h; Python does not name it."""
 SO_RCVBUFFORCE = 33
 """SO_RCVBUF beyond net.core.rmem_max, which Python does not name either."""
 LISTEN_BACKLOG = 4096
@@ -174,6 +184,8 @@ class SocketOptions:
     #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of
     #: windows.
     path_bytes: int = 0
+    #: Payload that a host's line carries, at which DCQCN begins; 0 for other congestion controls.
+    line_bytes_per_s: int = 0
 
     @property
     def datagram_window_bytes(self) -> int:
@@ -237,6 +249,8 @@ def tcp_socket(options: SocketOptions) -> socket.socket:
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF) if options.buffer_bytes else ():
         # The kernel doubles the value to make room for its own structures.
         sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
+    if options.line_bytes_per_s:
+        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("=Q", options.line_bytes_per_s))
     if options.congestion:
         choose_congestion(sock, options.congestion)
     return sock

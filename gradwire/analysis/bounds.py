@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.sprayed_ways import SprayedRoutes
@@ -154,8 +154,8 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     # An aggregator sits on a switch: its port has no rate limit, so it gives no bound.
     limited = ~_aggregating(plan, max(plan.hosts, fabric.hosts))
     busiest_s = busiest_s_of(fabric, moved, _line_bytes(plan, fabric, moved), limited)
-    # Of bursts that take all ways in turn, nobody knows which chunks of a message one line has.
-    is_known = fabric.graph is not None and not fabric.routing.is_by_burst
+    # Of flowlets, nobody knows which way each takes.
+    is_known = fabric.graph is not None and fabric.routing is not Routing.FLOWLET
     return max(busiest_s, _line_bound_s(plan, fabric)) if is_known else busiest_s
 
 
@@ -184,7 +184,7 @@ def _line_bound_s(plan: Plan, fabric: Fabric) -> float:
     sends = np.flatnonzero(paths.flow_of_send >= 0)
     of_flow = np.bincount(paths.flow_of_send[sends], paths.line_bytes[sends], len(paths.flow_band))
     flow = np.repeat(np.arange(len(paths.flow_band)), np.diff(paths.route_start))
-    of_port = np.bincount(paths.route_port, of_flow[flow], len(paths.port_bytes_per_ns))
+    of_port = np.bincount(paths.route_port, of_flow[flow] * paths.route_share, len(paths.port_bytes_per_ns))
     return float((of_port / paths.port_bytes_per_ns).max(initial=0.0)) / 1e9
 
 

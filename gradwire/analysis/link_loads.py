@@ -22,7 +22,7 @@ from gradwire.analysis.bounds import message_ns, once, switches_of
 from gradwire.analysis.fluid.paths import Paths, paths_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
 from gradwire.datatypes.routes import SummitOf, line_ends
@@ -219,9 +219,8 @@ class LoadedLine:
 
 
 def has_choices(fabric: Fabric) -> bool:
-    """Whether there is more than one way between any two switches, or may be. Where bursts take all of them
-    in turn, no line is loaded more than others are."""
-    if fabric.routing.is_by_burst:
+    """Whether there is more than one way between any two switches, or may be, and it is known which ways are taken."""
+    if fabric.routing is Routing.FLOWLET:
         return False
     return fabric.graph is not None or len(fabric.spine_names()) > 1
 
@@ -232,11 +231,11 @@ def loaded_lines(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) ->
     fabric: with the multicast groups of its plan. Raises InternalFault as `paths_of` does.
     """
     paths = paths_of(plan, fabric, spine_of)
-    flow, port = _data_passing(paths)
+    flow, port, share = _data_passing(paths)
     sends = np.flatnonzero(paths.flow_of_send >= 0)
     of_flow = np.bincount(paths.flow_of_send[sends], paths.line_bytes[sends], len(paths.flow_band))
     ports = len(paths.port_bytes_per_ns)
-    busy_s = np.bincount(port, of_flow[flow], ports) / paths.port_bytes_per_ns / 1e9
+    busy_s = np.bincount(port, of_flow[flow] * share, ports) / paths.port_bytes_per_ns / 1e9
     flows = np.bincount(port, minlength=ports)
     ends = line_ends(fabric)
     between = [line for line in range(2 * fabric.hosts, ports) if flows[line]]
@@ -244,11 +243,11 @@ def loaded_lines(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) ->
     return sorted(found, key=lambda line: (-line.busy_s, -line.flows))
 
 
-def _data_passing(paths: Paths) -> tuple[np.typing.NDArray[np.int64], np.typing.NDArray[np.int64]]:
-    """Each flow of data with each port that it passes."""
+def _data_passing(paths: Paths) -> tuple[Int64, Int64, Float64]:
+    """Each flow of data with each port that it passes, and the share of it that does."""
     flow = np.repeat(np.arange(len(paths.flow_band)), np.diff(paths.route_start))
     data = paths.flow_band[flow] != CONTROL_BAND
-    return flow[data], paths.route_port[data]
+    return flow[data], paths.route_port[data], paths.route_share[data]
 
 
 def lines_in_words(lines: Sequence[LoadedLine]) -> str:

@@ -184,6 +184,8 @@ class ProgramResult:
     memory_bytes: int
     wall_s: float
     verdict: Verdict
+    #: What flow control did, line by line; nothing without it.
+    pauses: tuple[str, ...] = ()
 
     @property
     def valid(self) -> bool:

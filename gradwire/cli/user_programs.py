@@ -17,6 +17,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.verdict.checks import Check
 from gradwire.cli import terminal
 from gradwire.datatypes.fabric import Fabric
@@ -53,6 +54,7 @@ from gradwire.runs.launch.network_size import (
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.run_folder import RUNS
+from gradwire.scenario.sections.program import class_alone
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.workloads.units import rate_bps, rate_text
 
@@ -181,7 +183,13 @@ def _started(wanted: Wanted, fabric: Fabric) -> Started:
     """Raises InputFault for options that do not fit."""
     imports = tuple(name.strip() for name in wanted.warm_imports.split(",") if name.strip())
     hosts = chosen_hosts(fabric, wanted.hosts)
-    started = Started(wanted.argv, hosts, _launch(wanted.launch), warm_imports=imports)
+    started = Started(
+        wanted.argv,
+        hosts,
+        _launch(wanted.launch),
+        traffic_class=class_alone(None, fabric),
+        warm_imports=imports,
+    )
     try:
         warm_start(started, os.environ)
     except InputFault as fault:
@@ -208,6 +216,8 @@ def _show(summary: Summary, request: Request) -> bool:
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{values}; {', '.join(NO_PLAN)}: no plan", highlight=False)
+    for line in pause_lines(request.fabric, report.pauses):
+        terminal.console.print(line, highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed

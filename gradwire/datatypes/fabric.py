@@ -63,7 +63,7 @@ NEWER = frozenset(
     {
         *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
         *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
-        *("ipv6", "controller", "ways", "lossless", "rdma", "flowlet_gap_s"),
+        *("ipv6", "controller", "ways", "lossless", "rdma", "flowlet_gap_s", "ecn_most_bytes", "ecn_share"),
     }
 )
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
@@ -85,8 +85,7 @@ class MulticastGroup:
 class Fabric(Shape):
     """The network: everything that is needed to build it, to program its switches, and to address its hosts.
 
-    Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator per switch, in the
-    order of the switches.
+    Its endpoints are hosts, and then one aggregator per switch, in the order of the switches.
     """
 
     #: Number of traffic classes; the control band is extra.
@@ -103,6 +102,9 @@ class Fabric(Shape):
     buffer_bytes: int = 0
     #: Length from which on a band's queue at a switch's port marks packets (ECN); 0 for no marks.
     ecn_bytes: int = 0
+    #: Where RED marks: the length from which on all are marked (Kmax), and the share just below it (Pmax).
+    ecn_most_bytes: int = 0
+    ecn_share: float = 1.0
     #: Whether faults may lose packets, so that TCP and multicast keep the timers that they have on a network with
     #: losses.
     faulty: bool = False
@@ -118,8 +120,7 @@ class Fabric(Shape):
     #: The ways that its flows were found to say (datatypes/read_ways.py); empty before a run.
     ways: tuple[tuple[int, ...], ...] = ()
     host_tcp: HostTcp = HostTcp.TUNED
-    #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a
-    #: rate limit.
+    #: Whether each switch has a host that adds up what passes through, at a port without a rate limit.
     aggregators: bool = False
     #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
@@ -203,7 +204,7 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        yield from queue_defects(self.buffer_bytes, self.ecn_bytes, self.loss, self.gso_bytes)
+        yield from queue_defects(self.buffer_bytes, self.ecn_most_bytes or self.ecn_bytes, self.loss, self.gso_bytes)
         if self.routing.is_by_burst:
             drops = bool(self.loss or self.buffer_bytes or self.ecn_bytes)
             yield from spray_defects(self.routing, self.summits, aggregates=self.aggregators, drops=drops)

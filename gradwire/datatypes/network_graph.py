@@ -144,19 +144,21 @@ class Graph:
         return self.switch_labels[switch] if self.switch_labels else f"s{switch + 1}"
 
 
-def spread(hosts: int, switches: int, pairs: Pairs, rate_bps: float, title: str) -> Graph:
-    """A network with these links between switches, whose hosts are spread over all of them."""
+def spread(hosts: int, switches: int, pairs: Pairs, rate_bps: float, title: str, nics_per_host: int = 1) -> Graph:
+    """A network with these links between switches, whose hosts are spread over all of them. With several NICs per machine, a
+    host is a NIC, and those of a machine are at the same switch."""
     return Graph(
         switches,
-        tuple(GraphLink(host, switch, rate_bps) for host, switch in enumerate(places(hosts, switches))),
+        tuple(GraphLink(host, switch, rate_bps) for host, switch in enumerate(places(hosts, switches, nics_per_host))),
         tuple(GraphLink(a, b, rate_bps) for a, b in pairs),
         title=title,
     )
 
 
-def places(hosts: int, switches: int) -> list[int]:
-    """The switch of each host, spread evenly."""
-    return [host * switches // hosts for host in range(hosts)]
+def places(hosts: int, switches: int, nics_per_host: int = 1) -> list[int]:
+    """The switch of each host, spread evenly; of each NIC, where machines have several."""
+    machines = hosts // nics_per_host
+    return [host // nics_per_host * switches // machines for host in range(hosts)]
 
 
 def ring(switches: int) -> Pairs:

@@ -53,9 +53,14 @@ def spray_defects(routing: Routing, summits: int, *, aggregates: bool, drops: bo
     elif summits > MOST_SPRAYED_WAYS:
         yield f"{key}: there are {summits} ways between two leaves (spines, or cores); must be at most {MOST_SPRAYED_WAYS}"
     if aggregates:
-        yield f"{key}: strategies that add up on switches need one way to each of them"
+        yield (
+            f"{key}: strategies that add up on switches need one way to each of them; use 'balanced' or 'ecmp', or another strategy"
+        )
     if drops:
-        yield f"{key}: leave out fabric.loss, buffer and ecn; nobody could tell what comes late from what is lost"
+        yield (
+            f"{key}: leave out fabric.loss, buffer and ecn, and those of links: hosts take what comes in any order, and would wait "
+            "for what is lost until a timer expires; use 'balanced' or 'ecmp' with them"
+        )
 
 
 @dataclass(frozen=True)

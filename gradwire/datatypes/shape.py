@@ -131,8 +131,8 @@ class Shape:
             return
         if self.hosts != len(self.graph.host_links):
             yield f"fabric: a network for {len(self.graph.host_links)} hosts cannot have {self.hosts}"
-        if self.nics_per_host > 1:
-            yield f"cluster.nics_per_host = {self.nics_per_host}: not with fabric.topology = '{self.topology}'"
+        if self.hosts % self.nics_per_host:
+            yield f"cluster.nics_per_host = {self.nics_per_host}: must divide the {self.hosts} NICs of the network"
         yield from self.graph.defects()
 
     def _tiers_defects(self) -> Iterator[str]:

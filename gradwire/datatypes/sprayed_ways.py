@@ -14,6 +14,7 @@ ports, whatever the network is. In tiers, ways are the spines, or the spines and
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import lru_cache
 
 from gradwire.datatypes.balanced_routes import stable_hash
@@ -36,6 +37,8 @@ class SprayedRoutes:
         self._ends = sorted({fabric.switch_of(host) for host in range(fabric.hosts)})
         #: By switch and destination's switch: the number that a way's number is divided by before the digit is read.
         self._strides: dict[tuple[int, int], int] = {}
+        #: By the switches of two hosts: the lines between them, with the shares of ways that pass each.
+        self._shares: dict[tuple[int, int], list[tuple[int, float]]] = {}
         exact = math.lcm(*(self._read(target) for target in self._ends))
         #: How many numbers there are. With fewer than all combinations have, some digits stay the same.
         self.ways = min(exact, MOST_SPRAYED_WAYS)
@@ -67,6 +70,20 @@ class SprayedRoutes:
             between.append(2 * hosts + taken.trunk + (0 if taken.is_up else trunks))
             here = taken.far
         return [source, *between, hosts + target]
+
+    def shares(self, source: int, target: int) -> list[tuple[int, float]]:
+        """The lines of all ways from one host to another, from the source on, each with the share of the ways that pass
+        it."""
+        hosts, ends = self._fabric.hosts, (self._fabric.switch_of(source), self._fabric.switch_of(target))
+        if ends not in self._shares:
+            # All ways are shortest, so a line has the same place on each of them.
+            places = Counter(
+                (place, line)
+                for way in range(self.ways)
+                for place, line in enumerate(self.path(source, target, way)[1:-1])
+            )
+            self._shares[ends] = [(line, places[place, line] / self.ways) for place, line in sorted(places)]
+        return [(source, 1.0), *self._shares[ends], (hosts + target, 1.0)]
 
     def _read(self, target: int) -> int:
         """Gives each switch on ways from hosts to a switch its digit; the product of what the digits need."""

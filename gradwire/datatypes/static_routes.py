@@ -172,8 +172,11 @@ def _some(names: Sequence[str], most: int = 8) -> str:
 
 
 def _of_pairs(routes: StaticRoutes) -> Iterator[str]:
-    """Pairs of hosts whose packets are dropped or go in a circle; of each destination the first one."""
+    """Pairs of hosts whose packets are dropped or go in a circle: of each circle, and of each switch that drops some, the
+    first one, and how many other destinations it has."""
     fabric = routes.fabric
+    first: dict[tuple[int, ...], str] = {}
+    others: dict[tuple[int, ...], list[str]] = {}
     hosts: dict[int, int] = {}
     for endpoint in range(fabric.endpoints):
         hosts.setdefault(fabric.switch_of(endpoint), endpoint)
@@ -183,34 +186,49 @@ def _of_pairs(routes: StaticRoutes) -> Iterator[str]:
         for start, source in hosts.items():
             if start in done:
                 continue
-            if wrong := _walk(routes, start, target, done):
-                yield f"{KEY}: packets from {names[source]} to {names[target]} {wrong}"
+            if switches := _walk(routes, start, target, done):
+                if switches in first:
+                    others.setdefault(switches, []).append(names[target])
+                else:
+                    wrong = _in_words(routes, switches, target)
+                    first[switches] = f"{KEY}: packets from {names[source]} to {names[target]} {wrong}"
                 break
+    for switches, line in first.items():
+        more = others.get(switches, [])
+        yield line + (f"; the same holds for packets to {_some(more)}" if more else "")
 
 
-def _walk(routes: StaticRoutes, start: int, target: int, done: set[int]) -> str:
-    """What is wrong with the ways from a switch to an endpoint; "" if nothing is. done: switches from which all ways
-    arrive."""
-    switches, destination = routes.fabric.switch_names(), routes.fabric.endpoint_names()[target]
+def _in_words(routes: StaticRoutes, found: tuple[int, ...], target: int) -> str:
+    """What happens at the switches that `_walk` found."""
+    switches = routes.fabric.switch_names()
+    if len(found) == 1:
+        name = switches[found[0]]
+        return f"are dropped at {name}: no row says how {name} sends to {routes.fabric.endpoint_names()[target]}"
+    rows = sorted({routes.row(switch, target) + 1 for switch in found})
+    numbers = f"row{'s' if len(rows) > 1 else ''} {' and '.join(map(str, rows))}"
+    return f"go in a circle, {' -> '.join(switches[switch] for switch in (*found, found[0]))}, by {numbers}"
+
+
+def _walk(routes: StaticRoutes, start: int, target: int, done: set[int]) -> tuple[int, ...]:
+    """What is wrong with the ways from a switch to an endpoint: the one switch that drops packets, or those of a circle,
+    from the lowest on; empty if nothing is. done: switches from which all ways arrive."""
     way: list[int] = [start]
     left = [iter(routes.exits_to(start, target))]
     if not routes.exits_to(start, target):
-        return f"are dropped at {switches[start]}: no row says how {switches[start]} sends to {destination}"
+        return (start,)
     while way:
         following = next(left[-1], None)
         if following is None:
             done.add(way.pop())
             left.pop()
         elif following.far in way:
-            circle = [*way[way.index(following.far) :], following.far]
-            rows = sorted({routes.row(switch, target) + 1 for switch in circle})
-            numbers = f"row{'s' if len(rows) > 1 else ''} {' and '.join(map(str, rows))}"
-            return f"go in a circle, {' -> '.join(switches[switch] for switch in circle)}, by {numbers}"
+            circle = way[way.index(following.far) :]
+            lowest = circle.index(min(circle))
+            return (*circle[lowest:], *circle[:lowest])
         elif following.far not in done:
             exits = routes.exits_to(following.far, target)
             if not exits:
-                name = switches[following.far]
-                return f"are dropped at {name}: no row says how {name} sends to {destination}"
+                return (following.far,)
             way.append(following.far)
             left.append(iter(exits))
-    return ""
+    return ()

@@ -24,7 +24,7 @@ from gradwire.programs.launch import programs as launched
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, covered_folders, file_defect
 from gradwire.programs.program_protocol import PROGRAMS_FILE, Task, make_figures_folders, place_name, write_task
-from gradwire.scenario.sections.program import ProgramSection, class_beside, hosts_of
+from gradwire.scenario.sections.program import ProgramSection, class_alone, class_beside, hosts_of
 from gradwire.vm.machine import JOB_FOLDER
 
 SHELL = SHELL_LINE[0]
@@ -143,7 +143,8 @@ def started_beside(programs: Mapping[str, ProgramSection], fabric: Fabric) -> li
 
 
 def _started(name: str, program: ProgramSection, fabric: Fabric) -> Started:
-    return _on_hosts(name, program, hosts_of(program, fabric.host_names()))
+    launched = _on_hosts(name, program, hosts_of(program, fabric.host_names()))
+    return replace(launched, traffic_class=class_alone(program.traffic_class, fabric))
 
 
 def _on_hosts(name: str, program: ProgramSection, hosts: Sequence[int]) -> Started:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
+from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.programs.python_command import WarmPython
 
@@ -194,6 +195,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     host_parameters: tuple[HostParameter, ...] = ()
     #: What became of the faults. Times count from the start of the first program.
     faults: tuple[FaultRecord, ...] = ()
+    #: What flow control did, if there is any.
+    pauses: PauseState | None = None
 
 
 class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):

@@ -11,6 +11,7 @@ import numpy as np
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
+from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.programs.program_protocol import PortTraffic, Report
@@ -55,7 +56,8 @@ def checks(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) 
     happened = [_faults(report, fabric, faults, restarts=restarts)] if faults else []
     line = [_line_rate(report, fabric)] if report.ports else []
     parameters = parameter_checks(fabric, report.host_parameters)
-    return [*queues, *kept, *resent, *ruled, *line, *parameters, *happened]
+    controlled = pause_checks(fabric, report.pauses)
+    return [*queues, *kept, *resent, *ruled, *line, *controlled, *parameters, *happened]
 
 
 def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, restarts: bool) -> Check:

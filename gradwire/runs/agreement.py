@@ -48,6 +48,10 @@ from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder
 
 CODE = ("gradwire.runs.agreement",)
+SPRAYED = (
+    "Which bursts meet at a line is chance where they take all ways in turn (fabric.routing = 'spray'), and what comes late by one "
+    "way holds up what came by others; an ideal network has neither, and how much that is was not examined"
+)
 FAULTY = "faults happened in the network, which the ideal network does not have"
 
 
@@ -171,12 +175,10 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if fabric.losses:
         key = f"fabric.loss = {fabric.loss:g}" if fabric.loss else f"fabric.link: up to {fabric.most_loss:g} at a port"
         return f"the point loses packets on purpose ({key})"
-    if fabric.routing.is_by_burst:
-        of_spray = fabric.routing is Routing.SPRAY
-        does = (
-            "divides messages over all ways at once" if of_spray else "keeps each connection on its first flowlet's way"
+    if fabric.routing is Routing.FLOWLET:
+        return (
+            f"the ideal network keeps each connection on its first flowlet's way (fabric.routing = '{fabric.routing}')"
         )
-        return f"the ideal network {does} (fabric.routing = '{fabric.routing}')"
     if keys := congestion_keys(section):
         return f"the ideal network has neither drops, marks, pauses nor congestion control ({', '.join(keys)})"
     if fabric.host_tcp.is_stock:
@@ -206,6 +208,8 @@ def _examined(
         short_windows=short_windows(fabric, record, run.spine_of),
     )
     found = first_cause(deviation, trials(run, deviation, seen))
+    if found is None and fabric.routing is Routing.SPRAY and deviation.ratio > 1:
+        return Agreement(Cause.NOT_EXAMINED, no_explanation(deviation, SPRAYED))
     if found is None:
         return Agreement(Cause.UNEXPLAINED, no_explanation(deviation))
     return Agreement(found.cause, explanation(deviation, found))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import RenderableType
 
-from gradwire.agents.connections import SocketOptions
+from gradwire.agents.connections import DCQCN, SocketOptions
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.point_frames import points_frame, write_points_csv
 from gradwire.analysis.points import PointResult, pool_seeds
@@ -160,7 +160,7 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
         runs = by_job(runs)
         random = [is_random(run.point.section) for run in runs]
         ranking = ranking_of(scenario, runs, folder)
-        return conclusion([run.result for run in runs], Labels(scenario.labels), PARTIAL, random, ranking)
+        return str(conclusion([run.result for run in runs], Labels(scenario.labels), PARTIAL, random, ranking))
 
     def points_frame(self, runs: Sequence[JudgedRun]) -> pd.DataFrame:
         """points.csv with types."""
@@ -228,7 +228,8 @@ def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes
     grown = is_grown(section, fabric)
     bytes_each = 0 if grown else buffer_bytes(section, fabric)
     if clock.name == "virtual" or grown:
-        return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric))
+        line = round(max(fabric.host_bps) * fabric.goodput_share() / 8) if section.congestion == DCQCN else 0
+        return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric), line)
     return SocketOptions(
         max(SMALLEST_BUFFER_BYTES, bytes_each // clock.scale),
         None if unsent_bytes is None else max(1, unsent_bytes // clock.scale),

@@ -22,7 +22,7 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric, MulticastGroup
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import NetworkCounts, PlannedFault
+from gradwire.datatypes.records import NetworkCounts, PlannedFault, SocketState
 from gradwire.faults import InternalFault
 
 Message = TypeVar("Message")
@@ -122,8 +122,9 @@ class ReplayTask(msgspec.Struct, frozen=True, kw_only=True):
     sockets: SocketOptions
     #: Read the network's counters before and after each plan.
     count: bool
-    #: As for a point.
+    #: As for a point, both.
     compiled_agent: str = ""
+    queue_period_ns: int = 0
 
 
 class ReplayNote(msgspec.Struct, frozen=True):
@@ -135,6 +136,8 @@ class ReplayNote(msgspec.Struct, frozen=True):
     counts: NetworkCounts | None
     #: What flow control did, if there is any.
     pauses: PauseState | None = None
+    #: What became of sending sockets, if the task asked for counters.
+    sockets: tuple[SocketState, ...] = ()
 
 
 def built_fabric(fabric: Fabric, plans: Iterable[Plan]) -> Fabric:

@@ -14,6 +14,7 @@ import tomli_w
 from rich.console import RenderableType
 from typing_extensions import override
 
+from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult, points_frame
 from gradwire.analysis.report.program_charts import points_table
@@ -36,7 +37,7 @@ from gradwire.runs.screen import Screen
 from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
-from gradwire.runs.stored.soundness import refuse_outside, shown
+from gradwire.runs.stored.soundness import refuse_outside, refuse_unsound_state, shown
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.work import Work
@@ -63,12 +64,22 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
         summary = read_message(folder / SUMMARY_FILE, Summary)
         refuse_changed(folder / SUMMARY_FILE)
         _refuse_unsound(summary, point.faults)
+        if summary.report.pauses is not None:
+            refuse_unsound_state(summary.report.pauses, point.fabric)
     report, fabric = summary.report, point.fabric
     rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
     verdict = _verdict(_ended(point, folder, summary), checks(report, fabric, point.faults), _readable(rows, wrong))
     if summary.failed:
         verdict = replace(verdict, summary=_failed(verdict))
-    result = ProgramResult(point.parameters, report.duration_s, rows, summary.memory_bytes, summary.wall_s, verdict)
+    result = ProgramResult(
+        point.parameters,
+        report.duration_s,
+        rows,
+        summary.memory_bytes,
+        summary.wall_s,
+        verdict,
+        tuple(pause_lines(fabric, report.pauses)),
+    )
     return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
 
 
@@ -226,7 +237,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
             title=scenario.title,
             about=scenario.about,
             labels=scenario.labels,
-            notes=[*scenario.notes, *_fault_notes(runs), *stop_notes(runs)],
+            notes=[*scenario.notes, *_fault_notes(runs), *_pause_notes(runs), *stop_notes(runs)],
             metric=scenario.metric,
             over=scenario.over,
             facts=facts(provenance(folder), stored_clock(folder)),
@@ -257,6 +268,11 @@ def _fault_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
     return [
         f"{run.label}: faults {check.value}" for run in runs for check in run.verdict.checks if check.name == FAULTS
     ]
+
+
+def _pause_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
+    """Which ports were paused, how often and for how long."""
+    return [f"{run.label}: {line}" for run in runs for line in run.result.pauses]
 
 
 def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Request:

@@ -37,6 +37,7 @@ class Sampler(threading.Thread):
         self._ending = threading.Event()
         self._times_ns: list[int] = []
         self._rows: list[list[int]] = []
+        self._marks: list[list[int]] = []
         self._fault: MachineFault | None = None
 
     def run(self) -> None:
@@ -50,7 +51,9 @@ class Sampler(threading.Thread):
                 timer.set(next_ns)
                 poll.poll()
                 self._times_ns.append(time.monotonic_ns())
-                self._rows.append(self._reader.waiting_bytes())
+                waiting, marks = self._reader.read()
+                self._rows.append(waiting)
+                self._marks.append(marks)
                 # A reading that came late, as on a busy machine, moves those after it.
                 next_ns = max(next_ns, self._times_ns[-1] - self._period_ns) + self._period_ns
         except MachineFault as fault:
@@ -71,8 +74,10 @@ class Sampler(threading.Thread):
     def lengths(self, start_ns: int) -> QueueLengths:
         """What was read, in times since `start_ns` of the monotonic clock."""
         times_ns = np.array(self._times_ns, dtype=np.int64) - start_ns
-        rows = np.array(self._rows, dtype=np.int64).reshape(len(self._rows), len(self._names))
-        return QueueLengths(self._names, times_ns, rows)
+        waiting, marks = (
+            np.array(rows, dtype=np.int64).reshape(-1, len(self._names)) for rows in (self._rows, self._marks)
+        )
+        return QueueLengths(self._names, times_ns, waiting, marks)
 
 
 @contextmanager

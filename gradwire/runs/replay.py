@@ -16,7 +16,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import NetworkCounts, OpLog
+from gradwire.datatypes.records import NetworkCounts, OpLog, QueueLengths, SocketState
 from gradwire.faults import MachineFault
 from gradwire.runs.deadlock_watch import watching
 from gradwire.runs.point import Reading, bench, run_inside
@@ -32,6 +32,7 @@ from gradwire.runs.point_protocol import (
     say,
     write_json,
 )
+from gradwire.runs.queue_sampling import sampling
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
@@ -59,6 +60,23 @@ class Replayed:
     counts: NetworkCounts | None = None
     #: What flow control did; None without it.
     pauses: PauseState | None = None
+    #: How long the queues of switches' ports were, if that was asked for.
+    queues: QueueLengths | None = None
+    #: What became of sending sockets, if counters were asked for.
+    sockets: tuple[SocketState, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What is read of the network while plans are replayed."""
+
+    #: All counters before and after each plan, which costs one process per host.
+    counters: bool = False
+    #: Switches' queues this often; 0 for never.
+    queue_period_ns: int = 0
+
+
+NOTHING_READ, COUNTERS = Reads(), Reads(counters=True)
 
 
 def replay_plans(
@@ -68,14 +86,11 @@ def replay_plans(
     *,
     clock: Clock | None = None,
     sockets: SocketOptions = DEFAULT_SOCKETS,
-    count: bool = False,
+    reads: Reads = NOTHING_READ,
     on_plan: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Replayed]:
     """Replays each plan for `iterations`; `on_plan` hears the name of each plan that is done. Raises a Fault of the
-    machine.
-
-    count: read all counters before and after each plan, which costs one process per host.
-    """
+    machine."""
     clock = clock or Clock()
     fabric = scaled_fabric(fabric, clock.scale)
     scaled = {name: scaled_plan(plan, clock.scale) for name, plan in plans.items()}
@@ -89,8 +104,9 @@ def replay_plans(
             iterations=iterations,
             clock=clock.name,
             sockets=sockets,
-            count=count,
+            count=reads.counters,
             compiled_agent=COMPILED_AGENT if clock.name == "virtual" else "",
+            queue_period_ns=reads.queue_period_ns,
         )
         write_json(folder / REPLAY_TASK_FILE, task)
         output = _Output(list(scaled), on_plan)
@@ -136,9 +152,23 @@ def _note_file(number: int) -> str:
     return f"note-{number}.json"
 
 
+def _queues_file(number: int) -> str:
+    return f"queues-{number}.npz"
+
+
 def _replayed(plan: Plan, fabric: Fabric, folder: Path, number: int) -> Replayed:
     note = read_json(folder / _note_file(number), ReplayNote)
-    return Replayed(plan, fabric, OpLog.load(folder / _log_file(number)), note.repairs, note.counts, note.pauses)
+    queues = folder / _queues_file(number)
+    return Replayed(
+        plan,
+        fabric,
+        OpLog.load(folder / _log_file(number)),
+        note.repairs,
+        note.counts,
+        note.pauses,
+        QueueLengths.load(queues) if queues.exists() else None,
+        note.sockets,
+    )
 
 
 def _replay_all(folder: Path) -> None:
@@ -160,14 +190,26 @@ def _replay_all(folder: Path) -> None:
             control = ready.network.flow_control
             if control is not None:
                 control.forget()
-            with watching(ready.network, ready.agents):
-                log, summaries = ready.agents.replay(Plan.load(path), path, task.iterations, lambda _: None)
+            with (
+                sampling(ready.network.switch_interfaces(), task.queue_period_ns) as sampler,
+                watching(ready.network, ready.agents),
+            ):
+                log, summaries = ready.agents.replay(
+                    Plan.load(path), path, task.iterations, lambda _: None, waits=not task.queue_period_ns
+                )
             log.save(folder / _log_file(number))
+            if sampler is not None:
+                sampler.lengths(ready.agents.start_ns).save(folder / _queues_file(number))
             counts = Reading(ready.network).since(before) if before else None
             repairs = sum(agent.multicast_repairs for agent in summaries)
             write_json(
                 folder / _note_file(number),
-                ReplayNote(repairs, counts, control.state() if control is not None else None),
+                ReplayNote(
+                    repairs,
+                    counts,
+                    control.state() if control is not None else None,
+                    tuple(state for agent in summaries for state in agent.sockets) if task.count else (),
+                ),
             )
             say(PlanReplayed(number))
 

@@ -182,6 +182,8 @@ class ProgramPoint(ScenarioPoint):
             gso_bytes=wanted.gso_bytes,
             buffer_bytes=wanted.buffer_bytes,
             ecn_bytes=wanted.ecn_bytes,
+            ecn_most_bytes=wanted.ecn_most_bytes,
+            ecn_share=wanted.ecn_share,
             lossless=wanted.flow_control,
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,

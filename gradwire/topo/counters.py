@@ -5,6 +5,7 @@ netlink and /proc.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,17 @@ from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, Port
 from gradwire.faults import MachineFault
 from gradwire.topo.command import run
 from gradwire.topo.netlink.messages import Kernel, attributes, known_index
-from gradwire.topo.netlink.qdiscs import QUEUE, RTM_GETQDISC, TC_MESSAGE, TCA_STATS2, TCA_STATS_QUEUE
+from gradwire.topo.netlink.qdiscs import (
+    QUEUE,
+    RED,
+    RED_MARKED,
+    RTM_GETQDISC,
+    TC_MESSAGE,
+    TCA_KIND,
+    TCA_STATS2,
+    TCA_STATS_APP,
+    TCA_STATS_QUEUE,
+)
 from gradwire.topo.tc import class_below_netem, class_of_band
 from gradwire.topo.wiring import asked_of_switches
 
@@ -282,12 +293,14 @@ class QueueReader:
         self._place = {known_index(name): place for place, name in enumerate(interfaces)}
         self._kernel = Kernel()
 
-    def waiting_bytes(self) -> list[int]:
-        """What waits at each interface, in all bands together. Raises MachineFault if the kernel does not tell."""
-        waiting = [0] * len(self._place)
+    def read(self) -> tuple[list[int], list[int]]:
+        """What waits at each interface, in all bands together, and how many packets were marked there so far. Raises
+        MachineFault if the kernel does not tell."""
+        waiting, marks = [0] * len(self._place), [0] * len(self._place)
         for message in self._kernel.dump(RTM_GETQDISC, TC_MESSAGE.pack(0, 0, 0, 0, 0)):
             add_waiting(message, self._place, waiting)
-        return waiting
+            add_marks(message, self._place, marks)
+        return waiting, marks
 
     def close(self) -> None:
         """Closes the socket."""
@@ -308,3 +321,17 @@ def add_waiting(message: bytes, place: Mapping[int, int], waiting: list[int]) ->
     except KeyError as error:
         raise MachineFault("the kernel tells of a queue without its length") from error
     waiting[place[index]] += backlog_bytes
+
+
+def add_marks(message: bytes, place: Mapping[int, int], marks: list[int]) -> None:
+    """Adds what a queue that marks has marked to its port, wherever below the port it is. Arguments are those of
+    `add_waiting`."""
+    _, index, _, _, _ = TC_MESSAGE.unpack_from(message)
+    found = attributes(message[TC_MESSAGE.size :]) if index in place else {}
+    if found.get(TCA_KIND) != RED:
+        return
+    try:
+        (marked,) = struct.unpack_from("=I", attributes(found[TCA_STATS2])[TCA_STATS_APP], RED_MARKED)
+    except (KeyError, struct.error) as error:
+        raise MachineFault("the kernel tells of a queue without its marks") from error
+    marks[place[index]] += marked

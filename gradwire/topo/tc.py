@@ -138,7 +138,8 @@ def port_commands(
     else:
         bands = _prio_bands(interface, rate, burst, fabric.bands)
     sizes = queue_bytes or (fabric.buffer_bytes, fabric.ecn_bytes)
-    queue = switch_queue(*sizes, fabric.gso_bytes, rate_bps) if bounded and any(sizes) else None
+    red = (fabric.ecn_most_bytes, fabric.ecn_share)
+    queue = switch_queue(*sizes, fabric.gso_bytes, rate_bps, red) if bounded and any(sizes) else None
     if flow_rate_bps:
         if not has_fq:
             raise MachineFault("fabric.flow_rate: this kernel has no sch_fq, which limits flows; use the virtual clock")
@@ -331,19 +332,28 @@ def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
     ]
 
 
-def switch_queue(buffer_bytes: int, ecn_bytes: int, burst_bytes: int, rate_bps: float) -> list[str]:
+def switch_queue(
+    buffer_bytes: int, ecn_bytes: int, burst_bytes: int, rate_bps: float, red: tuple[int, float] = (0, 1.0)
+) -> list[str]:
     """The queue of a band at a switch's port of line rate `rate_bps` that has a buffer or marks; either may be 0.
 
     tc counts bytes as it sees frames, without preamble, FCS and gap. RED has the order not to drop what cannot be
     marked, such as datagrams: the buffer alone drops.
+
+    red: the length from which on it marks all, and the share just below it; a length of 0 is that from which on it marks.
+    Linux's RED spaces its marks: equally likely numbers of packets pass between two of them, from 1 to the inverse of the
+    probability. With `nodrop`, the virtual clock's kernel marks each packet by chance instead, as DCQCN's paper does
+    (vm/patches/6.12/dcqcn.patch).
     """
     limit, threshold = str(buffer_bytes or NO_LIMIT_BYTES), str(ecn_bytes)
     if not ecn_bytes:
         return ["bfifo", "limit", limit]
+    most, share = (red[0], red[1]) if red[0] else (ecn_bytes, 1.0)
     packets, packet_bytes = averaged_packets(ecn_bytes, burst_bytes)
     rate = f"{round(min(rate_bps, MOST_RED_BPS))}bit"
     average = ["avpkt", str(packet_bytes), "burst", str(packets), "bandwidth", rate]
-    return ["red", "limit", limit, "min", threshold, "max", threshold, *average, "probability", "1", "ecn", "nodrop"]
+    marks = ["min", threshold, "max", str(most), *average, "probability", f"{share:g}"]
+    return ["red", "limit", limit, *marks, "ecn", "nodrop"]
 
 
 def averaged_packets(threshold_bytes: int, burst_bytes: int) -> tuple[int, int]:

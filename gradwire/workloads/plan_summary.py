@@ -111,16 +111,18 @@ def _lines(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
     size = np.bincount(flow.reshape(-1), ops.size_bytes[remote], len(first))
     on_line = np.bincount(flow.reshape(-1), ops.size_bytes[remote] / share, len(first))
     ways, lines, ends = MessageWays(plan, fabric), lines_of(fabric), line_ends(fabric)
-    passing: dict[int, list[int]] = {}
+    #: Payload and bytes on the line, by line.
+    passing: dict[int, tuple[float, float]] = {}
     for number, send in enumerate(remote[first].tolist()):
-        for line in ways.way(send):
+        for line, passed in ways.shares(send):
             if line >= 2 * fabric.hosts:
-                passing.setdefault(line, []).append(number)
+                payload, frames = passing.get(line, (0.0, 0.0))
+                passing[line] = payload + passed * float(size[number]), frames + passed * float(on_line[number])
     if passing:
-        took_s = {line: float(on_line[flows].sum()) * 8 / lines[line].rate_bps for line, flows in passing.items()}
+        took_s = {line: frames * 8 / lines[line].rate_bps for line, (_, frames) in passing.items()}
         busiest = max(took_s, key=lambda line: took_s[line])
         name, rate_bps = " to ".join(ends[busiest]), lines[busiest].rate_bps
-        yield BusyPort(name, round(size[passing[busiest]].sum()), took_s[busiest], f"{rate_bps / 1e9:g} Gbit/s")
+        yield BusyPort(name, round(passing[busiest][0]), took_s[busiest], f"{rate_bps / 1e9:g} Gbit/s")
 
 
 def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:

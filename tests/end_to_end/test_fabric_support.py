@@ -16,7 +16,7 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
 from gradwire.datatypes.plan import OpKind, Plan, Role
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
@@ -76,7 +76,7 @@ def fig_2() -> dict[str, Plan]:
 
 
 def run(fabric: Fabric, plans: Mapping[str, Plan]) -> dict[str, Replayed]:
-    return replay_plans(plans, fabric, ITERATIONS, count=True)
+    return replay_plans(plans, fabric, ITERATIONS, reads=COUNTERS)
 
 
 @pytest.fixture(scope="module")

@@ -154,11 +154,11 @@ def rough(value: float, unit: str) -> str:
     return quantity(float(f"{value:.2g}"), unit)
 
 
-def no_explanation(deviation: Deviation) -> str:
-    """What to say where no cause was found."""
+def no_explanation(deviation: Deviation, then: str = "Check this point before you trust it") -> str:
+    """What to say where no cause was found, and what follows from that."""
     return (
         f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
-        f"{quantity(deviation.ideal_s, 's')} on an ideal network. Check this point before you trust it"
+        f"{quantity(deviation.ideal_s, 's')} on an ideal network. {then}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,7 +45,11 @@ def with_separate_copies(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = 
     ]
     start: Int64 = np.concatenate([[0], np.cumsum([len(route) for route in routes])]).astype(np.int64)
     ports = np.array([port for route in routes for port in route], np.int64)
-    return whole, replace(paths, route_start=start, route_port=ports)
+    shares = [
+        np.ones(len(routes[flow])) if flow in lines else paths.route_share[begin:end]
+        for flow, (begin, end) in enumerate(pairwise(paths.route_start.tolist()))
+    ]
+    return whole, replace(paths, route_start=start, route_port=ports, route_share=np.concatenate(shares))
 
 
 def _copies(plan: Plan, ways: MessageWays, paths: Paths) -> tuple[list[_Copy], list[_Copy]]:

@@ -53,7 +53,8 @@ def own_delays(fabric: Fabric) -> Delays:
 def travel_ns(paths: Paths, delays: Delays) -> Float64:
     """How long what a flow sends is under way, without its time on the line: the delays of its route's ports, summed.
 
-    Copies of a multicast flow take several routes, of which the longest counts.
+    Copies of a multicast flow take several routes, of which the longest counts. So it does of a flow that takes several
+    in turn: what comes by others waits for what was sent before.
     """
     flows = len(paths.route_start) - 1
     if delays.flow_s:
@@ -63,15 +64,16 @@ def travel_ns(paths: Paths, delays: Delays) -> Float64:
     late_ns = np.array(delays.port_s) * 1e9
     flow = np.repeat(np.arange(flows), np.diff(paths.route_start))
     summed_ns = np.bincount(flow, late_ns[paths.route_port], flows).astype(np.float64)
-    for number in np.flatnonzero(paths.flow_is_multicast):
+    for number in np.flatnonzero(paths.flow_forks):
         route = paths.route_port[paths.route_start[number] : paths.route_start[number + 1]]
         summed_ns[number] = _longest_ns(paths, route, late_ns)
     return summed_ns
 
 
-def _longest_ns(paths: Paths, tree: Int64, late_ns: Float64) -> float:
-    """How late the last copy is, by the ports of a tree from its root to its leaves."""
-    copies_ns: dict[int, float] = {}
-    for port in tree.tolist():
-        copies_ns[int(paths.port_to[port])] = copies_ns.get(int(paths.port_from[port]), 0.0) + float(late_ns[port])
-    return max(copies_ns.values(), default=0.0)
+def _longest_ns(paths: Paths, ports: Int64, late_ns: Float64) -> float:
+    """How late the last byte is, by the ports of a tree, or of several ways, from the source on."""
+    there_ns: dict[int, float] = {}
+    for port in ports.tolist():
+        here, there = int(paths.port_from[port]), int(paths.port_to[port])
+        there_ns[there] = max(there_ns.get(there, 0.0), there_ns.get(here, 0.0) + float(late_ns[port]))
+    return max(there_ns.values(), default=0.0)

@@ -74,6 +74,7 @@ HOP = np.dtype(
     [
         ("port", "i8"),
         ("flow", "i8"),
+        ("share", "f8"),  # of the flow's bytes
         ("after", "i8"),  # the active flows of a port and band are a linked list of hops; -1 at its ends
         ("before", "i8"),
     ]
@@ -82,7 +83,8 @@ PORT = np.dtype(
     [
         ("rate", "f8"),  # bytes per ns
         ("room", "f8"),  # while it is filled: what no flow has yet
-        ("unfilled", "i8"),  # while it is filled: how many flows have no rate yet
+        ("unfilled", "i8"),  # while it is filled: how many flows have no rate yet,
+        ("unfilled_share", "f8"),  # and the sum of the shares of them that pass it
         ("is_filled", "i8"),  # whether it is being filled
     ]
 )
@@ -208,7 +210,7 @@ def _hops(paths: Paths, parts: Parts, flows: Records) -> Records:
     """The ports of each flow record, in whose `first_hop` and `end_hop` their places are put."""
     flows["first_hop"], flows["end_hop"] = parts.first_hop, parts.end_hop
     hops = np.zeros(len(paths.route_port), HOP)
-    hops["port"] = paths.route_port
+    hops["port"], hops["share"] = paths.route_port, paths.route_share
     by_hop = np.lexsort((parts.end_hop, parts.first_hop))
     hops["flow"] = np.repeat(by_hop, (parts.end_hop - parts.first_hop)[by_hop])
     return hops
@@ -229,13 +231,13 @@ def _pairs(count: int) -> Records:
 def hop_lags_ns(paths: Paths, delays: Delays) -> Float64:
     """Lag of each flow at each port of its route, in the order of `Paths.route_port`, by the ports' own clocks.
 
-    Copies of a multicast flow pass all ports of their tree at once.
+    Copies of a multicast flow pass all ports of their tree at once, and bursts that take several ways those of all ways.
     """
     hops = len(paths.route_port)
     if not any(delays.port_s):
         return np.zeros(hops)
     offset_ns = _offsets_ns(paths, delays)
-    counts = _may_queue(paths) & ~np.repeat(paths.flow_is_multicast, np.diff(paths.route_start))
+    counts = _may_queue(paths) & ~np.repeat(paths.flow_forks, np.diff(paths.route_start))
     slow_ns: Float64 = np.full(len(paths.port_from), np.inf)
     if delays.waits_at_ports:
         # A lag that rises at each port makes each a station.
@@ -271,7 +273,7 @@ def _may_queue(paths: Paths) -> Bool:
     fed = np.bincount(pairs // ports, paths.port_bytes_per_ns[pairs % ports], ports)
     narrow = fed * WIDE > paths.port_bytes_per_ns
     narrow[paths.route_port[first]] = True
-    copied = np.repeat(paths.flow_is_multicast, np.diff(paths.route_start))
+    copied = np.repeat(paths.flow_forks, np.diff(paths.route_start))
     narrow[paths.route_port[copied]] = True
     may: Bool = narrow[paths.route_port]
     return may

@@ -2,7 +2,8 @@
 
 A flow is a connection: the messages of one send queue to one rank, or to one multicast group, in one traffic class, in
 the order in which they are sent. What a flow sends passes all its ports at once and at one rate. A multicast flow
-passes each port of its tree once, and its slowest port decides.
+passes each port of its tree once, and its slowest port decides. A flow whose bursts take several ways in turn
+(`fabric.routing = "spray"`) passes the ports of all of them, each with a share of what it sends.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class Paths:
     #: Numbers of the devices at the near and the far end of each port's line.
     port_from: Int64
     port_to: Int64
-    #: Flow i passes the ports route_port[route_start[i]:route_start[i + 1]], each once.
+    #: Flow i passes the ports route_port[route_start[i]:route_start[i + 1]], each once, with such a share of its bytes.
     route_start: Int64
     route_port: Int64
+    route_share: Float64
     #: Strict-priority band of each flow; 0 is served first.
     flow_band: Int64
     #: Payload per byte on the line of each flow.
@@ -50,8 +52,8 @@ class Paths:
     flow_of_send: Int64
     #: Payload and the overhead of full frames of each such SEND; 0 for other ops.
     line_bytes: Float64
-    #: Whether each flow goes to a multicast group.
-    flow_is_multicast: Bool
+    #: Whether each flow passes several ports at a time: it goes to a multicast group, or takes several ways in turn.
+    flow_forks: Bool
     #: Number of hosts.
     hosts: int
     #: Whether each flow may take no more than `flow_bytes_per_ns`.
@@ -67,8 +69,9 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     _, first, flow = np.unique(keys, return_index=True, return_inverse=True)
     sends = remote[first]
     ways = MessageWays(plan, fabric, spine_of)
-    port_columns = [ways.way(send) for send in sends.tolist()]
-    route_start, route_port = _compressed(port_columns, len(sends))
+    routes = [ways.shares(send) for send in sends.tolist()]
+    route_start, route_port, route_share = _compressed(routes)
+    sprayed = np.bincount(np.repeat(np.arange(len(sends)), np.diff(route_start)), route_share < 1.0, len(sends)) > 0
     share = np.where(ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
 
     flow_of_send: Int64 = np.full(len(ops), -1, dtype=np.int64)
@@ -85,6 +88,7 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
         port_to=ends[:, 1],
         route_start=route_start,
         route_port=route_port,
+        route_share=route_share,
         flow_band=np.array(
             [band_of_class(traffic_class) for traffic_class in ops.traffic_class[sends].tolist()], np.int64
         ),
@@ -92,7 +96,7 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
         flow_sends=np.bincount(flow, minlength=len(sends)).astype(np.int64),
         flow_of_send=flow_of_send,
         line_bytes=line_bytes,
-        flow_is_multicast=ops.group[sends] == 1,
+        flow_forks=(ops.group[sends] == 1) | sprayed,
         hosts=fabric.hosts,
         # An aggregator's link is not shaped, and neither are its flows.
         flow_is_limited=(plan.rank_host[ops.rank[sends]] < fabric.hosts) & (fabric.flow_rate_bps > 0),
@@ -126,7 +130,8 @@ def port_rates_bps(fabric: Fabric) -> Float64:
     return np.array([link.rate_bps for link in lines_of(fabric)], np.float64)
 
 
-def _compressed(routes: list[list[int]], count: int) -> tuple[Int64, Int64]:
-    start: Int64 = np.zeros(count + 1, dtype=np.int64)
+def _compressed(routes: list[list[tuple[int, float]]]) -> tuple[Int64, Int64, Float64]:
+    start: Int64 = np.zeros(len(routes) + 1, dtype=np.int64)
     np.cumsum([len(route) for route in routes], out=start[1:])
-    return start, np.array([port for route in routes for port in route], np.int64)
+    ports = np.array([port for route in routes for port, _ in route], np.int64)
+    return start, ports, np.array([share for route in routes for _, share in route], np.float64)

@@ -2,7 +2,7 @@
 
 The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves
 each of its flows the least decides their rates, and is taken out together with them, until no flow is left. What a
-band takes is missing to the bands below it.
+band takes is missing to the bands below it. Of a flow that takes several ways in turn, a port has a share of its rate.
 
 A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed
 at that rate, as if it passed a port that has no more and that no other flow uses. So is a flow that the network limits
@@ -142,25 +142,29 @@ def _kept_below(network: Network, band: int) -> float:
         pair = network.pairs[port * bands + band]
         least = min(least, pair.share)
         if pair.active > 0:
-            least = min(least, _share_at_least(network, pair.head, _room(network, port, band), pair.active))
+            least = min(least, _share_at_least(network, pair.head, _room(network, port, band)))
     return float(least * BELOW)
 
 
 @compiled
-def _share_at_least(network: Network, head: int, room: float, active: int) -> float:
+def _share_at_least(network: Network, head: int, room: float) -> float:
     """What a port leaves each of its flows at least: all of them alike, and what those leave to others that have less
     so far."""
-    share, unfilled = room / active, active
+    unfilled, hop = 0.0, head
+    while hop >= 0:
+        unfilled += network.hops[hop].share
+        hop = network.hops[hop].after
+    share = room / unfilled
     for _ in range(MOST_STEPS):
-        left, others, hop = room, 0, head
+        left, others, hop = room, 0.0, head
         while hop >= 0:
-            rate = network.flows[network.hops[hop].flow].rate
+            passed, rate = network.hops[hop].share, network.flows[network.hops[hop].flow].rate
             hop = network.hops[hop].after
             if 0.0 < rate < share * BELOW:
-                left -= rate
+                left -= rate * passed
             else:
-                others += 1
-        if others in (0, unfilled):
+                others += passed
+        if others in (0.0, unfilled):
             break
         share, unfilled = max(share, left / others), others
     return float(share)
@@ -182,15 +186,15 @@ def _gather(network: Network, band: int, kept_below: float) -> None:
         here = network.filled_ports[reached]
         reached += 1
         pair = network.pairs[here * bands + band]
-        room, unfilled, hop = _room(network, here, band), 0, pair.head
+        room, unfilled, unfilled_share, hop = _room(network, here, band), 0, 0.0, pair.head
         pair.share = np.inf
         while hop >= 0:
-            flow = network.hops[hop].flow
+            flow, share = network.hops[hop].flow, network.hops[hop].share
             hop = network.hops[hop].after
             record = network.flows[flow]
             if record.old_rate == UNTOUCHED:
                 if 0.0 < record.rate < kept_below:
-                    room -= record.rate
+                    room -= record.rate * share
                     continue
                 record.old_rate = RATE_UNKNOWN
                 network.filled_flows[flows] = flow
@@ -202,7 +206,9 @@ def _gather(network: Network, band: int, kept_below: float) -> None:
                         network.filled_ports[count] = port
                         count += 1
             unfilled += 1
-        network.ports[here].room, network.ports[here].unfilled = max(0.0, room), unfilled
+            unfilled_share += share
+        record_here = network.ports[here]
+        record_here.room, record_here.unfilled, record_here.unfilled_share = max(0.0, room), unfilled, unfilled_share
     network.counts[FILLED_PORTS], network.counts[FILLED_FLOWS] = count, flows
 
 
@@ -213,7 +219,7 @@ def _fill_tightest(network: Network, band: int) -> int:
     for number in range(network.counts[FILLED_PORTS]):
         record = network.ports[network.filled_ports[number]]
         if record.unfilled > 0:
-            share = min(share, record.room / record.unfilled)
+            share = min(share, record.room / record.unfilled_share)
     if network.counts[FULL_WINDOWS] > 0 or network.counts[CAPPED] > 0:
         fixed = _fix_limited(network, share)
         if fixed > 0:
@@ -221,7 +227,7 @@ def _fill_tightest(network: Network, band: int) -> int:
     for number in range(network.counts[FILLED_PORTS]):
         port = network.filled_ports[number]
         record = network.ports[port]
-        if record.unfilled == 0 or record.room / record.unfilled > share * SAME_SHARE:
+        if record.unfilled == 0 or record.room / record.unfilled_share > share * SAME_SHARE:
             continue
         network.pairs[port * len(network.dirty_count) + band].share = share
         hop = network.pairs[port * len(network.dirty_count) + band].head
@@ -255,8 +261,9 @@ def _fix(network: Network, flow: int, share: float) -> None:
     record.old_rate, record.rate = record.rate, share
     for hop in range(record.first_hop, record.end_hop):
         port = network.ports[network.hops[hop].port]
-        port.room = max(0.0, port.room - share)
+        port.room = max(0.0, port.room - share * network.hops[hop].share)
         port.unfilled -= 1
+        port.unfilled_share -= network.hops[hop].share
 
 
 @inlined
@@ -270,7 +277,7 @@ def _note_taken(network: Network, band: int) -> None:
         pair = network.pairs[port * bands + band]
         taken, hop = 0.0, pair.head
         while hop >= 0:
-            taken += network.flows[network.hops[hop].flow].rate
+            taken += network.flows[network.hops[hop].flow].rate * network.hops[hop].share
             hop = network.hops[hop].after
         if taken != pair.taken:
             pair.taken = taken

@@ -110,6 +110,17 @@ def svg_text(figure: Figure) -> str:
     return buffer.getvalue()
 
 
+PAGE_INCHES = 12.0
+"""Width of a chart in a report, whose page is 76 rem wide: letters of 9 points are as large there as the page's."""
+
+
+def page_svg(figure: Figure) -> str:
+    """The figure as SVG for a page of its title: without it, and as wide as the page. Changes the figure."""
+    figure.suptitle("")
+    figure.set_figwidth(max(PAGE_INCHES, figure.get_figwidth()))
+    return svg_text(figure)
+
+
 @dataclass(frozen=True)
 class Labels:
     """What to write for a parameter's key or value."""

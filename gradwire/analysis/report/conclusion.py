@@ -15,6 +15,7 @@ from gradwire.analysis.points import INVALID, VALID, PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows, limit, rank, seeds_wanted
 from gradwire.analysis.statistics import Outcome
+from gradwire.analysis.verdict.verdict import Verdict
 
 MOST_POINTS_NAMED = 3
 """Of the points with one cause, so many are named after the first, which has the explanation."""
@@ -89,32 +90,57 @@ class RankedSetting:
         return [entry.name for entry in (best, *level)]
 
 
+@dataclass(frozen=True)
+class Conclusion:
+    """What a run says."""
+
+    #: Who is fastest and by how much; "" if nothing is known.
+    answer: str
+    #: What limits it; "" if that is not known.
+    limit: str
+    #: Which strategies are left out, and why, as a sentence; "" if none.
+    left_out: str
+    #: How many points are results, as a sentence.
+    validity: str
+
+    def __str__(self) -> str:
+        said = "; ".join(filter(None, (self.answer, self.limit)))
+        first = _sentence(said) if said else "" if self.left_out else "There is no result."
+        return " ".join(filter(None, (first, self.left_out, self.validity)))
+
+    @property
+    def lines(self) -> list[str]:
+        """The answer, and what limits it, as a sentence each."""
+        found = [_sentence(part) for part in (self.answer, self.limit) if part]
+        return [*found, self.left_out] if self.left_out else found or ["There is no result."]
+
+
 def conclusion(
     rows: Sequence[PointResult],
     write: Labels,
     partial: Sequence[str] = (),
     random: Sequence[bool] = (),
     ranking: Ranking | None = None,
-) -> str:
+) -> Conclusion:
     """The conclusion of a run.
 
     rows: one per point and seed. random: for each row, whether its seed decides its time. ranking: of the rows, if
     there is one.
     """
     if ranking is not None:
-        return f"{_sentence(ranking.sentence())}{_not_compared([ranking], str)} {validity(rows)}"
+        return Conclusion(*ranking.parts(), _not_compared([ranking], str), validity(rows))
     ranked = ranked_by_setting(rows, partial, random)
     others = _not_compared([setting.ranking for setting in ranked], write)
     settings = [setting for setting in ranked if setting.ranking.best is not None]
     if not settings:
-        return f"{others.strip() or 'There is no result.'} {validity(rows)}"
+        return Conclusion("", "", others, validity(rows))
     if len(settings) == 1:
-        text = _single(settings[0].ranking, write)
+        answer, limits = _single(settings[0].ranking, write)
     elif any(len(setting.ranking.valid) > 1 for setting in settings):
-        text = _strategies(settings, write)
+        answer, limits = _strategies(settings, write)
     else:
-        text = _sweep(settings, write)
-    return f"{_sentence(text)}{others} {validity(rows)}"
+        answer, limits = _sweep(settings, write)
+    return Conclusion(answer, limits, others, validity(rows))
 
 
 def _not_compared(rankings: Sequence[Ranking], write: Callable[[str], str]) -> str:
@@ -125,7 +151,7 @@ def _not_compared(rankings: Sequence[Ranking], write: Callable[[str], str]) -> s
     verb, they, does = ("are", "they", "do") if len(names) > 1 else ("is", "it", "does")
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return (
-        f" {listed[:1].upper()}{listed[1:]} {verb} not compared with other strategies, for {they} {does} not send all "
+        f"{listed[:1].upper()}{listed[1:]} {verb} not compared with other strategies, for {they} {does} not send all "
         "gradients of every step and so trained something else."
     )
 
@@ -144,6 +170,25 @@ def validity(rows: Sequence[PointResult]) -> str:
     warned = f"{unexplained} {'is' if unexplained == 1 else 'are'} unexplained"
     useless = f", and {invalid} {'is not a result' if invalid == 1 else 'are not results'}" if invalid else ""
     return f"{count}; {warned}{useless}."
+
+
+def trust(valid: str, rows: Sequence[PointResult], verdicts: Sequence[Verdict | None]) -> str:
+    """Why the results may be believed, in one sentence. valid: `validity` of the rows."""
+    checks = sum(len(verdict.checks) for verdict in verdicts if verdict is not None)
+    ratios = [row.fluid_ratio for row in rows if row.state == VALID and row.fluid_ratio]
+    if not checks or not ratios or any(row.state != VALID for row in rows):
+        return valid
+    ends = " to ".join(dict.fromkeys((f"{min(ratios):.3f}", f"{max(ratios):.3f}")))
+    runs = "their runs" if len(rows) > 1 else "its run"
+    return (
+        f"{valid.removesuffix('.')}: {runs} passed all {checks:,} checks, and took {ends} times as long as an ideal "
+        "network would."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _sentence(text: str) -> str:
@@ -175,16 +220,16 @@ def ranked_by_setting(
     ]
 
 
-def _single(ranking: Ranking, write: Labels) -> str:
+def _single(ranking: Ranking, write: Labels) -> tuple[str, str]:
     best = ranking.best
     assert best is not None
     if len(ranking.valid) + len(ranking.invalid) > 1:
-        return ranking.sentence(write)
+        return ranking.parts(write)
     name = write(best.name) if best.name else "an iteration"
-    return f"{name} takes {best.time_s:#.4g} s per iteration; {limit(best.row, name)}"
+    return f"{name} takes {best.time_s:#.4g} s per iteration", limit(best.row, name)
 
 
-def _sweep(settings: Sequence[RankedSetting], write: Labels) -> str:
+def _sweep(settings: Sequence[RankedSetting], write: Labels) -> tuple[str, str]:
     """One strategy at several settings: the shortest and the longest iteration, and where the network is the limit."""
     ordered = sorted(settings, key=lambda setting: _best_time_s(setting.ranking))
     ends = [
@@ -192,10 +237,10 @@ def _sweep(settings: Sequence[RankedSetting], write: Labels) -> str:
     ]
     names = dict.fromkeys(write(entry.name) for setting in settings for entry in setting.ranking.valid)
     subject = f"an iteration of {next(iter(names))}" if len(names) == 1 and next(iter(names)) else "an iteration"
-    return f"{subject} takes {ends[0]} to {ends[1]}; {_limits(settings, write)}"
+    return f"{subject} takes {ends[0]} to {ends[1]}", _limits(settings, write)
 
 
-def _strategies(settings: Sequence[RankedSetting], write: Labels) -> str:
+def _strategies(settings: Sequence[RankedSetting], write: Labels) -> tuple[str, str]:
     """Several strategies at several settings: who is fastest where, by how
     much at most, and where the network is the limit."""
     counts = Counter(name for setting in settings for name in setting.fastest)
@@ -206,8 +251,8 @@ def _strategies(settings: Sequence[RankedSetting], write: Labels) -> str:
     others = dict.fromkeys(setting.fastest[0] for setting in settings if first not in setting.fastest)
     rest = f", {' or '.join(write(name) for name in others)} elsewhere" if others else ""
     return (
-        f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings, write)}"
-        f"{_doubt(settings)}"
+        f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}",
+        f"{_limits(settings, write)}{_doubt(settings)}",
     )
 
 

@@ -166,6 +166,15 @@ def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
     return list(first_of_kind.values())
 
 
+def networks_by_rate(fabrics: Iterable[Fabric]) -> list[list[Fabric]]:
+    """The different networks, those that differ in their rate alone together."""
+    alike: dict[tuple[object, ...], list[Fabric]] = {}
+    for fabric in different_networks(fabrics):
+        shape = tuple(getattr(fabric, field.name) for field in fields(Shape) if field.name != "rate_bps")
+        alike.setdefault(shape, []).append(fabric)
+    return list(alike.values())
+
+
 def rate_lines(fabric: Fabric) -> list[str]:
     """What the network is, and a line for each tier's links."""
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host

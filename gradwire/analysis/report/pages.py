@@ -180,12 +180,15 @@ def own_settings(points: Sequence[Settings]) -> list[dict[str, Setting]]:
     return [{key: setting for key, setting in point.items() if key not in common} for point in points]
 
 
-def settings_table(points: Sequence[Settings]) -> TextTable:
-    """One row per setting that all points have alike."""
-    rows = tuple((key, setting.value, setting.by) for key, setting in common_settings(points).items())
-    tone = tuple("" if by == BY_SCENARIO else "quiet" for _, _, by in rows)
-    title = "Settings of all points" if len(points) > 1 else "Settings"
-    return TextTable(title, ("setting", "value", "set by"), rows, 2, tone)
+def settings_tables(points: Sequence[Settings]) -> tuple[TextTable, TextTable]:
+    """One row per setting that all points have alike: those of the scenario, and the defaults."""
+    alike = common_settings(points)
+    return _settings_table("Settings", alike, BY_SCENARIO), _settings_table("Defaults", alike, BY_DEFAULT)
+
+
+def _settings_table(title: str, settings: Settings, by: str) -> TextTable:
+    rows = tuple((key, setting.value, by) for key, setting in settings.items() if setting.by == by)
+    return TextTable(title, ("setting", "value", "set by"), rows, 2, ("",) * len(rows))
 
 
 def in_line(settings: Settings) -> str:

@@ -21,7 +21,7 @@ from gradwire.analysis.program_results import (
     varied_parameters,
     words,
 )
-from gradwire.analysis.report.charts import save_chart, svg_text
+from gradwire.analysis.report.charts import page_svg, save_chart
 from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.program_charts import chart, choice, figures_table, points_table
 from gradwire.analysis.report.report import checks_table
@@ -78,7 +78,7 @@ def write_program_report(
     if chosen:
         figure = chart(results, chosen, background.title, background.labels)
         save_chart(figure, folder)
-        drawn = drawing(svg_text(figure))
+        drawn = drawing(page_svg(figure))
     concluded = conclusion(results)
     html = page(
         "programs.html",

@@ -98,11 +98,14 @@ class Ranking:
         return contrast(entry.sample, self.best.sample)
 
     def sentence(self, write: Callable[[str], str] = str) -> str:
-        """The answer: which strategy is fastest, by how much, and whether the
-        network still is the limit. write: a name's label."""
+        """The answer, and whether the network still is the limit. write: a name's label."""
+        return "; ".join(filter(None, self.parts(write)))
+
+    def parts(self, write: Callable[[str], str] = str) -> tuple[str, str]:
+        """Which strategy is fastest and by how much; and what limits it, with what too few seeds leave open."""
         best = self.best
         if best is None or self.baseline is None:
-            return "no run was valid, so there is no answer"
+            return "no run was valid, so there is no answer", ""
         name = write(best.name)
         text = f"on this network {name} is fastest"
         level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
@@ -110,7 +113,7 @@ class Ranking:
         text += f": {best.time_s:#.4g} s per iteration"
         if best is not self.baseline:
             text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
-        return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
+        return text, f"{limit(best.row, name)}{self._doubt(write)}"
 
     @property
     def not_compared(self) -> list[str]:

@@ -18,9 +18,9 @@ from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
 from gradwire.analysis.printed import Comparison, compare
 from gradwire.analysis.quantities import quantity
-from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
-from gradwire.analysis.report.conclusion import Remark, conclusion, remarks
-from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
+from gradwire.analysis.report.charts import DPI, Labels, chart, page_svg, save_chart, svg_text
+from gradwire.analysis.report.conclusion import Remark, conclusion, listed, remarks, trust
+from gradwire.analysis.report.network_drawing import network_drawing, networks_by_rate, rate_lines
 from gradwire.analysis.report.pages import (
     HtmlTable,
     Settings,
@@ -29,7 +29,7 @@ from gradwire.analysis.report.pages import (
     in_line,
     own_settings,
     page,
-    settings_table,
+    settings_tables,
 )
 from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
@@ -151,15 +151,17 @@ def report(
     else:
         figure = chart(pooled, comparison, shown.title, shown.series_key, dict(shown.labels))
     save_chart(figure, run_dir, dpi=dpi)
+    said = str(concluded)
     summary = comparison.summary if comparison.cells else ""
     html = page(
         "run.html",
         title=shown.title,
-        conclusion=concluded,
+        conclusion=concluded.lines,
+        trust=trust(concluded.validity, rows, results.verdicts),
         all_valid=all(row.state == VALID for row in rows),
         summary=summary,
         warnings=[remark.text for remark in remarked if remark.is_warning],
-        chart=drawing(svg_text(figure)),
+        chart=drawing(page_svg(figure)),
         tables=[html_table(table) for table in tables],
         points=_shown_points(results, write),
         background=_shown_background(background, results.details),
@@ -168,12 +170,12 @@ def report(
         notes=notes,
     )
     replace_text(run_dir / "report.html", html)
-    replace_text(run_dir / "table.md", _markdown(shown.title, [concluded, summary], tables, remarked, notes))
+    replace_text(run_dir / "table.md", _markdown(shown.title, [said, summary], tables, remarked, notes))
     if ranking is not None:
         narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
         table = rich_table(tables[0], without=narrow)
-        return Group(Text(shown.title, style="bold"), table, *_lines(remarked, notes), Text(concluded, style="bold"))
-    return terminal(shown.title, comparison, tables[0], rows, _lines(remarked, notes), concluded)
+        return Group(Text(shown.title, style="bold"), table, *_lines(remarked, notes), Text(said, style="bold"))
+    return terminal(shown.title, comparison, tables[0], rows, _lines(remarked, notes), said)
 
 
 def _tables(pooled: Sequence[PointResult], comparison: Comparison, shown: Presentation) -> list[TextTable]:
@@ -239,14 +241,22 @@ class ShownNetwork:
 
     sentence: str
     drawing: Markup
+    #: What is said of the same network at other rates; "" for none.
+    others: str
 
 
 def _draw_networks(networks: Sequence[Fabric]) -> list[ShownNetwork]:
-    different = different_networks(networks)
+    """Each network once: those that differ in their rate alone share a drawing."""
+    different = networks_by_rate(networks)
     if len(different) > MOST_NETWORKS:
         return []
     return [
-        ShownNetwork("; ".join(rate_lines(fabric)), drawing(svg_text(network_drawing(fabric)))) for fabric in different
+        ShownNetwork(
+            "; ".join(rate_lines(first)),
+            drawing(svg_text(network_drawing(first))),
+            f"The same at {listed([quantity(other.rate_bps, 'bit/s') for other in others])}." if others else "",
+        )
+        for first, *others in different
     ]
 
 
@@ -339,11 +349,19 @@ class ShownBackground:
     scenario: str
     #: None where no point has settings.
     settings: HtmlTable | None
+    #: What the scenario does not say.
+    defaults: HtmlTable | None
 
 
 def _shown_background(background: Background, details: Sequence[PointDetails]) -> ShownBackground:
-    settings = html_table(settings_table([detail.settings for detail in details])) if details else None
-    return ShownBackground(background.about, background.facts, background.scenario, settings)
+    given, defaults = settings_tables([detail.settings for detail in details]) if details else (None, None)
+    return ShownBackground(
+        background.about,
+        background.facts,
+        background.scenario,
+        html_table(given) if given and given.rows else None,
+        html_table(defaults) if defaults and defaults.rows else None,
+    )
 
 
 def checks_table(verdict: Verdict) -> TextTable:

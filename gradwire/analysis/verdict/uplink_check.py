@@ -23,7 +23,10 @@ from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAM
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
 from gradwire.datatypes.routes import line_interfaces
-from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bytes
+from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bits, chunk_bytes, turns_of, way_of_turn
+
+BEGINNINGS = 8
+"""Places in a chunk where a connection is taken to begin, to find by how much its bursts may be uneven."""
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
@@ -68,7 +71,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
         slack += HANDSHAKE_BYTES * _pairs_past(fabric, number) * fabric.bands + FLOOR_BYTES
         slack += resent_bytes(fabric, record)
         slack += PORT_SLACK_BYTES * (0 if flowlets is None else flowlets.messages)
-        slack += 0.0 if parts is None else parts.slack_bytes(data[passing], record.iterations)
+        slack += 0.0 if parts is None else parts.slack_bytes(data[passing], number)
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
             worst, text = used, f"{port}: {counted.get(port, 0)} bytes, plan {expected:.0f}"
@@ -90,6 +93,8 @@ class _Sprayed:
         self._plan, self._fabric, self._routes = plan, fabric, SprayedRoutes.of(fabric)
         self._ways = self._routes.ways
         self._passing: dict[tuple[int, int], list[int]] = {}
+        self._way_of_burst = _way_of_burst(fabric)
+        self._uneven: dict[tuple[int, int, int], float] = {}
 
     def shares(self, sends: Int64, line: int, multicast: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
         """Which share of each message passes a line between switches. multicast: whether it does as a whole, if it is to
@@ -106,12 +111,30 @@ class _Sprayed:
             found[~grouped] = of_pair[pair_of.reshape(-1)]
         return found
 
-    def slack_bytes(self, sends: Int64, iterations: int) -> float:
-        """By how much a line may differ: the first and the last chunk of each connection, and of each message at most."""
-        ops = self._plan.ops
-        keys = np.column_stack([ops.rank[sends], ops.peer[sends], ops.traffic_class[sends], ops.lane[sends]])
-        connections = len(np.unique(keys, axis=0))
-        return 2.0 * chunk_bytes(self._fabric) * min(connections, len(sends) * iterations)
+    def slack_bytes(self, sends: Int64, line: int) -> float:
+        """By how much a line may differ: for each connection, by what bursts in a row may be uneven there, and a chunk."""
+        ops, host = self._plan.ops, self._plan.rank_host
+        single = sends[ops.group[sends] == 0]
+        keys = np.column_stack([ops.rank[single], ops.peer[single], ops.traffic_class[single], ops.lane[single]])
+        ranks = np.unique(keys, axis=0)[:, :2]
+        pairs, connections = np.unique(host[ranks], axis=0, return_counts=True)
+        bursts = sum(
+            count * self._uneven_bursts(source, target, line)
+            for (source, target), count in zip(pairs.tolist(), connections.tolist(), strict=True)
+        )
+        burst_bytes = _segments(self._fabric) * (self._fabric.mtu_bytes + ETHERNET_HEADER_BYTES)
+        return float(bursts * burst_bytes + chunk_bytes(self._fabric) * int(connections.sum()))
+
+    def _uneven_bursts(self, source: int, target: int, line: int) -> float:
+        """By how many bursts what passes a line may differ from its share, of any number of bursts in a row. A burst goes the
+        way of its first segment, and is shorter than a chunk: so some chunks have two, which may be those of the same line."""
+        key = self._fabric.switch_of(source), self._fabric.switch_of(target), line
+        if key not in self._uneven:
+            passes = np.array([line in self._routes.path(source, target, way) for way in range(self._ways)], np.float64)
+            passed = passes[self._way_of_burst]
+            ahead = np.cumsum(passed - passed.mean(), axis=1)
+            self._uneven[key] = float((ahead.max(axis=1) - ahead.min(axis=1)).max())
+        return self._uneven[key]
 
     def _lines(self, source: int, target: int) -> list[int]:
         """The lines of all ways between two hosts, each as often as ways pass it."""
@@ -119,6 +142,20 @@ class _Sprayed:
             ways = [self._routes.path(source, target, way) for way in range(self._ways)]
             self._passing[source, target] = [line for way in ways for line in way]
         return self._passing[source, target]
+
+
+def _segments(fabric: Fabric) -> int:
+    """Segments of a full burst."""
+    return max(1, fabric.gso_bytes // fabric.mss_bytes())
+
+
+def _way_of_burst(fabric: Fabric) -> Int64:
+    """The ways of full bursts one after the other, a row for each of several places where a connection may begin in a chunk."""
+    chunk, turns = 1 << chunk_bits(fabric), turns_of(fabric)
+    way = np.array([way_of_turn(fabric, turn) for turn in range(turns)], np.int64)
+    begins = np.arange(0, chunk, max(1, chunk // BEGINNINGS))[:, None]
+    found: Int64 = way[(begins + _segments(fabric) * np.arange(2 * turns)[None, :]) // chunk % turns]
+    return found
 
 
 class _Flowlets:

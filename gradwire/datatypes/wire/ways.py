@@ -2,8 +2,7 @@
 
 Where switches hash connections, the way of a message is that of its connection; else it is that of its two hosts.
 
-Where bursts take all ways in turn, the connections from one rank to another take them in turn here: of a plan whose
-messages are divided over as many connections as there are ways (workloads/divided_messages.py), each part has its way.
+Where bursts take all ways in turn, a message passes the lines of all of them, each with a share of it.
 """
 
 from __future__ import annotations
@@ -32,11 +31,18 @@ class MessageWays:
         self._found: dict[tuple[int, int, FlowPorts | tuple[int, ...] | None], list[int]] = {}
 
     def way(self, send: int) -> list[int]:
-        """The lines of a SEND to one rank in order, or all of one to a multicast group."""
+        """The lines of a SEND to one rank in order, or all of one to a multicast group, or of one whose bursts take all
+        ways in turn."""
         source, target = self.ends(send)
         if not self._plan.ops.group[send]:
             return self._single(source, target, send)
         return self._routes.tree(source, self.members(send))
+
+    def shares(self, send: int) -> list[tuple[int, float]]:
+        """The lines of a SEND as `way` has them, each with the share of the message that passes it."""
+        if self._sprayed is not None and self._fabric.routing is Routing.SPRAY and not self._plan.ops.group[send]:
+            return self._sprayed.shares(*self.ends(send))
+        return [(line, 1.0) for line in self.way(send)]
 
     def branch(self, send: int, target: int) -> list[int]:
         """The lines of a SEND to one of its receivers, by host."""
@@ -77,18 +83,8 @@ class MessageWays:
             way = flowlet_way(self._fabric.seed, self._connections[send], 0, self._sprayed.ways)
             return self._sprayed.path(source, target, way)
         if self._sprayed is not None:
-            return self._sprayed.path(source, target, self._turns[self._connections[send]] % self._sprayed.ways)
+            return [line for line, _ in self._sprayed.shares(source, target)]
         return self._path(source, target, self.ports(send))
-
-    @cached_property
-    def _turns(self) -> dict[int, int]:
-        """By number of the connection: which of those of the same ranks and class it is."""
-        turns: dict[int, int] = {}
-        seen: dict[tuple[int, int, int], int] = {}
-        for each in connections_of(self._plan):
-            ends = each.src, each.dst, each.traffic_class
-            turns[each.number] = seen[ends] = seen.get(ends, -1) + 1
-        return turns
 
     def _path(self, source: int, target: int, ports: FlowPorts | None) -> list[int]:
         key = (source, target, ports)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from gradwire.datatypes.pauses import PauseState
 from gradwire.injection import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
@@ -16,9 +17,12 @@ from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
 from gradwire.programs.inside.processes import NOTHING, Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
 from gradwire.programs.program_protocol import Report, Task, write_hosts_files
+from gradwire.topo.flow_control import FlowControl
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
+SETTLES_S = 10e-3
+"""Until pauses have ended after the last program: 12 MB, the memory of a switch, leave at 10 Gbit/s in that time."""
 
 
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
@@ -32,6 +36,9 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1),
     ):
         before, killed_before = lab.read(), killed_for_memory()
+        control = lab.network.flow_control
+        if control is not None:
+            control.forget()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         faults = _faults(task, lab, begin_s)
@@ -43,6 +50,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         forks.end()
         lab.sandbox.end()
         lab.controller.check_alive()
+        pauses = _settled(control) if control is not None else None
         counts = lab.count_since(before)
     report = Report(
         duration_s=duration_s,
@@ -56,8 +64,20 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         dropped_output_bytes=processes.dropped_bytes,
         host_parameters=lab.network.host_parameters(),
         faults=faults.records if faults is not None else (),
+        pauses=pauses,
     )
     channel.say(report)
+
+
+def _settled(control: FlowControl) -> PauseState:
+    """What flow control did, once no port stands still: the last packets of programs that have ended are still on their way. A port
+    that stands still for longer is left as it is."""
+    until_s = time.monotonic() + SETTLES_S
+    while True:
+        state = control.state()
+        if not any(count.is_stopped for count in state.counts) or time.monotonic() >= until_s:
+            return state
+        time.sleep(SETTLES_S / 10)
 
 
 def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:

@@ -43,7 +43,7 @@ from gradwire.datatypes.fabric import (
 )
 from gradwire.datatypes.plan import CONTROL_CLASS, Plan
 from gradwire.files import replacing
-from gradwire.runs.compiling.ideal_times import by_way, fluid_digest, ideal_times
+from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times
 from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
@@ -122,7 +122,6 @@ def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int)
     built = built_fabric(fabric, [plan])
     spine_of = Spines(built).spine_of
     exact_s = ideal_times(plan, fabric, send_ends).iteration_s
-    plan = by_way(plan, fabric)
     moved_s = [
         estimate(plan, built, spine_of, send_ends=send_ends, latency_s=burst_s).iteration_s,
         estimate(plan, built, spine_of, send_ends=send_ends, early_bytes=round(early_bytes)).iteration_s,
@@ -201,9 +200,7 @@ def forced_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -
     late_s = _late_bytes(plan, built, spine_of, divided.gso_bytes, number) * 8 / slowest_bps(divided)
     # In bytes of the undivided network, which the plan has.
     early_bytes = divided.grain_s(exact_timers=True) * fabric.rate_bps / 8 * fabric.goodput_share()
-    early_s = estimate(
-        by_way(plan, fabric), built, spine_of, send_ends=send_ends, early_bytes=round(early_bytes)
-    ).iteration_s
+    early_s = estimate(plan, built, spine_of, send_ends=send_ends, early_bytes=round(early_bytes)).iteration_s
     moved_s = [max(early_s, bounds(plan, fabric).lower_bound_s)]
     if late_s:
         moved_s.append(estimate(plan, built, spine_of, send_ends=send_ends, latency_s=late_s).iteration_s)

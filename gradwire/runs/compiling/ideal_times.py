@@ -2,8 +2,6 @@
 
 They are kept in the cache: the same plan is asked for when a run is planned, when it is judged, and when its report is
 written.
-
-Of a plan whose bursts take all ways in turn, an estimate sees each message in parts, one for each way.
 """
 
 from __future__ import annotations
@@ -21,16 +19,14 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import FILLED_SHARE
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
-from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.sprayed_ways import ways_of
 from gradwire.files import replacing
 from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder
-from gradwire.workloads.divided_messages import divided
 
 DEFAULT = Departure()
 CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runs.stored.spines")
@@ -75,7 +71,7 @@ def fluid_times(
     built = built_fabric(fabric, [plan])
     delays = replace(own_delays(built), window_bytes=window_bytes)
     spine_of = Spines(built).spine_of
-    return estimate(by_way(plan, fabric), built, spine_of, send_ends=send_ends, delays=delays, alike=alike)
+    return estimate(plan, built, spine_of, send_ends=send_ends, delays=delays, alike=alike)
 
 
 def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:
@@ -110,9 +106,3 @@ def fluid_digest() -> str:
 def _path(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> Path:
     content = "\0".join([fluid_digest(), plan.digest(), repr(fabric.to_json()), repr(send_ends)])
     return cache_folder() / "estimates" / hashlib.sha256(content.encode()).hexdigest()[:24]
-
-
-def by_way(plan: Plan, fabric: Fabric) -> Plan:
-    """The plan with its messages divided over the ways of a fabric that sprays; as it is on others. Raises InputFault
-    for one that would become too large."""
-    return divided(plan, ways_of(fabric), fabric.burst_payload_bytes()) if fabric.routing is Routing.SPRAY else plan

@@ -310,7 +310,7 @@ def refuse_unsound_record(record: PointRecord, task: PointTask, fabric: Fabric) 
     for fault in (*record.faults, *(fault for agent in record.agents for fault in agent.faults)):
         _refuse_fault(fault, task)
     if record.pauses is not None:
-        _refuse_pauses(record.pauses, fabric)
+        refuse_unsound_state(record.pauses, fabric)
     if (fabric.controller or record.ways) and (defect := way_defect(fabric, record.ways)):
         raise ValueError(f"ways: {defect}")
 
@@ -412,7 +412,8 @@ def refuse_unsound_pauses(events: PauseEvents, fabric: Fabric) -> None:
     refuse_values_outside("pauses", events.pauses, 0, 1)
 
 
-def _refuse_pauses(state: PauseState, fabric: Fabric) -> None:
+def refuse_unsound_state(state: PauseState, fabric: Fabric) -> None:
+    """Raises ValueError for counts of flow control that no network has, and for ports and bands that this one does not have."""
     ports = {port.interface for port, _ in fabric.ports()}
     refuse_outside("pauses.lost", state.lost, 0)
     for count in state.counts:
@@ -437,3 +438,5 @@ def refuse_unsound_queues(queues: QueueLengths, fabric: Fabric) -> None:
     refuse_values_outside("time_ns", queues.time_ns, -LARGEST)  # those before the replay are negative
     if queues.waiting_bytes.size:
         refuse_values_outside("waiting_bytes", queues.waiting_bytes.reshape(-1), 0)
+        if queues.marks is not None:
+            refuse_values_outside("marks", queues.marks.reshape(-1), 0)

@@ -50,8 +50,7 @@ class ResolvedPoint:
     """What a point's names stand for: its strategy with its options, the job, and the fabric.
 
     Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
-    scenario's point has its own (`Point.resolved`).
-    Every attribute raises InputFault, with the key, for what does not exist or fit together.
+    scenario's point has its own (`Point.resolved`). Every attribute raises InputFault, with the key, for what is wrong.
     """
 
     section: PointSection
@@ -397,9 +396,8 @@ def _compute(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> Co
     if wanted.iteration_time is not None and wanted.iteration_time_source:
         return replace(computed, source=wanted.iteration_time_source)
     if wanted.forward_time is not None:
-        own = wanted.forward_time_source or "given by the scenario"
-        text = f"forward pass of {wanted.forward_time:g} s: {own}; backward pass: {computed.source}"
-        return replace(computed, source=text)
+        own = f"{wanted.forward_time:g} s: {wanted.forward_time_source or 'given by the scenario'}"
+        return replace(computed, source=f"forward pass of {own}; backward pass: {computed.source}")
     return computed
 
 
@@ -410,8 +408,8 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
     refuse_rdma(wanted)
-    refuse_sprayed(wanted, programs=bool(section.program), jobs=bool(section.job))
-    graph = graph_of(wanted, hosts, section.defined.networks)
+    refuse_sprayed(wanted, programs=bool(section.program))
+    graph = graph_of(wanted, hosts, section.defined.networks, section.cluster.nics_per_host)
     own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
     built = Fabric(
         hosts=hosts if graph is None else len(graph.host_links),
@@ -431,6 +429,8 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if own_queues else wanted.gso_bytes,
         buffer_bytes=wanted.buffer_bytes,
         ecn_bytes=wanted.ecn_bytes,
+        ecn_most_bytes=wanted.ecn_most_bytes,
+        ecn_share=wanted.ecn_share,
         lossless=wanted.flow_control,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,

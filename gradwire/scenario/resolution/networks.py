@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gradwire.datatypes.fabric import Fabric
@@ -25,10 +26,13 @@ from gradwire.scenario.sections.network import (
 )
 
 
-def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDefinition]) -> Graph | None:
+def graph_of(
+    wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDefinition], nics_per_host: int = 1
+) -> Graph | None:
     """The graph of a fabric whose switches are in no tiers, with at least so many hosts; None for other fabrics.
 
-    networks: those that the scenario defines, by name. Raises InputFault, with the key, for what cannot be built.
+    networks: those that the scenario defines, by name. nics_per_host: a machine with several NICs is as many hosts of the
+    graph, one after the other. Raises InputFault, with the key, for what cannot be built.
     """
     if not wanted.topology.is_graph:
         return None
@@ -38,7 +42,7 @@ def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDe
             raise InputFault(
                 f"fabric.file = '{wanted.file}': no such network; give a .graphml, .json or .yaml file, or a class like lab.py:Campus"
             )
-        return _defined(wanted, hosts, networks[wanted.file])
+        return _defined(wanted, hosts, networks[wanted.file], nics_per_host)
     switches, pairs, title = _built_in(wanted)
     if switches > MOST_SWITCHES:
         raise InputFault(
@@ -48,7 +52,7 @@ def graph_of(wanted: FabricSection, hosts: int, networks: Mapping[str, NetworkDe
         raise InputFault(
             f"fabric.topology = '{wanted.topology}': has {len(pairs):,} links between switches; must be at most {MOST_LINKS:,}"
         )
-    return spread(hosts, switches, pairs, wanted.rate, title)
+    return spread(hosts, switches, pairs, wanted.rate, title, nics_per_host)
 
 
 def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, RoutesDefinition]) -> Fabric:
@@ -83,11 +87,14 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
     return replace(fabric, controller=controllers[wanted.controller].sha256)
 
 
-def refuse_sprayed(wanted: FabricSection, *, programs: bool = False, jobs: bool = False) -> None:
-    """Raises InputFault for programs, whose ports have separate filters, and several jobs, where bursts take all
-    ways in turn."""
-    if wanted.routing.is_by_burst and (programs or jobs):
-        raise InputFault(f"fabric.routing = '{wanted.routing}': not with {'programs' if programs else 'several jobs'}")
+def refuse_sprayed(wanted: FabricSection, *, programs: bool) -> None:
+    """Raises InputFault for programs where a burst's way is written by its host."""
+    if programs and wanted.routing.is_by_burst:
+        raise InputFault(
+            f"fabric.routing = '{wanted.routing}': not with programs ([program.NAME]): hosts choose ways by the segments that TCP "
+            "counts for a plan's connections, and datagrams and pings of programs would all take one way; use 'ecmp', which "
+            "spreads the connections of programs as well, or leave the programs out"
+        )
 
 
 def refuse_rdma(wanted: FabricSection) -> None:
@@ -116,29 +123,88 @@ def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:
     return wanted.switches, pairs, f"{words[wanted.topology]} of {wanted.switches} switches"
 
 
-def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition) -> Graph:
-    if network.hosts and len(network.hosts) < hosts:
+def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition, nics_per_host: int) -> Graph:
+    names, host_links, trunks = _links(wanted, network)
+    if lines := list(_nic_defects(network, names, nics_per_host)):
+        raise InputFault(listed([f"fabric.file = '{wanted.file}': {line}" for line in lines]))
+    if names and len(names) < hosts:
+        ends = "hosts" if nics_per_host == 1 else "NICs of hosts"
         raise InputFault(
-            f"fabric.file = '{wanted.file}': has {len(network.hosts)} hosts, and the point needs {hosts}; use fewer workers and servers"
+            f"fabric.file = '{wanted.file}': has {len(names)} {ends}, and the point needs {hosts}; use fewer workers and servers"
         )
+    if not names:
+        ends_of = enumerate(places(hosts, len(network.switches), nics_per_host))
+        host_links = [GraphLink(host, switch, wanted.rate, wanted.delay) for host, switch in ends_of]
+    return Graph(
+        len(network.switches),
+        tuple(host_links),
+        tuple(trunks),
+        tuple(names),
+        network.switches,
+        f"the network '{wanted.file}'",
+    )
+
+
+def _links(wanted: FabricSection, network: NetworkDefinition) -> tuple[list[str], list[GraphLink], list[GraphLink]]:
+    """The names of the graph's hosts, the link of each, and the links between switches. A host with several links is a graph's
+    host for each of them, its NICs, in the order of the links."""
     switches = {name: number for number, name in enumerate(network.switches)}
-    host_numbers = {name: number for number, name in enumerate(network.hosts)}
-    of_hosts: dict[int, GraphLink] = {}
+    of_hosts: dict[str, list[tuple[NetworkLink, str]]] = {name: [] for name in network.hosts}
     trunks: list[GraphLink] = []
     for link in network.links:
-        near, far = (link.b, link.a) if link.b in host_numbers else (link.a, link.b)
-        made = _link(wanted, link, host_numbers[near] if near in host_numbers else switches[near], switches[far])
-        if near in host_numbers:
-            of_hosts[host_numbers[near]] = made
+        near, far = (link.b, link.a) if link.b in of_hosts else (link.a, link.b)
+        if near in of_hosts:
+            of_hosts[near].append((link, far))
         else:
-            trunks.append(made)
-    host_links = tuple(of_hosts[host] for host in range(len(network.hosts)))
-    if not network.hosts:
-        ends = enumerate(places(hosts, len(switches)))
-        host_links = tuple(GraphLink(host, switch, wanted.rate, wanted.delay) for host, switch in ends)
-    return Graph(
-        len(switches), host_links, tuple(trunks), network.hosts, network.switches, f"the network '{wanted.file}'"
-    )
+            trunks.append(_link(wanted, link, switches[near], switches[far]))
+    names: list[str] = []
+    host_links: list[GraphLink] = []
+    for host, found in of_hosts.items():
+        for number, (link, far) in enumerate(found, start=1):
+            host_links.append(_link(wanted, link, len(names), switches[far]))
+            names.append(host if len(found) == 1 else f"{host}.nic{number}")
+    return names, host_links, trunks
+
+
+def _nic_defects(network: NetworkDefinition, names: Sequence[str], nics_per_host: int) -> Iterator[str]:
+    """Why the network's hosts are not machines of so many NICs each: hosts with as many links, or as many hosts in a row, which
+    InfraGraph calls by the device that they are of."""
+    key = f"cluster.nics_per_host = {nics_per_host}"
+    links = Counter(end for link in network.links for end in (link.a, link.b))
+    most = max((links[host] for host in network.hosts), default=1)
+    if most > 1:
+        other = [host for host in network.hosts if links[host] != nics_per_host]
+        if other:
+            count, more = links[other[0]], f" (and {len(other) - 1} more hosts)" if len(other) > 1 else ""
+            has = f"host '{other[0]}'{more} has {count} link{'s' if count > 1 else ''}"
+            wants = (
+                f"set cluster.nics_per_host = {most}"
+                if nics_per_host == 1
+                else f"{key} wants as many links of every host"
+            )
+            yield f"{has}, each of which is a NIC: {wants}, or leave every host one link"
+        repeated = [name for name, count in Counter((*names, *network.switches)).items() if count > 1]
+        if repeated:
+            yield f"'{repeated[0]}' is the name of a node, and of a NIC of a host with several links: rename the node"
+        return
+    if nics_per_host == 1 or not names:
+        return
+    if len(names) % nics_per_host:
+        yield f"has {len(names)} hosts with one link each, which are NICs: must be a multiple of {key}"
+        return
+    of_devices = any(_device_of(name) != name for name in names)
+    for first in range(0, len(names), nics_per_host):
+        machine = names[first : first + nics_per_host]
+        devices = {_device_of(name) for name in machine} if of_devices else {""}
+        if len(devices) > 1:
+            yield f"'{machine[0]}' and '{machine[-1]}' are NICs of different devices: {key} must be how many each device has"
+            return
+
+
+def _device_of(name: str) -> str:
+    """The device of an interface as InfraGraph names it, "server.0" of "server.0.nic.1"; other names are devices."""
+    parts = name.split(".")
+    return ".".join(parts[:-2]) if len(parts) >= 4 else name
 
 
 def _link(wanted: FabricSection, link: NetworkLink, a: int, b: int) -> GraphLink:

@@ -21,6 +21,8 @@ SOCKETS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network, the plan and the logs."""
 
 
+REACTS_TO_MARKS: Mapping[str, str] = {"dctcp": '"100KB" at 10 Gbit/s', "dcqcn": "{}, for marks as in its paper"}
+"""Congestion controls that do nothing without marks, with what to write for `fabric.ecn`."""
 SET_BY_AGENTS: Mapping[str, str] = {
     "net.ipv4.tcp_wmem": "transport.buffer",
     "net.ipv4.tcp_rmem": "transport.buffer",
@@ -102,10 +104,17 @@ def _size(value_bytes: int) -> str:
 def congestion_defects(section: PointSection) -> list[str]:
     """Describes keys that do not fit together, one line each."""
     lines = host_defects(section)
-    if section.transport.congestion == "dctcp" and not section.fabric.ecn_bytes:
+    fabric, congestion = section.fabric, section.transport.congestion
+    if congestion is not None and congestion in REACTS_TO_MARKS and not fabric.ecn_bytes:
         lines.append(
-            "transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn, such as \"100KB\" at 10 Gbit/s"
+            f"transport.congestion = '{congestion}': reacts to marks, and no port makes any: set fabric.ecn, such as "
+            f"{REACTS_TO_MARKS[congestion]}"
         )
+    lines.extend(
+        f"fabric.link.'{pattern}'.ecn: fabric.ecn is a table, which is for all links; leave out one of them"
+        for pattern, link in fabric.link.items()
+        if link.ecn is not None and fabric.ecn_most_bytes
+    )
     return lines
 
 

@@ -13,7 +13,7 @@ from gradwire.datatypes.flowlets import FLOWLET_GAP_S
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.lossless import GSO_BYTES, Lossless
-from gradwire.scenario.sections.lossless import LosslessSection
+from gradwire.scenario.sections.lossless import LosslessSection, RedSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
     MOST_WORKERS,
@@ -222,7 +222,9 @@ class FabricSection(Section):
     buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
     """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
     flow control, so that nothing is dropped."""
-    ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "off"
+    ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] | RedSection = (
+        "off"
+    )
     """Length of such a queue from which on it marks packets (ECN): DCTCP's K. All connections then ask for ECN."""
     lossless: LosslessSection | None = None
     """Priority flow control: what would overflow a switch's memory waits at the far end instead. Unset: queues without end."""
@@ -291,7 +293,19 @@ class FabricSection(Section):
     @property
     def ecn_bytes(self) -> int:
         """`ecn`; 0 where nothing is marked."""
+        if isinstance(self.ecn, RedSection):
+            return self.ecn.kmin
         return 0 if self.ecn == "off" else self.ecn
+
+    @property
+    def ecn_most_bytes(self) -> int:
+        """Length from which on RED marks all; 0 where marks are not by RED."""
+        return self.ecn.kmax if isinstance(self.ecn, RedSection) else 0
+
+    @property
+    def ecn_share(self) -> float:
+        """Share of packets that RED marks just below that length."""
+        return self.ecn.pmax if isinstance(self.ecn, RedSection) else 1.0
 
     @property
     def gso_bytes(self) -> int:

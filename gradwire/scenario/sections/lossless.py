@@ -1,10 +1,10 @@
-"""The table [fabric.lossless] of scenarios: priority flow control."""
+"""The tables [fabric.lossless] and [fabric.ecn] of scenarios: priority flow control, and marks by RED."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import MAX_BANDS
 from gradwire.datatypes.lossless import ALPHA, BUFFER_BYTES, Lossless
@@ -12,10 +12,29 @@ from gradwire.workloads.fields import Section, SizeBytes
 
 LEAST_BYTES, LARGEST_BYTES = 2**11, 2**30
 """Of a switch's memory and its thresholds: from a frame to more than any switch has."""
+KMIN_BYTES, KMAX_BYTES, PMAX = 5_000, 200_000, 0.01
+"""DCQCN's at 40 Gbit/s (Zhu et al., SIGCOMM 2015, figure 14)."""
 LARGEST_ALPHA = 128.0
 """Switches' settings end there: SONiC's `dynamic_th` is a power of 2 from -7 to 7."""
 
 Bytes = Annotated[SizeBytes, Field(ge=LEAST_BYTES, le=LARGEST_BYTES)]
+
+
+class RedSection(Section):
+    """Marks by RED, as DCQCN wants them: none up to `kmin`, then more and more, and all from `kmax` on."""
+
+    kmin: Bytes = KMIN_BYTES
+    """Length of a queue from which on some packets are marked."""
+    kmax: Bytes = KMAX_BYTES
+    """Length from which on all are marked."""
+    pmax: float = Field(PMAX, gt=0, le=1)
+    """Share of packets that are marked just below it."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.kmax <= self.kmin:
+            raise ValueError("kmax: must be above kmin; for one threshold, give a size in place of the table")
+        return self
 
 
 class LosslessSection(Section):

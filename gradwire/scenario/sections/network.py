@@ -50,8 +50,8 @@ class NetworkDefinition(Section):
     """A network of your own: its switches, its hosts, and the links between them."""
 
     hosts: tuple[NodeName, ...] = Field((), max_length=MOST_WORKERS)
-    """Names of the hosts, in the order in which ranks are placed on them. Without any, the hosts that the job needs are spread over all
-    switches."""
+    """Names of the hosts, in the order in which ranks are placed on them; one with several links has as many NICs
+    (`cluster.nics_per_host`). Without any, the hosts that the job needs are spread over all switches."""
     switches: tuple[NodeName, ...] = Field(min_length=1, max_length=MOST_SWITCHES)
     """Names of the switches."""
     links: tuple[NetworkLink, ...] = Field((), max_length=MOST_LINKS)
@@ -80,10 +80,10 @@ class NetworkDefinition(Section):
             if link.a == link.b:
                 yield f"links.{number}: joins '{link.a}' to itself"
             if {link.a, link.b} <= hosts:
-                yield f"links.{number}: joins the hosts '{link.a}' and '{link.b}'; a host has one link, to a switch"
+                yield f"links.{number}: joins the hosts '{link.a}' and '{link.b}'; links of hosts go to switches"
         for host in self.hosts:
-            if ends[host] != 1:
-                yield f"host '{host}' has {ends[host]} links; must have one, to a switch"
+            if not ends[host]:
+                yield f"host '{host}' has no link; must have one to a switch"
 
     def _islands(self) -> Iterator[str]:
         """Nodes to which no way leads from the first switch."""

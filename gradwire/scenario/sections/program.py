@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.datatypes.fabric import MAX_BANDS
+from gradwire.datatypes.fabric import MAX_BANDS, Fabric
 from gradwire.workloads.fields import DurationS, InWords, Names, Section
 
 EVERY_HOST = ("all",)
@@ -40,7 +40,7 @@ class ProgramSection(Section):
     the last iteration."""
     traffic_class: int | None = Field(None, ge=0, lt=MAX_BANDS - 1)
     """Traffic class of all that it sends, 0 being served first. Without one it travels before all classes, as pings do; next to a strategy,
-    in class 0."""
+    and where `fabric.lossless` pauses, in class 0."""
     warm_imports: Names = ()
     """Modules of Python, such as "torch", that are imported once for all hosts: each host's program is then a fork of the process that has
     them. The command has to be a plain `python SCRIPT ARGUMENTS`, also with `-m` or `-c`."""
@@ -68,6 +68,12 @@ class ProgramSection(Section):
 def class_beside(program: ProgramSection) -> int:
     """Traffic class of a program next to a strategy: the most urgent, unless it says another."""
     return program.traffic_class or 0
+
+
+def class_alone(traffic_class: int | None, fabric: Fabric) -> int | None:
+    """Traffic class of a program without a strategy next to it: what it says, or none. What has none is never paused, so with flow
+    control it is the most urgent."""
+    return 0 if traffic_class is None and fabric.lossless is not None else traffic_class
 
 
 def hosts_of(program: ProgramSection, names: Sequence[str]) -> list[int]:

@@ -25,6 +25,8 @@ FIFO_LIMIT = struct.Struct("=I")
 TCA_RED_PARMS = 1
 RED_BOUNDS = struct.Struct("=III")
 """The beginning of struct tc_red_qopt: limit, qth_min, qth_max."""
+RED = b"red\0"
+"""TCA_KIND of queues that mark."""
 RED_MARKED = 12
 """Offset of `marked` in struct tc_red_xstats."""
 COPIED = frozenset({"htb", "prio", "fq", "pfifo"})

@@ -16,7 +16,7 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.lossless import GSO_BYTES, Lossless
 from gradwire.datatypes.pauses import PauseState
 from gradwire.faults import MachineFault
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.runs.stored.stored_run import StoredRun
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -75,7 +75,7 @@ def victims() -> dict[str, Replayed]:
         gso_bytes=JUMBO_BYTES,
         lossless=SMALL,
     )
-    return replay_plans(victim_plans(("same class", "own class")), fabric, 2, sockets=SOCKETS, count=True)
+    return replay_plans(victim_plans(("same class", "own class")), fabric, 2, sockets=SOCKETS, reads=COUNTERS)
 
 
 def test_a_victim_is_as_slow_as_the_port_that_it_has_nothing_to_do_with(victims: dict[str, Replayed]) -> None:
@@ -138,7 +138,11 @@ def test_a_ring_that_nothing_pauses_takes_as_long_as_without(tmp_path: Path) -> 
 def test_the_same_run_twice_is_the_same_to_the_nanosecond(victims: dict[str, Replayed]) -> None:
     first = victims["same class"]
     again = replay_plans(
-        {"same class": first.plan, "own class": victims["own class"].plan}, first.fabric, 2, sockets=SOCKETS, count=True
+        {"same class": first.plan, "own class": victims["own class"].plan},
+        first.fabric,
+        2,
+        sockets=SOCKETS,
+        reads=COUNTERS,
     )
     assert np.array_equal(again["same class"].log.end_ns, first.log.end_ns)
     assert again["same class"].pauses == first.pauses

@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
-from gradwire.runs.replay import Replayed, replay_plans
+from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.builder import PlanBuilder
 
@@ -56,7 +56,7 @@ def starved(request: pytest.FixtureRequest) -> Replayed:
     if cached_kernel() is None:
         pytest.skip("the virtual-time kernel is not built: run gradwire doctor")
     plans: Mapping[str, Plan] = {"held back": held_back(PLACES[request.param])}
-    return replay_plans(plans, FABRIC, 1, count=True)["held back"]
+    return replay_plans(plans, FABRIC, 1, reads=COUNTERS)["held back"]
 
 
 def test_the_bulk_is_held_back_for_longer_than_linux_would_wait(starved: Replayed) -> None:

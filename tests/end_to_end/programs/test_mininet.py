@@ -13,6 +13,7 @@ from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 LAB = """
 import json, sys
 from functools import partial
@@ -93,6 +94,20 @@ def test_mn_reads_commands_and_its_clock_stands_still_meanwhile(tmp_path: Path) 
     assert "42" in said
     assert "100% dropped (0/2 received)" in said
     assert (tmp_path / "runs" / "mininet-mn" / "summary.json").exists()
+
+
+@pytest.mark.long
+def test_a_custom_topology_has_its_delays_and_its_slowest_line(tmp_path: Path) -> None:
+    typed = "h1 ping -c 4 -q h8\nh1 ping -c 4 -q h2\niperf h1 h8\n"
+    words = ("--custom", str(EXAMPLES / "custom_topology.py"), "--topo", "datacenter,2", "--link", "tc")
+    done = run(tmp_path, "mn", *words, typed=typed)
+    assert done.status == 0, done.err
+    said = done.out + done.err
+    least_ms = [float(least) for least in re.findall(r"= ([\d.]+)/", said)]
+    assert least_ms == [pytest.approx(32.0, abs=0.01), pytest.approx(4.0, abs=0.01)]
+    rates_mbps = [float(rate) for rate in re.findall(r"([\d.]+) Mbits/sec", said)]
+    assert len(rates_mbps) == 2
+    assert all(0.9 * 95.6 < rate <= 95.6 for rate in rates_mbps)  # what TCP gets of 100, after a slow start over 32 ms
 
 
 def test_a_script_that_does_not_end_is_stopped_with_one_message(tmp_path: Path) -> None:

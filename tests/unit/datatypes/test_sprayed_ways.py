@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.controller.flows import switch_rules
@@ -19,10 +20,9 @@ from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
 from gradwire.datatypes.routes import line_ends, line_interfaces
 from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bits, turns_of, way_mac, way_of_turn
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.ideal_times import by_way
 from gradwire.runs.stored.spines import Spines
 from gradwire.topo.tc import spraying_commands
-from gradwire.topo.wiring import REORDERING_SYSCTLS, host_sysctls
+from gradwire.topo.wiring import ANY_ORDER_SYSCTLS, REORDERING_SYSCTLS, host_sysctls
 from gradwire.workloads.patterns import Transfer, compile_transfers
 
 FABRIC = Fabric(8, 10e9, Topology.LEAF_SPINE, leaves=2, spines=4, classes=1, routing=Routing.SPRAY)
@@ -64,7 +64,7 @@ def test_leaves_go_by_the_mark_and_only_on_the_way_up() -> None:
     assert not any(rule.match and rule.match.source_mac for rule in spine.flows)
 
 
-def test_an_estimate_divides_messages_over_all_ways() -> None:
+def test_an_estimate_has_messages_on_all_ways_at_once() -> None:
     """Four flows from leaf to leaf over four ways: nothing slower than on one switch, whatever the seed."""
     plan = compile_transfers("four", 8, [Transfer(host, host + 4, SIZE_BYTES) for host in range(4)])
     alone_s = estimate(
@@ -72,9 +72,19 @@ def test_an_estimate_divides_messages_over_all_ways() -> None:
     )
     for seed in (1, 2, 3):
         fabric = replace(FABRIC, seed=seed)
-        found = estimate(by_way(plan, fabric), fabric, Spines(fabric).spine_of)
+        found = estimate(plan, fabric, Spines(fabric).spine_of)
         assert found.iteration_s == pytest.approx(alone_s.iteration_s, rel=0.01)
-    assert by_way(plan, replace(FABRIC, routing=Routing.ECMP)) is plan
+
+
+def test_an_estimate_has_short_messages_on_all_ways_as_well() -> None:
+    """Messages of a burst and a bit, one after the other, over two ways of half a host's rate each: as fast as one long
+    message, although each of them has its longer part on one way."""
+    fabric = replace(FABRIC, spines=2, oversubscription=4.0)
+    many = compile_transfers("many", 8, [Transfer(0, 4, 80_000)] * 250)
+    one = compile_transfers("one", 8, [Transfer(0, 4, SIZE_BYTES)])
+    times_s = [estimate(plan, fabric, Spines(fabric).spine_of).iteration_s for plan in (many, one)]
+    assert times_s[0] == pytest.approx(times_s[1], rel=0.001)
+    assert times_s[1] == pytest.approx(SIZE_BYTES * 8 / fabric.goodput_share() / 10e9, rel=0.001)
 
 
 def record_of(shares: dict[str, float]) -> PointRecord:
@@ -102,7 +112,11 @@ def test_the_verdict_wants_even_bytes_on_all_uplinks(uneven: float, ok: bool) ->
 
 
 def test_hosts_wait_for_what_comes_late() -> None:
-    assert REORDERING_SYSCTLS.items() <= host_sysctls(FABRIC, userspace=False).items()
+    assert ANY_ORDER_SYSCTLS.items() <= host_sysctls(FABRIC, userspace=False).items()
+    assert list(ANY_ORDER_SYSCTLS)[1:] == [
+        "net/ipv4/tcp_max_reordering",
+        "net/ipv4/tcp_reordering",
+    ]  # the bound comes first
     faulty = replace(FABRIC, faulty=True)
     assert REORDERING_SYSCTLS.items() <= host_sysctls(faulty, userspace=False).items()
     assert (
@@ -139,6 +153,24 @@ NETWORKS = {
     "dragonfly": graph_of(12, dragonfly(4, 3, 1), 12),
     "parallel links": graph_of(3, [(0, 1), (0, 1), (0, 1), (1, 2), (1, 2)], 6),
 }
+
+
+def test_an_estimate_shares_a_line_by_what_passes_it() -> None:
+    """From s1, s4 is reached both ways around a ring of 6, and s2 by one: with a half and a whole flow on the line from s1
+    to s2, each flow has two thirds of its rate."""
+    fabric = NETWORKS["ring of 6"]
+    first, second = (host for host in range(12) if fabric.switch_of(host) == 0)
+    near, far = (next(host for host in range(12) if fabric.switch_of(host) == switch) for switch in (1, 3))
+    alone, both = (
+        compile_transfers("flows", 12, transfers)
+        for transfers in (
+            [Transfer(second, near, SIZE_BYTES)],
+            [Transfer(first, far, SIZE_BYTES), Transfer(second, near, SIZE_BYTES)],
+        )
+    )
+    times_s = [estimate(plan, fabric).iteration_s for plan in (alone, both)]
+    assert times_s[1] == pytest.approx(1.5 * times_s[0], rel=0.001)
+    assert bounds(both, fabric).bandwidth_s == pytest.approx(times_s[1], rel=0.001)
 
 
 @pytest.mark.parametrize(("name", "ways"), [("fat tree", 4), ("triangle", 1), ("ring of 6", 2), ("parallel links", 6)])

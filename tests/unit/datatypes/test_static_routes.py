@@ -113,6 +113,13 @@ def test_a_table_by_which_packets_do_not_arrive_is_refused_with_row_and_key(
     assert re.search(said, lines[0]), lines
 
 
+def test_a_circle_of_many_destinations_is_one_line() -> None:
+    (line,) = route_defects(replace(RING, routes=(*CLOCKWISE, Route("s3", "*", ("s2",)))))
+    assert "go in a circle, s2 -> s3 -> s2, by rows 2 and 5; the same holds for packets to h" in line
+    (line,) = route_defects(replace(RING, routes=CLOCKWISE[:3]))
+    assert "are dropped at s4: no row says how s4 sends to h1; the same holds for packets to h2, h3" in line
+
+
 def test_ways_of_a_table_that_nobody_checked_end() -> None:
     circle = replace(RING, routes=(*CLOCKWISE, Route("s3", "h1", ("s2",))))
     with pytest.raises(InputFault, match="do not arrive"):

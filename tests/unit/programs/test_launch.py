@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.lossless import Lossless
 from gradwire.faults import InputFault
 from gradwire.programs.commands import refuse_wrong_commands
 from gradwire.programs.launch import Launch, Started, programs
 from gradwire.programs.program_protocol import Program
 from gradwire.programs.python_command import Runs, WarmPython
-from gradwire.scenario.sections.program import ProgramSection
+from gradwire.scenario.sections.program import ProgramSection, class_alone
 
 FABRIC = Fabric(4, 10e9)
 CALLER = {"PATH": "/bin", "TMPDIR": "/home/me/tmp", "XDG_RUNTIME_DIR": "/run/user/1000", "MINE": "kept"}
@@ -114,3 +115,9 @@ def test_a_scenario_s_wrong_warm_imports_are_named_by_their_key() -> None:
     }
     with pytest.raises(InputFault, match=r"^program\.train\.warm_imports: python3 train\.py \$size \| cat: .*'\|'"):
         refuse_wrong_commands(sections)
+
+
+def test_programs_without_a_class_are_paused_with_the_most_urgent() -> None:
+    lossless = Fabric(2, 1e9, lossless=Lossless())
+    assert [class_alone(None, fabric) for fabric in (Fabric(2, 1e9), lossless)] == [None, 0]
+    assert [class_alone(1, fabric) for fabric in (Fabric(2, 1e9), lossless)] == [1, 1]

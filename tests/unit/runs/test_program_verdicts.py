@@ -10,6 +10,7 @@ import pytest
 
 from gradwire.analysis.program_results import ProgramResult
 from gradwire.analysis.verdict.verdict import failed_run
+from gradwire.datatypes.pauses import PauseCount, PauseState
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.programs.program_protocol import PortTraffic, Report
@@ -156,3 +157,53 @@ def test_a_report_that_was_never_printed_is_missed(tmp_path: Path) -> None:
     folder = stored(tmp_path, statuses={"client/h2": 0, "server/h1": 0})
     (folder / "output" / "server" / "h1.out").unlink()
     assert "server/h1.out: no report of `iperf3 --json`" in judge_programs(POINT, folder).verdict.summary
+
+
+def paused(pauses: int, resumes: int, dropped: int = 0) -> Report:
+    """What a network of two hosts with flow control reports, where the switch has paused h1."""
+    counts = [
+        PauseCount(
+            port=port.interface,
+            band=1,
+            pauses=pauses if port.interface == "s1-eth1" else 0,
+            resumes=resumes if port.interface == "s1-eth1" else 0,
+            paused_ns=1_000_000,
+            paused_since_ns=-1,
+            most_bytes=100_000,
+            most_headroom_bytes=8_000,
+            headroom_bytes=20_000 if port.device == "s1" else 0,
+            dropped=dropped,
+            stops=pauses if port.interface == "h1-eth0" else 0,
+            stopped_ns=0,
+            is_stopped=False,
+            waiting_bytes=0,
+            charged_bytes=0,
+        )
+        for port, _ in LOSSLESS.fabric.ports()
+    ]
+    return msgspec.structs.replace(REPORT, pauses=PauseState(10_000_000, 0, tuple(counts)))
+
+
+LOSSLESS = ProgramPoint({}, ProgramPointSection.model_validate({
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "10gbit", "lossless": {}},
+    "program": {"client": {"command": "ask", "hosts": ["h2"]}},
+}))  # fmt: skip
+
+
+def made(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def test_pauses_of_programs_are_judged_and_told(tmp_path: Path) -> None:
+    result = judge_programs(LOSSLESS, stored(made(tmp_path, "sound"), paused(7, 7)))
+    assert result.valid, result.verdict.summary
+    assert result.pauses[0].startswith(
+        "paused 7 times, for 1.000 ms of all ports together: h1-eth0 by s1-eth1, class 0"
+    )
+    assert "headroom: 8,000 of 20,000 bytes at most, at s1-eth1" in result.pauses
+    for name, report in (("held", paused(7, 6)), ("lost", paused(7, 7, dropped=1)), ("not told", REPORT)):
+        assert not judge_programs(LOSSLESS, stored(made(tmp_path, name), report)).valid
+    with pytest.raises(ValueError, match="stops = -1"):
+        judge_programs(LOSSLESS, stored(made(tmp_path, "unsound"), paused(-1, 7)))

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.topo.counters import add_waiting
+from gradwire.topo.counters import add_marks, add_waiting
 
 PLACE = {7: 0, 9: 1}
 
@@ -38,6 +38,21 @@ def test_other_ports_and_the_qdiscs_above_and_below_the_bands_do_not_count(index
     waiting = [0, 0]
     add_waiting(qdisc(index, parent, 1500), PLACE, waiting)
     assert waiting == [0, 0]
+
+
+def red(index: int, marked: bytes) -> bytes:
+    message = struct.pack("=BxxxiIII", 0, index, 0x8003 << 16, 0x50001, 2)
+    return message + attribute(1, b"red\0") + attribute(0x8007, attribute(4, marked))
+
+
+def test_marks_of_a_port_add_up_wherever_its_queues_are() -> None:
+    marks = [0, 0]
+    for index, marked in ((7, 5), (7, 2), (9, 1), (8, 9)):
+        add_marks(red(index, struct.pack("=IIII", 0, 0, 0, marked)), PLACE, marks)
+    add_marks(qdisc(7, 0x10001, 1500), PLACE, marks)
+    assert marks == [7, 1]
+    with pytest.raises(MachineFault, match="without its marks"):
+        add_marks(red(7, b""), PLACE, marks)
 
 
 def test_a_queue_without_its_length_is_a_fault_of_the_machine() -> None:

@@ -46,6 +46,12 @@ def test_marks_are_made_at_one_threshold_and_only_the_buffer_drops() -> None:
     assert queues(MARKING) == [f"1:1 {red}", f"1:2 {red}"]
 
 
+def test_red_has_two_lengths_and_the_share_below_the_second() -> None:
+    red = replace(MARKING, ecn_bytes=5_000, ecn_most_bytes=80_000, ecn_share=0.01)
+    assert " min 5000 max 80000 " in queues(red)[0]
+    assert queues(red)[0].endswith(" probability 0.01 ecn nodrop")
+
+
 def test_a_deep_queue_marks_and_never_drops() -> None:
     assert queues(replace(MARKING, buffer_bytes=0))[0].startswith("1:1 red limit 2147483647 min 30280 max 30280 ")
 

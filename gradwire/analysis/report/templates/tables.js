@@ -30,7 +30,7 @@
   }
 
   function makeSortable(table) {
-    for (const header of table.tHead.rows[0].cells) {
+    for (const header of table.tHead.querySelectorAll("th")) {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...header.childNodes);

@@ -91,7 +91,7 @@ def test_every_link_of_a_way_counts_and_no_other() -> None:
 def test_of_a_multicast_the_farthest_receiver_counts() -> None:
     paths = paths_of(multicast(rival=False), FABRIC)
     late_ns = travel_ns(paths, delays_of(FABRIC, [float(1 + host) for host in range(FABRIC.hosts)]))
-    (flow,) = paths.flow_is_multicast.nonzero()[0].tolist()
+    (flow,) = paths.flow_forks.nonzero()[0].tolist()
     source, *others = sorted(paths.route_port[paths.route_start[flow] : paths.route_start[flow + 1]].tolist())
     assert len(others) > 1
     assert late_ns[flow] / 1e9 == (1 + source) + (1 + max(others) - FABRIC.hosts)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.printed import compare
+from gradwire.analysis.report import conclusion as module
 from gradwire.analysis.report.charts import Labels
-from gradwire.analysis.report.conclusion import conclusion
+from gradwire.analysis.report.conclusion import trust, validity
 from gradwire.analysis.report.ranking import rank, ranking_table
 from gradwire.analysis.report.tables import points_table
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.verdict import Verdict
 
 COMPUTE_S = 0.8
 
@@ -21,6 +25,10 @@ def row(time_s: float, verdict: str = "valid", **parameters: str) -> PointResult
         {"strategy": "ring", "seed": "1", **parameters}, time_s, None, None, 1 / time_s, COMPUTE_S / time_s, 0, 1.0, 0.9,
         "bandwidth", "00ff", verdict,
     )  # fmt: skip
+
+
+def conclusion(*arguments: Any, **options: Any) -> str:
+    return str(module.conclusion(*arguments, **options))
 
 
 def concluded(*rows: PointResult, **labels: str) -> str:
@@ -180,3 +188,20 @@ def test_a_ranking_has_its_own_sentence() -> None:
     rows = [row(1.0), row(2.0, strategy="vanilla")]
     ranking = rank(rows, {}, (), {})
     assert conclusion(rows, Labels({}), ranking=ranking).startswith("On this network ring is fastest: ")
+
+
+def test_a_report_begins_with_the_answer_and_ends_its_summary_with_trust() -> None:
+    rows = [replace(row(1.0), fluid_time_s=0.99), replace(row(2.0, strategy="kvstore"), fluid_time_s=2.0)]
+    said = module.conclusion(rows, Labels({}))
+    assert [line.partition(":")[0] for line in said.lines] == [
+        "On this network ring is fastest",
+        "The network is the limit",
+    ]
+    verdict = Verdict(True, (Check("drops", "0", "0", True, "bytes were lost"),) * 3, "valid")
+    assert trust(said.validity, rows, [verdict, verdict]) == (
+        "All 2 points are valid: their runs passed all 6 checks, and took 1.000 to 1.010 times as long as an ideal "
+        "network would."
+    )
+    doubtful = [rows[0], replace(rows[1], verdict="invalid: drops 3")]
+    assert trust(validity(doubtful), doubtful, [verdict, verdict]) == validity(doubtful)
+    assert module.conclusion([doubtful[1]], Labels({})).lines == ["There is no result."]

@@ -10,7 +10,14 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from gradwire.analysis.report.network_drawing import MOST_SLOTS, THIN, different_networks, network_drawing, rate_lines
+from gradwire.analysis.report.network_drawing import (
+    MOST_SLOTS,
+    THIN,
+    different_networks,
+    network_drawing,
+    networks_by_rate,
+    rate_lines,
+)
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.network_graph import linear, spread
@@ -69,6 +76,8 @@ def test_rails_have_colours_of_their_own() -> None:
 def test_a_network_is_drawn_once_whatever_its_seed_and_classes() -> None:
     same = replace(FAT_TREE, seed=7, classes=3)
     assert different_networks([FAT_TREE, same, SINGLE]) == [FAT_TREE, SINGLE]
+    faster = replace(SINGLE, rate_bps=2 * SINGLE.rate_bps)
+    assert networks_by_rate([SINGLE, FAT_TREE, faster]) == [[SINGLE, faster], [FAT_TREE]]
 
 
 def test_slower_links_are_thin_and_named_and_long_ones_dashed() -> None:

@@ -12,7 +12,7 @@ from gradwire.analysis.report.pages import (
     common_settings,
     in_line,
     own_settings,
-    settings_table,
+    settings_tables,
 )
 
 
@@ -52,7 +52,8 @@ def test_what_all_points_have_alike_is_common() -> None:
     assert in_line(own_settings(POINTS)[1]) == "run.seed = 2; order = tic (default)"
 
 
-def test_the_table_has_what_the_scenario_says_first() -> None:
-    table = settings_table([{"run.seed": SEED, "fabric.rate": RATE}])
-    assert table.rows == (("fabric.rate", "10 Gbit/s", "scenario"), ("run.seed", "1", "default"))
-    assert settings_table([]).rows == ()
+def test_defaults_have_a_table_of_their_own() -> None:
+    given, defaults = settings_tables([{"run.seed": SEED, "fabric.rate": RATE}])
+    assert given.rows == (("fabric.rate", "10 Gbit/s", "scenario"),)
+    assert defaults.rows == (("run.seed", "1", "default"),)
+    assert [table.rows for table in settings_tables([])] == [(), ()]

@@ -82,7 +82,8 @@ def sound_bands(fabric: Fabric) -> tuple[BandCount, ...]:
         counts.update({(port, band): 2 * frames(SIZE_BYTES) for port in crossed})
     counts["h4-eth0", 0] = 3 * ITERATIONS * 66 * 1000
     limit_bytes, threshold_bytes = fabric.switch_queue_bytes if fabric.has_switch_queues else (0, 0)
-    at_switches = (limit_bytes, threshold_bytes, threshold_bytes)
+    all_bytes = fabric.ecn_most_bytes or threshold_bytes
+    at_switches = (limit_bytes, threshold_bytes, all_bytes)
     return tuple(
         BandCount(port, band, size, size // 1514, 0, 0, 0, *((0, 0, 0) if port.startswith("h") else at_switches))
         for (port, band), size in counts.items()

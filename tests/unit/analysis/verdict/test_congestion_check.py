@@ -100,6 +100,20 @@ def test_marks_have_to_be_made_and_to_arrive(marks: int, drops: int, arrivals: i
     assert failed(judged(MARKING, record)) == ([] if ok else ["ECN marks"])
 
 
+RED = replace(MARKING, ecn_bytes=5_000, ecn_most_bytes=90_000, ecn_share=0.01)
+
+
+def test_red_marks_all_from_another_length_on() -> None:
+    assert failed(judged(RED, counted(RED))) == []
+    assert failed(judged(RED, counted(RED, all_marked_bytes=5_000))) == ["switch queues"]
+
+
+@pytest.mark.parametrize(("above", "marks", "ok"), [(10_000, 0, True), (10_001, 0, False), (10_001, 1, True)])
+def test_red_has_to_have_marked_some_of_many_packets(above: int, marks: int, ok: bool) -> None:
+    record = counted(RED, above_threshold=above, marks=marks, arrivals=marks)
+    assert failed(judged(RED, record)) == ([] if ok else ["ECN marks"])
+
+
 @pytest.mark.parametrize(("arrivals", "ok"), [(45 * 900, True), (45 * 900 + 1, False)])
 def test_each_frame_of_a_marked_burst_arrives_with_its_mark(arrivals: int, ok: bool) -> None:
     """A burst of 64 KiB is marked as one packet, and has 45 segments of 1,448 bytes."""

@@ -52,10 +52,10 @@ def test_the_terminal_says_the_score() -> None:
 
 def rendered(table: TextTable) -> str:
     """A table on a page of its own."""
-    nothing: dict[str, Any] = dict.fromkeys(("conclusion", "summary", "chart"), "") | dict.fromkeys(
+    nothing: dict[str, Any] = dict.fromkeys(("conclusion", "trust", "summary", "chart"), "") | dict.fromkeys(
         ("warnings", "remarks", "points", "notes", "networks"), ()
     )
-    background = ShownBackground("", (), "", None)
+    background = ShownBackground("", (), "", None, None)
     return page("run.html", title="", all_valid=True, tables=[html_table(table)], background=background, **nothing)
 
 

@@ -129,6 +129,8 @@ PLANS = [
 QUEUES = [
     (lambda queues: queues.update(ports=np.array(["nowhere"] * len(queues["ports"]))), "has no port 'nowhere'"),
     (lambda queues: queues["waiting_bytes"].__setitem__((0, 0), -1), "waiting_bytes: -1"),
+    (lambda queues: queues.update(marks=queues["waiting_bytes"] - 2**40), "marks: -"),
+    (lambda queues: queues.update(marks=queues["waiting_bytes"][1:]), "its columns do not fit together"),
     (lambda queues: queues.update(time_ns=queues["time_ns"][:-1]), "its columns do not fit together"),
 ]
 CASES = [

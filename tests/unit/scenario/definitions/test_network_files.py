@@ -10,6 +10,7 @@ import networkx as nx
 import pytest
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
@@ -67,14 +68,14 @@ class Nothing(Topo):
 """
 
 
-def fabric_of(folder: Path, fabric: str, workers: int = 2) -> Fabric:
+def fabric_of(folder: Path, fabric: str, workers: int | str = 2) -> Fabric:
     path = folder / "own.toml"
     path.write_text(SCENARIO.format(workers=workers, fabric=fabric))
     (point,) = load_scenario(path).points
     return compile_point(point.section).fabric
 
 
-def refusal(folder: Path, fabric: str, workers: int = 2) -> str:
+def refusal(folder: Path, fabric: str, workers: int | str = 2) -> str:
     with pytest.raises(InputFault) as raised:
         fabric_of(folder, fabric, workers)
     return str(raised.value)
@@ -118,6 +119,64 @@ def test_graphml_and_node_link(tmp_path: Path, ending: str) -> None:
     assert [link.jitter_s for link in fabric.links()] == [0, 1e-6, 1e-6, 1e-6]
 
 
+def servers(*links: tuple[str, str]) -> str:
+    """A node-link file of two switches, with these links of hosts."""
+    network: nx.MultiGraph[str] = nx.MultiGraph([("a", "b"), *links])
+    for host, _ in links:
+        network.nodes[host]["type"] = "host"
+    return json.dumps(nx.node_link_data(network, edges="links"))
+
+
+TWO_EACH = [("x", "a"), ("x", "b"), ("y", "a"), ("y", "b")]
+
+
+def test_a_host_with_several_links_has_as_many_nics(tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text(servers(*TWO_EACH))
+    (tmp_path / "lab.toml").write_text(
+        SCENARIO.format(workers="4\nworkers_per_host = 2\nnics_per_host = 2", fabric='file = "net.json"')
+    )
+    (point,) = load_scenario(tmp_path / "lab.toml").points
+    compiled = compile_point(point.section)
+    graph = compiled.fabric.graph
+    assert graph is not None
+    assert graph.host_labels == ("x.nic1", "x.nic2", "y.nic1", "y.nic2")
+    assert [compiled.fabric.leaf_of(host) for host in range(4)] == [0, 1, 0, 1]
+    (plan,) = compiled.plans.values()
+    assert plan.rank_host.tolist() == [0, 1, 2, 3]
+    sends = plan.ops.kind == OpKind.SEND
+    machines = plan.rank_host // 2
+    inside = machines[plan.ops.rank[sends]] == machines[plan.ops.peer[sends]]
+    assert inside.any()
+    assert not plan.is_remote()[sends][inside].any()
+
+
+@pytest.mark.parametrize(
+    ("links", "nics", "said"),
+    [
+        (TWO_EACH, 1, "host 'x' (and 1 more hosts) has 2 links, each of which is a NIC: set cluster.nics_per_host = 2"),
+        (TWO_EACH[:3], 2, "host 'y' has 1 link, each of which is a NIC: cluster.nics_per_host = 2 wants as many links of every"),
+        ([("x", "a"), ("y", "a"), ("z", "b")], 2, "has 3 hosts with one link each, which are NICs: must be a multiple of"),
+        ([("d.0.nic.0", "a"), ("d.0.nic.1", "a"), ("d.1", "b"), ("d.2", "b")], 2, "'d.1' and 'd.2' are NICs of different devices"),
+        ([("x", "x.nic1"), ("x", "b")], 2, "'x.nic1' is the name of a node, and of a NIC"),
+    ],
+)  # fmt: skip
+def test_machines_that_do_not_have_as_many_nics_are_refused(
+    tmp_path: Path, links: list[tuple[str, str]], nics: int, said: str
+) -> None:
+    (tmp_path / "net.json").write_text(servers(*links))
+    cluster = f"{nics}\nworkers_per_host = {nics}\nnics_per_host = {nics}"
+    refused = refusal(tmp_path, 'file = "net.json"', cluster)
+    assert said in refused
+    assert len(refused.splitlines()) == 1
+
+
+def test_nics_of_a_machine_are_at_one_switch_of_a_shape(tmp_path: Path) -> None:
+    fabric = fabric_of(
+        tmp_path, 'topology = "ring"\nswitches = 3', workers="8\nworkers_per_host = 2\nnics_per_host = 2"
+    )
+    assert [fabric.leaf_of(host) for host in range(8)] == [0, 0, 0, 0, 1, 1, 2, 2]
+
+
 def test_hosts_are_spread_where_a_file_has_none(tmp_path: Path) -> None:
     nx.write_graphml(nx.cycle_graph(["a", "b", "c"]), tmp_path / "cycle.graphml")
     fabric = fabric_of(tmp_path, 'file = "cycle.graphml"', workers=6)
@@ -143,7 +202,7 @@ def test_hosts_are_spread_where_a_file_has_none(tmp_path: Path) -> None:
         ('file = "list.json"', ["has no lists nodes and edges"]),
         ('file = "apart.json"', ["no way leads from 'a' to 'b': the network must be connected"]),
         ('file = "odd.json"', ["link 'a' to 'b': unknown attribute 'wieght'", "node 'b': type = 'modem': must be host"]),
-        ('file = "two.json"', ["host 'h1' has 2 links; must have one, to a switch"]),
+        ('file = "two.json"', ["host 'h1' has 2 links, each of which is a NIC: set cluster.nics_per_host = 2"]),
         ('file = "directed.json"', ["is directed"]),
         ('file = "campus"', ["fabric.file = 'campus': no such network"]),
         ('topology = "custom"', ["fabric.file: missing; fabric.topology = 'custom' needs it"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gradwire.faults import InputFault
 from gradwire.runs.estimation import without_effect
@@ -134,6 +135,27 @@ def test_dctcp_needs_marks() -> None:
     (line,) = ResolvedPoint(section(congestion="dctcp")).misfits
     assert line.startswith("transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn")
     assert ResolvedPoint(section(fabric=MARKING, congestion="dctcp")).misfits == ()
+
+
+def test_dcqcn_needs_marks_and_has_those_of_its_paper() -> None:
+    (line,) = ResolvedPoint(section(congestion="dcqcn")).misfits
+    assert line.startswith("transport.congestion = 'dcqcn': reacts to marks, and no port makes any: set fabric.ecn")
+    wanted = section(fabric={"ecn": {}}, congestion="dcqcn")
+    assert ResolvedPoint(wanted).misfits == ()
+    fabric = ResolvedPoint(wanted).fabric
+    assert (fabric.ecn_bytes, fabric.ecn_most_bytes, fabric.ecn_share) == (5_000, 200_000, 0.01)
+    assert fabric.gso_bytes == 1514
+    assert type(fabric).from_json(fabric.to_json()) == fabric
+    line_bytes_per_s = sockets_of(wanted, fabric, Clock(), None).line_bytes_per_s
+    assert line_bytes_per_s == round(fabric.rate_bps / 8 * 1448 / 1538)
+    assert sockets_of(section(fabric=MARKING), fabric, Clock(), None).line_bytes_per_s == 0
+
+
+def test_thresholds_of_red_are_in_order_and_for_all_links() -> None:
+    with pytest.raises(ValidationError, match="kmax: must be above kmin"):
+        section(fabric={"ecn": {"kmin": "200KB"}})
+    (line,) = ResolvedPoint(section(fabric={"ecn": {}, "link": {"h1": {"ecn": "50KB"}}})).misfits
+    assert line.startswith("fabric.link.'h1'.ecn: fabric.ecn is a table, which is for all links")
 
 
 def test_bursts_that_a_buffer_cannot_hold_are_a_misfit() -> None:
