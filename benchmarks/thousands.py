@@ -25,8 +25,6 @@ MACHINES = {"cluster.workers_per_host": 8, "cluster.nics_per_host": 8, "costs.lo
 LEAVES = {"fabric.topology": '"leaf-spine"', "fabric.spines": 32}
 FAT_TREE = {"fabric.topology": '"fat-tree"', "fabric.spines": 8, "fabric.cores": 8}
 HOSTS_OF_LEAF, HOSTS_OF_POD = 32, 256
-MOST_WITH_ALL_RANKS = 256
-"""Workers of the cases without classes. 1,024 of them take minutes."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
     #: Workers that the settings divide; None: any of those asked for.
     workers: int | None = None
-    has_classes: bool = True
 
 
 WHOLE = "sequence_parallel = true, sharded_optimizer = true, overlap_gradients = true"
@@ -49,10 +46,6 @@ CASES = (
     Case("ring", "one switch", settings={"strategy.options": '{concurrent = false, forward_waits = "all"}'}),
     *(Case(strategy, "leaf/spine, 32 hosts for each leaf", settings=LEAVES) for strategy in ("ddp", "fsdp")),
     *(Case(strategy, "fat tree, pods of 8 leaves with 32 hosts", settings=FAT_TREE) for strategy in ("ddp", "fsdp")),
-    *(
-        Case("double-tree", network, settings=settings, has_classes=False)
-        for network, settings in (("one switch", {}), ("leaf/spine, 32 hosts for each leaf", LEAVES))
-    ),
     Case(
         "megatron",
         "machines of 8 GPUs and NICs, one switch",
@@ -117,7 +110,7 @@ def main() -> None:
 def _points(numbers: list[int]) -> Iterator[tuple[Case, int]]:
     for case in CASES:
         for workers in numbers if case.workers is None else [case.workers]:
-            if workers >= LEAST_WORKERS and (case.has_classes or workers <= MOST_WITH_ALL_RANKS):
+            if workers >= LEAST_WORKERS:
                 yield case, workers
 
 
