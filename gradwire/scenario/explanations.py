@@ -38,6 +38,8 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
         # Messages of a section's own validator begin with one of its keys.
         return [f"{key}{'.' if key else ''}{line}" for line in reason_of(defect).splitlines()]
     expected = kind_at(kind, place)
+    if isinstance(value, dict) and expected and expected.table and not _is_of_table(expected, defect):
+        return []  # it is not a word or a size either: what is wrong with the table is told
     words = expected.words if expected else ""
     if defect["type"] == "missing":
         return [f"{key}: missing; write {words}" if words else f"{key}: missing"]
@@ -45,10 +47,10 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
     if table and table.keys and str(place[-1]) not in table.keys:
         return [_unknown(key, close(str(place[-1]), table.keys), table.keys)]
     if expected and expected.section and not isinstance(value, dict):
-        return [_no_table(key, value, list(expected.section.model_fields))]
-    return [
-        f"{key} = {shown(value)}: {requirement(expected, defect, value, may_be_swept=issubclass(kind, PointTables))}"
-    ]
+        line = _no_table(key, value, list(expected.section.model_fields))
+    else:
+        line = f"{key} = {shown(value)}: {requirement(expected, defect, value, may_be_swept=issubclass(kind, PointTables))}"
+    return [line]
 
 
 def requirement(expected: ValueKind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
@@ -83,7 +85,14 @@ def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any
     """Whether a defect is of a whole section, whose keys contradict one another, and of none of its values."""
     place = _place_in(kind, document, defect["loc"])
     expected = kind_at(kind, place)
-    return defect["type"] == "value_error" and expected is not None and expected.section is not None
+    return defect["type"] == "value_error" and expected is not None and _is_of_table(expected, defect)
+
+
+def _is_of_table(expected: ValueKind, defect: Any) -> bool:
+    """Whether pydantic tried the table that a value is or may be, and not what it may be as well."""
+    if expected.section is not None or expected.table is None:
+        return expected.section is not None
+    return any(expected.table.__name__ in str(step) for step in defect["loc"])
 
 
 def value_at(document: Any, place: Sequence[str | int]) -> Any:
@@ -114,8 +123,8 @@ def _is_branch(step: str | int, document: Any, expected: ValueKind | None) -> bo
     """Whether a step of pydantic's location names a branch of a union of a table and something else, and no part of the document."""
     if isinstance(document, list):
         return not isinstance(step, int)
-    section = expected.section if expected else None
-    return section is not None and step not in document and step not in section.model_fields
+    table = expected.table if expected else None
+    return table is not None and step not in document and step not in table.model_fields
 
 
 def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -181,7 +190,7 @@ def _did_you_mean(keys: Sequence[str]) -> str:
 def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
     """The keys that the section at `place` takes; at the top level, the keys of the file come after the sections of a point."""
     at = kind_at(kind, [int(step) if step.isdigit() else step for step in place])
-    keys = list(at.section.model_fields) if at and at.section else []
+    keys = list(at.table.model_fields) if at and at.table else []
     return [*keys, *kind.file_keys.model_fields] if issubclass(kind, PointTables) and not place else keys
 
 

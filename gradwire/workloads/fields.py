@@ -78,6 +78,12 @@ class ValueKind:
         return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
     @property
+    def table(self) -> type[BaseModel] | None:
+        """The same for a value that may be something else as well, like a word."""
+        forms = [ValueKind(form) for form in self._without_none(self.annotation)]
+        return next((form.section for form in forms if form.section is not None), None)
+
+    @property
     def is_list(self) -> bool:
         """Whether the value is a list."""
         return get_origin(self.annotation) in (list, tuple)
@@ -186,8 +192,8 @@ def kind_at(section: type[BaseModel], path: Sequence[str | int]) -> ValueKind | 
     """What the value at a place in a section must be; None if the section does not say."""
     kind = ValueKind(section)
     for step in path:
-        if kind.section is not None and step in kind.section.model_fields:
-            field = kind.section.model_fields[str(step)]
+        if kind.table is not None and step in kind.table.model_fields:
+            field = kind.table.model_fields[str(step)]
             kind = ValueKind(field.annotation, field.metadata)
         elif kind.is_list or kind.is_table:
             kind = kind.element
