@@ -6,6 +6,7 @@ iterations: a single iteration may be shorter if the one before it did a part of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import paths_of
 from gradwire.datatypes.fabric import Fabric, Routing
+from gradwire.datatypes.links import Link
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.sprayed_ways import SprayedRoutes
@@ -301,21 +303,35 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
 def _on_ways(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float64]:
     """The rate of the slowest line on each transfer's way through a graph, and the delays of all."""
     links = lines_of(fabric)
-    if fabric.routing.is_by_connection:
+    # A multicast's tree has branches of its own, which need not be the way to that receiver alone.
+    apart = np.flatnonzero((plan.ops.group[moved.op] == 1) | fabric.routing.is_by_connection)
+    rate_bps, delay_s = np.full(len(moved.op), np.inf), np.zeros(len(moved.op))
+    if len(apart):
         messages = MessageWays(plan, fabric)
-        ways = [messages.branch(op, target) for op, target in zip(moved.op.tolist(), moved.dst.tolist(), strict=True)]
-        way_of = np.arange(len(ways))
-    else:
-        pairs, way_of = np.unique(np.stack([moved.src, moved.dst]), axis=1, return_inverse=True)
-        if fabric.routing.is_by_burst:
-            alone = [_over_all_ways(fabric, *pair) for pair in pairs.T.tolist()]
-            rates_bps, delays_s = np.array(alone).reshape(-1, 2).T
-            return rates_bps[way_of.reshape(-1)], delays_s[way_of.reshape(-1)]
-        routes = routes_of(fabric)
-        ways = [routes.path(*pair) for pair in pairs.T.tolist()]
+        targets = zip(moved.op[apart].tolist(), moved.dst[apart].tolist(), strict=True)
+        rate_bps[apart], delay_s[apart] = _along(links, [messages.branch(op, target) for op, target in targets])
+    single = np.setdiff1d(np.arange(len(moved.op)), apart)
+    if len(single):
+        ends = np.stack([moved.src, moved.dst])[:, single]
+        pairs, way_of = np.unique(ends, axis=1, return_inverse=True)
+        slowest, summed = _between(fabric, links, pairs.T.tolist())
+        rate_bps[single], delay_s[single] = slowest[way_of.reshape(-1)], summed[way_of.reshape(-1)]
+    return rate_bps, delay_s
+
+
+def _between(fabric: Fabric, links: Sequence[Link], pairs: Sequence[tuple[int, int]]) -> tuple[Float64, Float64]:
+    """The rate and the delay of the way between two hosts, for each pair of them."""
+    if fabric.routing.is_by_burst:
+        rates_bps, delays_s = np.array([_over_all_ways(fabric, *pair) for pair in pairs]).T
+        return rates_bps, delays_s
+    routes = routes_of(fabric)
+    return _along(links, [routes.path(source, target) for source, target in pairs])
+
+
+def _along(links: Sequence[Link], ways: Sequence[Sequence[int]]) -> tuple[Float64, Float64]:
+    """The rate of the slowest line of each way, and the delays of all of its lines together."""
     slowest = np.array([min(links[line].rate_bps for line in way) for way in ways])
-    summed = np.array([sum(links[line].delay_s for line in way) for way in ways])
-    return slowest[way_of.reshape(-1)], summed[way_of.reshape(-1)]
+    return slowest, np.array([sum(links[line].delay_s for line in way) for way in ways])
 
 
 def _over_all_ways(fabric: Fabric, source: int, target: int) -> tuple[float, float]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import bounds, critical_path_s, message_ns
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.network_graph import ring, spread
 from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.routes import lines_of, routes_of
 from gradwire.datatypes.routing import Routing
+from gradwire.datatypes.wire.ways import MessageWays
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import Transfer, compile_transfers
+from tests.shared.small_jobs import compiled, job_of, profile_of
 
 FABRIC = Fabric(1, 1e9)
 
@@ -45,3 +54,27 @@ def test_a_message_has_the_uplinks_that_its_bursts_take(routing: Routing, uplink
     (size_bytes,) = {int(size) for size in plan.ops.size_bytes[plan.ops.size_bytes > 1_000_000]}
     alone_s = message_ns(plan, fabric).max() / 1e9
     assert alone_s == pytest.approx(size_bytes / fabric.goodput_share() * 8 / (uplinks * fabric.uplink_rate_bps))
+
+
+@pytest.mark.parametrize("slow_corner", [1, 3])
+def test_a_multicast_goes_by_its_tree_which_need_not_be_the_way_to_its_receiver_alone(slow_corner: int) -> None:
+    """Between opposite corners of a square of switches; there and back, ways of pairs are balanced over both sides, and trees are not."""
+    square = spread(2, 4, ring(4), 1e9, "")
+    trunks = tuple(replace(link, delay_s=2e-3 * (slow_corner in (link.a, link.b))) for link in square.trunks)
+    fabric = Fabric(2, 1e9, Topology.CUSTOM, graph=replace(square, trunks=trunks))
+    job = job_of(profile_of([(LayerKind.FC, [300_000])]), Cluster(2, 2))
+    (plan,) = compiled(job, "multicast-ps", {}).values()
+    routes, ways, links, alone_ns = (
+        routes_of(fabric),
+        MessageWays(plan, fabric),
+        lines_of(fabric),
+        message_ns(plan, fabric),
+    )
+    others = set()
+    for op in np.flatnonzero(plan.is_remote() & (plan.ops.group == 1)).tolist():
+        source = ways.ends(op)[0]
+        branch = ways.branch(op, 1 - source)
+        others.add(branch != routes.path(source, 1 - source))
+        line_ns = plan.ops.size_bytes[op] / fabric.multicast_goodput_share() * 8
+        assert alone_ns[op] == pytest.approx(line_ns + sum(links[line].delay_s for line in branch) * 1e9, rel=1e-6)
+    assert True in others
