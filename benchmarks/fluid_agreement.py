@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gradwire.analysis.agreement.causes import Cause
+from gradwire.analysis.points import PointResult
 from gradwire.runs.agreement import compared
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
@@ -53,15 +54,22 @@ class Printed:
         if not result.valid:
             print(f"{what} invalid: {result.verdict.splitlines()[0]}", flush=True)
             return
-        fluid, bound = _off(judged) + 1, result.iteration_time_s / result.lower_bound_s
-        print(f"{what} {result.iteration_time_s * 1e3:9.3f} ms  x fluid {fluid:.4f}  x bound {bound:.3f}", flush=True)
+        row = _farthest(judged)
+        fluid, bound = _off(judged) + 1, row.iteration_time_s / row.lower_bound_s
+        print(f"{what} {row.iteration_time_s * 1e3:9.3f} ms  x fluid {fluid:.4f}  x bound {bound:.3f}", flush=True)
 
 
 def _off(judged: JudgedRun) -> float:
     """How far a valid run is off its estimate, as a share of it, with its sign."""
-    ratio = judged.result.fluid_ratio
+    ratio = _farthest(judged).fluid_ratio
     assert ratio is not None
     return ratio - 1
+
+
+def _farthest(judged: JudgedRun) -> PointResult:
+    """Of several jobs, the one that is farthest off."""
+    rows = [row for row in judged.job_results if row.fluid_ratio is not None] or [judged.result]
+    return max(rows, key=lambda row: abs((row.fluid_ratio or 1.0) - 1))
 
 
 def print_summary(runs: Sequence[JudgedRun]) -> None:

@@ -75,9 +75,15 @@ def _known(run: JudgedRun) -> Agreement | None:
     result = run.result
     if run.agreement or not result.valid:
         return run.agreement
-    if not result.fluid_time_s or not Deviation(result.iteration_time_s, result.fluid_time_s).matters:
+    if not result.fluid_time_s or not any(map(_is_off, run.job_results or (result,))):
         return Agreement()
     return kept_agreement(run.stored, run.point)
+
+
+def _is_off(row: PointResult) -> bool:
+    """Whether a row is so far from its estimate that a cause is looked for. Of several jobs each has its own: an iteration of
+    their plan is of those that still iterate, and says nothing where one of them has many more than another."""
+    return bool(row.fluid_time_s) and Deviation(row.iteration_time_s, row.fluid_time_s or 0.0).matters
 
 
 def _with_agreement(run: JudgedRun, agreement: Agreement | None) -> JudgedRun:
@@ -90,7 +96,7 @@ def _with_agreement(run: JudgedRun, agreement: Agreement | None) -> JudgedRun:
 
 def _cause_of_job(row: PointResult, agreement: Agreement) -> str:
     """What was found for all jobs together is each one's cause; where they agree together, there is none for one that does not."""
-    if not row.valid or not row.fluid_time_s or not Deviation(row.iteration_time_s, row.fluid_time_s).matters:
+    if not row.valid or not _is_off(row):
         return str(Cause.NONE)
     return str(agreement.cause or Cause.UNEXPLAINED)
 

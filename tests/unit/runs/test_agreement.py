@@ -387,6 +387,19 @@ def test_what_agrees_is_not_examined(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "cache" / "agreement").exists()
 
 
+def test_of_several_jobs_each_is_compared_and_not_what_they_do_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that iterates a hundred times while another does twice makes most iterations of their plan."""
+    judged = stored_run(tmp_path, monkeypatch, change=stretched(1.2))
+    estimated_s = judged.result.fluid_time_s or 0.0
+    near, far = (replace(judged.result, iteration_time_s=estimated_s * factor) for factor in (1.001, 1.2))
+    (agreed,) = compared([replace(judged, job_results=(near, near))])
+    assert agreed.agreement == Agreement()
+    (examined_,) = compared([replace(judged, job_results=(near, far))])
+    assert [row.fluid_cause for row in examined_.job_results] == ["", "unexplained"]
+
+
 def test_a_run_that_is_not_valid_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(point: Path, on_line: Callable[[str], None]) -> int:
         return 1
