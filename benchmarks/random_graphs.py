@@ -5,7 +5,7 @@ that knows graphs.
     .venv/bin/python benchmarks/random_graphs.py [--points 100] [--seed 1] [--several] [--jobs 2] [--out FOLDER]
 
 Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal
-network (`x fluid`). With --several, each point is of two or three jobs, of which the one is told that is farthest off.
+network (`x fluid`). With --several, each point is of two or three jobs, and the line is of the job that is farthest off.
 At the end, each point that is off has its cause, as a report would give it, and a summary counts how many are near.
 Points that ran in the folder before do not run again.
 """
