@@ -39,9 +39,10 @@ def test_at_once_as_step_by_step(sequence: RingSequence, rule: Departure | Buffe
     at_once = ring_times(sequence, lines_of(sequence.ranks), rule)
     followed = ring_times(sequence, lines_of(sequence.ranks, UNNOTICED_NS), rule)
     both = min(at_once.needed, followed.needed)
-    # Where SENDs end early, the time of one value, by which parts may differ.
-    value_s = 4 / 0.125 / 1e9 if isinstance(rule, Buffered) else 0.0
-    np.testing.assert_allclose(at_once.iterations_s[:both], followed.iterations_s[:both], rtol=1e-12, atol=value_s)
+    # Where SENDs end early, the time of one value, by which parts may differ. And a nanosecond, to which times are
+    # rounded: of a call of 32, 28 and 28 bytes, one finds iterations of 1024 and 1025 ns in turn, and the other 1025.
+    allowed_s = 4 / 0.125 / 1e9 if isinstance(rule, Buffered) else 1.01e-9
+    np.testing.assert_allclose(at_once.iterations_s[:both], followed.iterations_s[:both], rtol=1e-12, atol=allowed_s)
 
 
 def test_a_ring_of_thousands_takes_its_closed_form() -> None:
