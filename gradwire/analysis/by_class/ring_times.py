@@ -201,10 +201,7 @@ def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state
 def _at_once(
     part_bytes: Int64, bytes_per_ns: float, ranks: _Ranks, started_ns: Float64, unsent_bytes: float
 ) -> Float64:
-    """The same where all ranks send at one rate and without latency.
-
-    Where SENDs end early and parts differ, it is exact to the time of that difference, which is one value of the call.
-    """
+    """The same where all ranks send at one rate and without latency."""
     count, steps = len(part_bytes), 2 * (len(part_bytes) - 1)
     if not part_bytes[0]:
         return started_ns
@@ -221,8 +218,12 @@ def _at_once(
     here_ns, beyond_ns = begins_ns - less_ns * passed, begins_ns - less_ns * (passed + count - larger)
     to_end_ns = np.maximum.accumulate(here_ns[::-1])[::-1]
     around_ns = np.concatenate([[-np.inf], np.maximum.accumulate(beyond_ns)[:-1]])
+    # A way to a small part may begin at it or behind it as well, and go around. That needs a step for each part on the
+    # way, and so there is none from the last part to the second.
+    to_small_ns = np.full(count, beyond_ns.max())
+    to_small_ns[1:2] = beyond_ns[:-1].max(initial=-np.inf)
     before = np.maximum(0, part - larger)
-    through_large_ns = np.where(part < larger, np.maximum(to_end_ns, around_ns), around_ns) + less_ns * before
+    through_large_ns = np.where(part < larger, np.maximum(to_end_ns, around_ns), to_small_ns) + less_ns * before
     last_ns = through_large_ns + steps * large_ns + zero_ns
     if small_ns > 0:
         small_only_ns = np.where(part >= larger, np.maximum.accumulate(begins_ns[::-1])[::-1], -np.inf)
