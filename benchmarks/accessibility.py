@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
+from tests.shared.browser import BROWSER, FLAGS
+
 ROOT = Path(__file__).parents[1]
 AXE = "axe-core@4.14.1"
 MAIN_PAGES = (
@@ -37,10 +39,7 @@ MAIN_PAGES = (
 """One of each kind of page, the long ones among them."""
 SCHEMES = {"light": (), "dark": ("--force-dark-mode", "--blink-settings=preferredColorScheme=0")}
 """What a reader prefers, with the browser's options for it."""
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--virtual-time-budget=60000", "--window-size=1300,1000",
-)  # fmt: skip
+WINDOW = ("--virtual-time-budget=60000", "--window-size=1300,1000")
 LIMIT_S = 240
 ANSWER = "answer-of-axe"
 POLICY = re.compile(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>")
@@ -82,8 +81,15 @@ def violations(page: Path, axe: str, scheme: str, profile: Path) -> list[Violati
     head, _, tail = html.rpartition("</body>")
     copy = page.with_name(f"{page.stem}.axe.html")
     copy.write_text(head + asked + tail, encoding="utf-8")
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "chromium")
-    command = [browser, *FLAGS, *SCHEMES[scheme], f"--user-data-dir={profile}", "--dump-dom", copy.as_uri()]
+    command = [
+        BROWSER or "chromium",
+        *FLAGS,
+        *WINDOW,
+        *SCHEMES[scheme],
+        f"--user-data-dir={profile}",
+        "--dump-dom",
+        copy.as_uri(),
+    ]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     finally:

@@ -11,15 +11,15 @@ line says why. The last column is the clock of the wall, and means nothing on a 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from benchmarks.commands import gradwire
 
 TOPOLOGIES = ("minimal", "single,3", "reversed,3", "linear,4", "tree,2", "torus,3,3")
 LOOPING = "torus"
@@ -84,20 +84,11 @@ def tried(row: Row, wall_limit: str) -> str:
             (Path(folder) / "link.py").write_text(row.script)
         options = ["--wall-limit", wall_limit]
         words = ["mininet", *options, *(row.words[1:] if row.words[0] == "mininet" else row.words)]
-        command = [sys.executable, "-m", "gradwire", *words]
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = gradwire(*words, cwd=Path(folder))
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     said = next((line for line in reversed(lines) if "share" in line), "")
-    words = [line for line in lines if not CLOCKS.search(line)] or ["nothing was written"]
-    why = "" if done.returncode == 0 else words[-1].replace("|", "\\|")
+    written = [line for line in lines if not CLOCKS.search(line)] or ["nothing was written"]
+    why = "" if done.returncode == 0 else written[-1].replace("|", "\\|")
     clocks = CLOCKS.search(done.stdout + done.stderr)
     virtual_s, wall_s = clocks.groups() if clocks else ("", "")
     return f"| {row.name} | {done.returncode} | {said}{why} | {virtual_s} | {wall_s} |"

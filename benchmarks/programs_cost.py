@@ -17,13 +17,12 @@ import re
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire import PACKAGE
+from benchmarks.commands import gradwire
 
 SET_CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER (linux/prctl.h): the kernel's processes outlive it, and are waited for here."""
@@ -148,15 +147,7 @@ def measured(row: Row, places: Mapping[str, str]) -> Cost:
     command = [_replaced(word, places) for word in row.command]
     with tempfile.TemporaryDirectory() as folder:
         before_s = _spent_s()
-        done = subprocess.run(
-            [sys.executable, "-m", "gradwire", "exec", "--out", "run", *row.options, "--", *command],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
+        done = gradwire("exec", "--out", "run", *row.options, "--", *command, cwd=Path(folder), limit_s=LIMIT_S)
         _reap()
         spent_s = _spent_s() - before_s
     if done.returncode:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.commands import gradwire
 from gradwire import PACKAGE
 from gradwire.datatypes.roce import least_latency_s, payload_share
 from gradwire.workloads.units import RATE
@@ -142,15 +142,7 @@ def run(program: Program, rate_bps: float, compiled: Path) -> Outcome:
             launch="mpi" if program.is_mpi else "each",
         )
         (folder / "programs.toml").write_text(scenario)
-        done = subprocess.run(
-            [sys.executable, "-m", "gradwire", "run", "programs.toml", "--out", "run"],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
+        done = gradwire("run", "programs.toml", "--out", "run", cwd=folder, limit_s=LIMIT_S)
         if done.returncode:
             raise SystemExit(f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}")
         (point,) = (folder / "run" / "points").iterdir()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-SIZE_BYTES = 300_000
+SIZE_BYTES = 600_000
 
 
 def download(net, folder, loss):
@@ -31,7 +31,7 @@ def test_a_lossy_line_delivers_the_same_bytes_later(gradwire_lab, tmp_path):
     lossy_s, lossy = download(gradwire_lab(), tmp_path, loss="5%")
     print(f"{clean_s:.3f} s without loss, {lossy_s:.3f} s with 5 %")
     assert clean == lossy == hashlib.sha256(content).hexdigest()
-    assert lossy_s > 1.2 * clean_s
+    assert lossy_s > 1.5 * clean_s
 
 
 @pytest.mark.skipif(not shutil.which("nginx") or not shutil.which("wrk"), reason="nginx or wrk is not installed")

@@ -149,9 +149,9 @@ def _not_compared(rankings: Sequence[Ranking], write: Callable[[str], str]) -> s
     if not names:
         return ""
     verb, they, does = ("are", "they", "do") if len(names) > 1 else ("is", "it", "does")
-    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    left_out = listed(names)
     return (
-        f"{listed[:1].upper()}{listed[1:]} {verb} not compared with other strategies, for {they} {does} not send all "
+        f"{left_out[:1].upper()}{left_out[1:]} {verb} not compared with other strategies, for {they} {does} not send all "
         "gradients of every step and so trained something else."
     )
 

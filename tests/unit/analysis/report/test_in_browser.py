@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from html import unescape
@@ -20,12 +19,9 @@ from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.pages import BY_SCENARIO, Setting
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
+from tests.shared.browser import BROWSER, FLAGS
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--virtual-time-budget=5000",
-)  # fmt: skip
+LOGGED = ("--enable-logging=stderr", "--virtual-time-budget=5000")
 LIMIT_S = 120
 ANSWER = "answer-of-the-test"
 TIMES_S = {
@@ -86,7 +82,7 @@ def opened(page: Path, script: str, folder: Path) -> Opened:
     copy = folder / "copy.html"
     html = page.read_text(encoding="utf-8").replace("script-src ", f"script-src {hash_source(asked)} ", 1)
     copy.write_text(html.replace("</body>", f"<script>{asked}</script></body>"), encoding="utf-8")
-    command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", copy.as_uri()]
+    command = [BROWSER, *FLAGS, *LOGGED, f"--user-data-dir={folder / 'profile'}", "--dump-dom", copy.as_uri()]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     found = re.search(rf'<p id="{ANSWER}">(.*?)</p>', ended.stdout, re.DOTALL)
     assert found, ended.stderr
