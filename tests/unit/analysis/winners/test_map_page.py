@@ -13,7 +13,8 @@ from gradwire.analysis.winners.chart import map_chart
 from gradwire.analysis.winners.measured import AT_BORDER, AT_RANDOM, ChosenCell, MeasuredCell
 from gradwire.analysis.winners.page import map_page
 from gradwire.analysis.winners.winner_map import Axis, Time, WinnerMap
-from tests.unit.analysis.report.test_in_browser import BROWSER, opened
+from tests.shared.browser import BROWSER
+from tests.unit.analysis.report.test_in_browser import opened
 
 HOSTILE = "</script><script>document.title = 1</script> & <b style='x'>"
 X = Axis("fabric.rate", ("1gbit", "10gbit", "100gbit"), (1e9, 1e10, 1e11))
