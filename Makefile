@@ -92,6 +92,8 @@ lock: $(VENV)/installed
 	$(VENV)/bin/pip install --quiet uv
 	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) --quiet --output-file $(LOCK)
+	$(VENV)/bin/uv pip compile release/requirements.in --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) --quiet --output-file release/requirements.txt
 
 # Puts the fragments of changelog.d into CHANGELOG.md: make changelog VERSION=0.2.0
 changelog: $(VENV)/installed
