@@ -1,16 +1,15 @@
 """What is in a release, as CycloneDX: adds what cyclonedx-py cannot see in a Python environment to its SBOM.
 
-    python release/sbom.py wheel PACKAGES.cdx.json DIST      the kernel: DIST/gradwire-VERSION.cdx.json
-    python release/sbom.py image DIST FREEZE DEBIAN          the image's Debian packages: DIST/gradwire-VERSION-image.cdx.json
+    python release/sbom.py PACKAGES.cdx.json DIST             the kernel: DIST/gradwire-VERSION.cdx.json
+    python release/sbom.py PACKAGES.cdx.json DIST DEBIAN      the kernel and Debian's packages, of an image:
+                                                              DIST/gradwire-VERSION-image.cdx.json
 
-FREEZE and DEBIAN are what pip and dpkg say inside the image. The SBOM of the image is that of the wheel, whose Python
-packages have to be those of FREEZE, and the Debian packages. Both are validated against the schema of CycloneDX.
-Runs in the environment of release/requirements.txt.
+PACKAGES is what cyclonedx-py says of the environment, and DEBIAN what dpkg says inside the image. What is written is
+validated against the schema of CycloneDX. Runs in the environment of release/requirements.txt.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import sys
@@ -18,10 +17,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from zipfile import ZipFile
-
-OWN_TOOLS = frozenset({"pip", "setuptools", "wheel"})
-"""pipx keeps them apart from what it installs: whether an image has them says nothing about gradwire."""
 
 
 def kernel_of(wheel: Path, tarball: Path) -> dict[str, Any]:
@@ -68,21 +63,6 @@ def debian_packages(lines: Iterable[str]) -> list[dict[str, Any]]:
     return found
 
 
-def python_packages(bom: dict[str, Any]) -> set[tuple[str, str]]:
-    """Normalised names and versions of the Python packages in an SBOM."""
-    return {
-        (_normal(each["name"]), each["version"])
-        for each in bom["components"]
-        if each.get("purl", "").startswith("pkg:pypi/")
-    }
-
-
-def frozen(lines: Iterable[str]) -> set[tuple[str, str]]:
-    """The same of what `pip freeze --all` prints, gradwire itself left out: the SBOM has it as its subject."""
-    pairs = (line.strip().partition("==") for line in lines if "==" in line)
-    return {(_normal(name), version) for name, _, version in pairs if _normal(name) != "gradwire"}
-
-
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -97,7 +77,7 @@ def with_kernel(bom: dict[str, Any], kernel: dict[str, Any]) -> dict[str, Any]:
     own_copy = _own_copy(bom)
     components = [each for each in bom["components"] if each["bom-ref"] != own_copy]
     if own_copy is not None:  # the subject is installed in the environment too: its needs are those of the subject
-        copied = next((part.get("dependsOn", []) for part in dependencies if part["ref"] == own_copy), [])
+        copied: list[str] = next((part.get("dependsOn", []) for part in dependencies if part["ref"] == own_copy), [])
         dependencies = [part for part in dependencies if part["ref"] != own_copy]
         for part in dependencies:
             if part["ref"] == subject:
@@ -140,27 +120,18 @@ def one(dist: Path, pattern: str) -> Path:
     return found[0]
 
 
-def main(arguments: list[str]) -> None:
-    """Writes the SBOM that `arguments` ask for."""
-    match arguments:
-        case ["wheel", packages, dist]:
-            wheel = one(Path(dist), "gradwire-*.whl")
-            bom = with_kernel(
-                json.loads(Path(packages).read_text()), kernel_of(wheel, one(Path(dist), "linux-*.tar.*"))
-            )
-            write(bom, Path(dist) / f"gradwire-{wheel.name.split('-')[1]}.cdx.json")
-        case ["image", dist, freeze, debian]:
-            version = one(Path(dist), "gradwire-*.whl").name.split("-")[1]
-            bom = json.loads((Path(dist) / f"gradwire-{version}.cdx.json").read_text())
-            inside = frozen(Path(freeze).read_text().splitlines())
-            apart = {pair for pair in inside ^ python_packages(bom) if pair[0] not in OWN_TOOLS}
-            if apart:
-                raise SystemExit(f"error: the image and the wheel's SBOM differ in {sorted(apart)}")
-            packages = debian_packages(Path(debian).read_text().splitlines())
-            write(with_debian(bom, packages), Path(dist) / f"gradwire-{version}-image.cdx.json")
-        case _:
-            raise SystemExit((__doc__ or "").partition("\n")[0])
+def main(packages: str, dist: str, debian: str | None = None) -> None:
+    """Writes the SBOM of the wheel in `dist`, or of an image with the packages of `debian`."""
+    wheel, source = one(Path(dist), "gradwire-*.whl"), one(Path(dist), "linux-*.tar.*")
+    bom = with_kernel(json.loads(Path(packages).read_text()), kernel_of(wheel, source))
+    name = f"gradwire-{wheel.name.split('-')[1]}"
+    if debian is not None:
+        bom = with_debian(bom, debian_packages(Path(debian).read_text().splitlines()))
+        name += "-image"
+    write(bom, Path(dist) / f"{name}.cdx.json")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if len(sys.argv) not in {3, 4}:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -141,12 +141,6 @@ def test_the_subject_needs_its_packages_and_the_kernel_and_is_named_once(sbom: M
     }
 
 
-def test_packages_of_an_image_are_compared_by_normal_names(sbom: ModuleType) -> None:
-    lines = ["tomli-w==1.2.0", "gradwire @ file:///srv/gradwire.whl", "# a comment"]
-    assert sbom.frozen(lines) == {("tomli-w", "1.2.0")}
-    assert sbom.frozen(lines) ^ sbom.python_packages(bom()) == {("gradwire", "0.1.0")}
-
-
 def test_debian_packages_are_named_by_their_url(sbom: ModuleType) -> None:
     (package,) = sbom.debian_packages(["libstdc++6\t14.2.0-19\tamd64\n"])
     assert package["purl"] == "pkg:deb/debian/libstdc%2B%2B6@14.2.0-19?arch=amd64"
