@@ -10,6 +10,7 @@ validated against the schema of CycloneDX. Runs in the environment of release/re
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from zipfile import ZipFile
 
 
 def kernel_of(wheel: Path, tarball: Path) -> dict[str, Any]:
