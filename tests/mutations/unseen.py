@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 COULD_BE_FASTER = (
     "A log shows that a message was too fast, but not that it could have been faster. For that there is the comparison "
-    "[with an ideal network](trust/exactness.md#compared-with-an-ideal-network), which warns above 3 %"
+    "[with an ideal network](trust/exactness.md#compared-with-an-ideal-network), which warns above 2 %"
 )
 REASONS: Mapping[tuple[str, str], str] = {
     ("plans", "a message is half as large as its chunk"): (
