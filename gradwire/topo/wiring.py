@@ -11,6 +11,7 @@ from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port,
 from gradwire.datatypes.host_settings import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.long_links import inner_ends
+from gradwire.topo.netlink.addresses import only_waits
 
 OVS_TIMEOUT_S = 30
 """How long Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual
@@ -38,7 +39,7 @@ LOSSLESS_SYSCTLS: Mapping[str, str] = {
     # A tail that waits behind a higher class must not cause a probe, which would be a second copy of it.
     "net/ipv4/tcp_early_retrans": "0",
 }
-"""Further parameters for the hosts of a fabric without losses."""
+"""Further parameters for the hosts of a fabric without losses, where nothing is overtaken."""
 ECN_SYSCTLS: Mapping[str, str] = {
     # Every connection asks for ECN, and not only those whose congestion control needs it.
     "net/ipv4/tcp_ecn": "1",
@@ -98,7 +99,7 @@ def host_sysctls(fabric: Fabric, *, userspace: bool) -> dict[str, str]:
     if fabric.host_tcp.is_stock:
         receive = f"4096 131072 {fabric.host_tcp.receive_bytes}"
         return {**STOCK_SYSCTLS, "net/ipv4/tcp_rmem": receive, **marking, **reordering}
-    return {**HOST_SYSCTLS, **(LOSSLESS_SYSCTLS if fabric.is_lossless else {}), **marking, **reordering}
+    return {**HOST_SYSCTLS, **(LOSSLESS_SYSCTLS if only_waits(fabric) else {}), **marking, **reordering}
 
 
 def kernel_sysctls(socket_bytes: int, host_tcp: HostTcp = HostTcp.TUNED) -> dict[str, str]:

@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import MachineFault
 from gradwire.topo.netlink.addresses import (
@@ -68,6 +68,8 @@ def test_packets_that_are_too_small_for_ipv6_leave_it_out() -> None:
 def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
     assert any("rto_min" in line for line in words(FABRIC, 0))
     assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
+    flowlets = Fabric(4, 10e9, Topology.LEAF_SPINE, leaves=2, spines=2, routing=Routing.FLOWLET)
+    assert not any("rto_min" in line for line in words(flowlets, 0))  # what is overtaken is for timers to repair
     assert not any("route" in line for line in words(Fabric(3, 10e9, host_tcp=HostTcp.STOCK), 0))
 
 

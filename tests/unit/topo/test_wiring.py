@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.wiring import (
@@ -130,6 +130,13 @@ def test_stock_hosts_have_what_linux_comes_with() -> None:
     assert older == {**stock, "net/ipv4/tcp_rmem": "4096 131072 3145728"}
     assert kernel_sysctls(0, HostTcp.STOCK)["net/core/wmem_max"] == "212992"
     assert kernel_sysctls(8 << 20, HostTcp.STOCK)["net/core/rmem_max"] == str(4 << 20)
+
+
+def test_what_is_overtaken_is_for_timers_to_repair() -> None:
+    """Flowlets may be; elsewhere nothing is late for long, and a probe would be a second copy."""
+    flowlets = replace(LEAF_SPINE, routing=Routing.FLOWLET)
+    assert host_sysctls(LEAF_SPINE, userspace=False)["net/ipv4/tcp_early_retrans"] == "0"
+    assert "net/ipv4/tcp_early_retrans" not in host_sysctls(flowlets, userspace=False)
 
 
 def test_marks_and_the_userspace_datapath_are_not_a_matter_of_hosts() -> None:
