@@ -23,6 +23,8 @@ from gradwire.workloads.models.synthetic import PREFIX, base_name
 TRAINING_PER_FORWARD = 3
 """A training step costs as much as three forward passes: the backward pass computes two gradients, of inputs and of
 weights."""
+BY_KIND = "by kind of layer"
+"""How the source begins of times that come from a device's layers one by one."""
 RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
 """FLOP/s that layers of a kind reach, relative to the other kinds. A recurrent layer multiplies one token of each
 sample at a time: cuBLAS on a Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 GFLOP/s for
@@ -79,7 +81,7 @@ def compute_time(
         if known is None and listed.shares is not None and listed.roof is not None and says_elements(profile):
             times = layer_times(profile, samples, listed.roof, listed.shares)
             return _by_kind(
-                profile, times, f"by kind of layer, {listed.description}; {listed.shares.source}", forward_s, faster
+                profile, times, f"{BY_KIND}, {listed.description}; {listed.shares.source}", forward_s, faster
             )
         fact = known or _fact_of_peak(profile, device, listed, samples, catalogue)
     else:
