@@ -32,7 +32,7 @@ class IterationsOfJob:
 
     #: Its place among the jobs of the plan.
     number: int
-    #: Where none ends while all run, whether the one that is then under way counts. It would have taken longer.
+    #: Where none begins and ends while all run, whether its longest one counts. It would have taken longer.
     at_least: bool = False
 
     def __call__(self, plan: Plan, times: FluidTimes, window: Window) -> Float64:
@@ -41,7 +41,8 @@ class IterationsOfJob:
         own = measured_windows(plan, edges_s, window.warmup)[self.number]
         if own.iterations or not self.at_least:
             return measured_times_s(edges_s[self.number], own)
-        return measured_times_s(edges_s[self.number], Window(window.warmup * plan.jobs[self.number].iterations, 1))
+        longest: Float64 = np.diff(edges_s[self.number]).max(keepdims=True)
+        return longest
 
 
 def phases_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float, ...]:
