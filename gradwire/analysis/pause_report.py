@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwire.datatypes.buffer_cycles import circle_of_ways
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, PauseState
+from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, PauseState, circle_in_words, deadlock_in
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.routes import SummitOf, line_interfaces
 from gradwire.datatypes.wire.ways import MessageWays
@@ -40,7 +40,7 @@ def buffer_circles(plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None
     return found
 
 
-def circle_in_words(traffic_class: int, circle: tuple[str, ...]) -> str:
+def circle_foreseen(traffic_class: int, circle: tuple[str, ...]) -> str:
     """What should be known of a circle before a run."""
     return (
         f"fabric.lossless: the ways of class {traffic_class} make a circle of buffers, {' -> '.join((*circle, circle[0]))}. Each of "
@@ -53,7 +53,7 @@ def pause_lines(fabric: Fabric, state: PauseState | None) -> Iterator[str]:
     """Pauses by port and class, headroom and memory, for the report of a run; nothing without flow control."""
     if fabric.lossless is None or state is None:
         return
-    told = sorted((count for count in state.counts if count.pauses), key=lambda count: -count.paused_ns)
+    told = paused_longest(state)
     if not told:
         inputs = [count for count in state.counts if count.headroom_bytes]
         most = max(inputs, key=lambda count: count.most_bytes, default=None)
@@ -69,6 +69,13 @@ def pause_lines(fabric: Fabric, state: PauseState | None) -> Iterator[str]:
     if state.told > MOST_EVENTS:
         yield f"of {state.told:,} pauses and resumes, a trace has the first {MOST_EVENTS:,}"
     yield f"headroom: {most.most_headroom_bytes:,} of {most.headroom_bytes:,} bytes at most, at {most.port}"
+    if circle := deadlock_in(state, far_ends):
+        yield f"at the end, ports of class {circle[0].band - 1} wait in a circle (deadlock): {circle_in_words(circle)}"
+
+
+def paused_longest(state: PauseState) -> list[PauseCount]:
+    """The classes of ports that paused their far ends, the longest first."""
+    return sorted((count for count in state.counts if count.pauses), key=lambda count: -count.paused_ns)
 
 
 def _paused(count: PauseCount, far_ends: Mapping[str, str]) -> str:

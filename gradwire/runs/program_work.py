@@ -59,13 +59,7 @@ ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
 
 def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
-    folder = stored.folder
-    with reading(folder / SUMMARY_FILE):
-        summary = read_message(folder / SUMMARY_FILE, Summary)
-        refuse_changed(folder / SUMMARY_FILE)
-        _refuse_unsound(summary, point.faults)
-        if summary.report.pauses is not None:
-            refuse_unsound_state(summary.report.pauses, point.fabric)
+    folder, summary = stored.folder, read_summary(stored, point)
     report, fabric = summary.report, point.fabric
     rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
     verdict = _verdict(_ended(point, folder, summary), checks(report, fabric, point.faults), _readable(rows, wrong))
@@ -81,6 +75,18 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
         tuple(pause_lines(fabric, report.pauses)),
     )
     return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
+
+
+def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summary:
+    """What programs and the network came to. Raises InputFault for a file that cannot be read."""
+    path = stored.folder / SUMMARY_FILE
+    with reading(path):
+        summary = read_message(path, Summary)
+        refuse_changed(path)
+        _refuse_unsound(summary, point.faults)
+        if summary.report.pauses is not None:
+            refuse_unsound_state(summary.report.pauses, point.fabric)
+    return summary
 
 
 def failed_program_run(

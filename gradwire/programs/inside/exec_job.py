@@ -26,7 +26,7 @@ from gradwire.topo.flow_control import FlowControl
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
 SETTLING_LOOKS = 10
-"""How often it is looked whether pauses have ended after the last program, before they are taken to stay."""
+"""How often it is looked whether anything still moves after the last program, before pauses are taken to stay."""
 
 
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
@@ -83,14 +83,17 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
 
 
 def _settled(control: FlowControl, fabric: Fabric) -> PauseState:
-    """What flow control did, once no port stands still: the last packets of programs that have ended are still on their way. A port
-    that stands still for longer than these can take is left as it is."""
+    """What flow control did, once no port stands still: the last packets of programs that have ended are still on their way. Where
+    nothing moves for longer than these can take, ports are left as they are."""
     assert fabric.lossless is not None
     settling_s = fabric.lossless.settling_s(fabric)
-    until_s = time.monotonic() + settling_s
+    before, until_s = None, 0.0
     while True:
-        state = control.state()
-        if not any(count.is_stopped for count in state.counts) or time.monotonic() >= until_s:
+        state, now_s = control.state(), time.monotonic()
+        moved = [(count.stops, count.waiting_bytes) for count in state.counts]
+        if moved != before:
+            before, until_s = moved, now_s + settling_s
+        if not any(count.is_stopped for count in state.counts) or now_s >= until_s:
             return state
         time.sleep(settling_s / SETTLING_LOOKS)
 
