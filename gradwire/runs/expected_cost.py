@@ -143,7 +143,7 @@ def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
             key: each for plan in run.plans.values() for key, each in buffer_circles(plan, run.fabric, spine_of).items()
         }
         for traffic_class, circle in circles.items():
-            said.setdefault(circle_foreseen(traffic_class, circle), []).append(run.label)
+            said.setdefault(circle_foreseen(f"the ways of class {traffic_class}", circle), []).append(run.label)
     yield from _by_label(said)
 
 

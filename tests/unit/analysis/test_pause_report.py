@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwire.analysis.pause_report import buffer_circles, circle_foreseen, pause_events, pause_lines
+from gradwire.analysis.pause_report import (
+    buffer_circles,
+    circle_between_hosts,
+    circle_foreseen,
+    pause_events,
+    pause_lines,
+)
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.network_graph import ring as ring_of_switches
@@ -34,9 +40,15 @@ RING = compile_transfers("ring", 3, ring(3, 1000))
 def test_routes_around_a_triangle_are_a_circle() -> None:
     (circle,) = buffer_circles(RING, TRIANGLE).values()
     assert [port.split("-")[0] for port in circle] == ["s2", "s1", "s3"]
-    assert circle_foreseen(0, circle).startswith(
+    assert circle_foreseen("the ways of class 0", circle).startswith(
         f"fabric.lossless: the ways of class 0 make a circle of buffers, {circle[0]} -> {circle[1]} -> {circle[2]} -> {circle[0]}."
     )
+
+
+def test_programs_may_send_from_every_host_to_every_other() -> None:
+    assert circle_between_hosts(TRIANGLE) == next(iter(buffer_circles(RING, TRIANGLE).values()))
+    assert circle_between_hosts(LEAF_SPINE, Spines(LEAF_SPINE).spine_of) == ()
+    assert circle_between_hosts(replace(TRIANGLE, lossless=None)) == ()
 
 
 def test_a_class_that_is_not_paused_has_no_circle() -> None:

@@ -31,9 +31,7 @@ def circle(waiting_bytes: int = 9) -> PauseState:
     stood = state(STOPPED, AROUND)
     since = {"s2-eth2": 1, "s3-eth2": 2, "s1-eth2": 1}
     counts = (
-        replace(
-            count, waiting_bytes=waiting_bytes, paused_since_ns=BEGUN_NS + since.get(count.port, -1) * 1_000_000
-        )
+        replace(count, waiting_bytes=waiting_bytes, paused_since_ns=BEGUN_NS + since.get(count.port, -1) * 1_000_000)
         for count in stood.counts
     )
     return replace(stood, counts=tuple(counts))
@@ -48,7 +46,9 @@ def test_what_stands_in_a_circle_twice_is_named() -> None:
     assert deadlocks.look() == ""
     assert deadlocks.has_circle
     found = deadlocks.look()
-    assert found.startswith("priority flow control has deadlocked in class 0, after 0.002000 s: s1-eth3 is paused by s2-eth2")
+    assert found.startswith(
+        "priority flow control has deadlocked in class 0, after 0.002000 s: s1-eth3 is paused by s2-eth2"
+    )
     assert "behind which its frames wait for s2-eth3" in found
 
 

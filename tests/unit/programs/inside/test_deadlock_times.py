@@ -47,7 +47,7 @@ def test_a_network_that_does_nothing_is_looked_at_more_and_more_rarely() -> None
 
 def test_a_circle_is_looked_at_again_soon_and_a_deadlock_ends_the_run() -> None:
     looks = Looks((False, ""), (False, ""), (True, ""), (True, "deadlocked"))
-    with pytest.raises(MachineFault, match="^deadlocked$"):
+    with pytest.raises(MachineFault, match=r"^deadlocked$"):
         looks.until(BEGIN_S + 20)
     assert looks.looked_s[-1] - looks.looked_s[-2] == pytest.approx(FIRST_S)
 
