@@ -37,7 +37,7 @@ QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/un
 # Continuous integration installs exactly the files whose hashes requirements-ci.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := requirements-ci.txt
 
-.PHONY: check hooks lock changelog docs demo test test-long bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
+.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -87,11 +87,17 @@ docs: $(VENV)/installed
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
 	@echo "site: build/site; $(VENV)/bin/mkdocs serve shows it, with search, at http://127.0.0.1:8000"
 
+# Pictures of docs/gallery.md, recordings of terminals, and outputs of the notebooks, anew: some minutes. PARTS=pictures, recordings or notebooks.
+gallery: setup test-packages
+	$(VENV)/bin/python -m benchmarks.gallery $(PARTS)
+
 # Anew after a change of the dependencies in pyproject.toml. Versions that the lock already has are kept, unless UPGRADE=1.
 lock: $(VENV)/installed
 	$(VENV)/bin/pip install --quiet uv
 	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) --quiet --output-file $(LOCK)
+	$(VENV)/bin/uv pip compile release/requirements.in --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) --quiet --output-file release/requirements.txt
 
 # Puts the fragments of changelog.d into CHANGELOG.md: make changelog VERSION=0.2.0
 changelog: $(VENV)/installed

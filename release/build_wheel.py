@@ -1,6 +1,6 @@
 """Builds the wheel for x86-64 with the virtual-time kernel inside: `make wheel`.
 
-    .venv/bin/python release/build_wheel.py [--out dist]
+    .venv/bin/python release/build_wheel.py [--out dist] [--source]
 
 It is built from a copy of what git tracks, so that nothing else gets in and no kernel stays in the source tree. Next
 to the kernel lies what its license asks for: KERNEL.md says what it was built from and how, and the licenses' own words
@@ -40,9 +40,9 @@ from gradwire.vm.kernel_source import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-PLATFORM = "linux_x86_64"
-"""Any Linux of this machine type. The tags for PyPI (manylinux) promise which libraries a file needs: the kernel needs
-none."""
+PLATFORM = "manylinux_2_17_x86_64"
+"""Any Linux of this machine type with the GNU C Library 2.17 or later. PyPI takes no tag that promises less; the kernel needs
+no library, as `auditwheel show` says, and numba has wheels for no other C library."""
 TEMPLATE = Path(__file__).with_name("KERNEL.md")
 LICENSES = {"COPYING.GPL-2.0": "LICENSES/preferred/GPL-2.0", "COPYING.LGPL-2.1": "LICENSES/preferred/LGPL-2.1"}
 """Names next to the kernel, and where its source has these texts."""
@@ -163,7 +163,8 @@ def main() -> None:
     """Builds the kernel, if need be, and the wheel, and says what to publish."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    out = parser.parse_args().out
+    parser.add_argument("--source", action="store_true", help="put the kernel's source there too, as its license asks")
+    asked = parser.parse_args()
     os.environ.setdefault("SOURCE_DATE_EPOCH", _output("git", "-C", str(ROOT), "log", "-1", "--format=%ct").strip())
     source = find_source()
     kernel = cache_folder() / kernel_name(source, CONFIG.read_text())
@@ -174,11 +175,12 @@ def main() -> None:
         tree = Path(folder) / "gradwire"
         copy_tracked(tree)
         add_kernel(kernel, source, tree / "gradwire" / "vm" / PREBUILT.name)
-        wheel = build_wheel(tree, out, PLATFORM)
+        wheel = build_wheel(tree, asked.out, PLATFORM)
     if not runs_as_it_lies(wheel):
         raise InternalFault(f"{wheel} has no kernel that can be run")
     print(f"wheel: {wheel} ({wheel.stat().st_size / 1e6:.1f} MB)")
-    print(f"to be published with it, for the kernel's license: {source.tarball}")
+    tarball = Path(shutil.copy(source.tarball, asked.out)) if asked.source else source.tarball
+    print(f"to be published with it, for the kernel's license: {tarball}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,13 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-AT_THE_TOP = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+AT_THE_TOP = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "roadmap.md": "ROADMAP.md",
+    "security.md": "SECURITY.md",
+}
 """Pages of the site, by the file of which each has the text."""
 FENCE_OF_A_FILE = re.compile(r"^```(?P<language>\w+) +(?P<file>\S+)$", re.MULTILINE)
 """The start of a block that shows a file, which the repository's tests write there."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -28,6 +28,7 @@ from gradwire.analysis.run_frames import logged_frame, parts_frame, ports_frame,
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.tracks import draw_timeline
 from gradwire.api.drawing import drawing_on
+from gradwire.api.grid import grid
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
 from gradwire.runs.judged import JudgedRun, iterations_frame, verdict_of
@@ -41,6 +42,9 @@ from gradwire.runs.work import Work
 from gradwire.runs.works import judge_folder, work_of_scenario
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
+
+if TYPE_CHECKING:
+    import xarray
 
 SILENT = Screen(Console(quiet=True), Console(quiet=True))
 """Where an object that is asked for a table says nothing of how it is getting on."""
@@ -128,6 +132,17 @@ class Run:
     @cached_property
     def _points(self) -> pd.DataFrame:
         return self._work.points_frame(self._compared)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The points as an xarray Dataset: each result and `valid` as an array, with a dimension for each parameter that
+        varies, and units as attributes. Needs the extra `gradwire[xarray]`.
+
+        Where no point has a combination of parameters, numbers are NaN and `valid` is False. Warns if a point is
+        invalid. Raises InputFault for a run of programs, and MachineFault without xarray.
+        """
+        of_plans(self._scenario, f"{self.folder}: its runs are of programs, whose points are no grid: see `figures`")
+        self._warn_of_invalid()
+        return grid(self._points, self.title)
 
     @property
     def iterations(self) -> pd.DataFrame:

@@ -16,7 +16,6 @@ a kernel.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -179,13 +178,16 @@ def _builds_stopped(cache: Path) -> Iterator[bool]:
     if not (cache / BUILDS_LOCK).exists():
         yield True
         return
-    with (cache / BUILDS_LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
+    lock = FileLock(cache / BUILDS_LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        yield False
+        return
+    try:
         yield True
+    finally:
+        lock.release()
 
 
 def _is_stale(path: Path) -> bool:

@@ -227,7 +227,9 @@ def markdown(strategies: Sequence[Strategy]) -> str:
     parts = [
         "# What a scenario may say",
         "Written by `gradwire explain --markdown`. `gradwire explain fabric.rate` says the same of a single key, and "
-        "`gradwire explain --json-schema` prints a JSON Schema with which editors complete and check scenario files. "
+        "`gradwire explain --json-schema > scenario.schema.json` writes a JSON Schema, with which editors complete and "
+        "check a scenario whose first line is `#:schema ./scenario.schema.json`: VS Code with *Even Better TOML*, and "
+        "all that use Taplo's language server. In a clone, `.taplo.toml` does so for the scenarios there. "
         "Any value may be set on the command line (`--set fabric.rate=25gbit`), and any key of a point may be swept: "
         "`[sweep]` takes lists of values, and so does `--set`.",
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from gradwire.workloads import units
 from gradwire.workloads.units import Quantity
@@ -244,10 +244,15 @@ MOST_ESTIMATED_WORKERS = 65_536
 """Workers of a cluster that is estimated by classes of ranks (docs/thousands.md). The estimate of 16,384 takes seconds,
 most of them for the ways of the fabric's hosts."""
 OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_names),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 Groups = Annotated[
     tuple[Literal["all-ranks"] | int, ...],
     BeforeValidator(_groups),
+    WithJsonSchema({"anyOf": [{"type": ["string", "integer"]}, {"type": "array", "items": {"type": "integer"}}]}),
     InWords('"all-ranks", or a list of the numbers of groups, such as [2, 3]'),
 ]
 """Numbers of groups of ranks, or those of all ranks."""

@@ -79,7 +79,7 @@ def test_a_wheel_has_all_that_runs_and_its_own_kernel_once_installed(wheel_tool:
     (prebuilt / name).chmod(0o755)
     (prebuilt / "KERNEL.md").write_text("where it is from")
     wheel = wheel_tool.build_wheel(tree, tmp_path / "dist", wheel_tool.PLATFORM)
-    assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
+    assert wheel.name.endswith("-py3-none-manylinux_2_17_x86_64.whl")
     assert wheel_tool.runs_as_it_lies(wheel)
     with ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}

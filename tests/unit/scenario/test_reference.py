@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,15 @@ from gradwire.workloads.trace_replay.replay_strategy import REPLAY
 from tests.shared.snippets import ROOT
 
 STRATEGIES = [*(BUILT_IN[name] for name in sorted(BUILT_IN)), REPLAY]
-SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
+SCENARIOS = [
+    *sorted((ROOT / "scenarios").glob("*.toml")),
+    *sorted((ROOT / "examples" / "programs").glob("*.toml")),
+    *(
+        path
+        for path in sorted((ROOT / "reproduction" / "world" / "scenarios").glob("*.toml"))
+        if "title" in tomllib.loads(path.read_text())
+    ),
+]
 
 
 def test_every_key_and_every_option_has_a_meaning_and_says_what_its_value_must_be() -> None:
@@ -123,6 +132,18 @@ def test_values_that_have_no_default_are_required() -> None:
 def test_what_is_not_there_is_refused_with_the_nearest_name(key: str, hint: str) -> None:
     with pytest.raises(InputFault, match=hint):
         explained(key, STRATEGIES)
+
+
+def test_editors_have_the_schema_that_gradwire_prints_and_use_it_for_every_scenario() -> None:
+    assert json.loads((ROOT / "docs" / "scenario.schema.json").read_text()) == json_schema(), (
+        "gradwire explain --json-schema > docs/scenario.schema.json"
+    )
+    editors = tomllib.loads((ROOT / ".taplo.toml").read_text())
+    (rule,) = editors["rule"]
+    assert (ROOT / rule["schema"]["path"]).samefile(ROOT / "docs" / "scenario.schema.json")
+    matched = {path.resolve() for pattern in rule["include"] for path in ROOT.glob(pattern)}
+    left_out = {path.resolve() for pattern in rule["exclude"] for path in ROOT.glob(pattern)}
+    assert matched - left_out == {path.resolve() for path in SCENARIOS}
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
