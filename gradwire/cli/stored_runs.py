@@ -78,11 +78,11 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
         refuse_unusable_file(out)
     if (programs := named_programs(run, point)) is not None:
         _refuse_iteration(iteration)
-        stored, timeline = programs, program_timeline(programs)
+        folder, timeline = programs.folder, program_timeline(programs)
     else:
         stored = named_run(run, point)
-        timeline = timeline_of(stored, iteration)
-    path = out or stored.folder / timeline.file_name
+        folder, timeline = stored.folder, timeline_of(stored, iteration)
+    path = out or folder / timeline.file_name
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         timeline.write(path)
