@@ -4,7 +4,7 @@ over ideal.
     .venv/bin/python benchmarks/patterns_on_graphs.py [--only NAME] [--delays 1us,1ms,100ms] [--size 20000000]
 
 The last of three iterations of each pattern on the virtual clock, over its time on the fluid engine's ideal network.
-Prints a table as docs/networks.md has it.
+Prints a table, which docs/networks.md sums up.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ PICTURES = (
     Picture("compare", "compare-", 1030, dark=True),
     Picture("point", "compare-", 770, begins_at="details.point"),
     Picture("rates", "alexnet-rates", 640),
+    Picture("interleaved", "interleaved", 900),
+    Picture("two-tenants", "two-tenants", 900),
 )
 """Each with the start of its run folder's name."""
 RECORDINGS = {

@@ -24,9 +24,9 @@ class Spread(msgspec.Struct, frozen=True):
         return cls(median(values), min(values), max(values), len(values))
 
     def text(self, digits: int = 3) -> str:
-        """Median with its range, such as "1.02 (0.98 to 1.10)", or the only value."""
+        """Median with its range, such as "1.02 (0.98–1.10)", or the only value."""
         shown = [f"{value:.{digits}g}" for value in (self.median, self.least, self.most)]
-        return shown[0] if self.times == 1 or shown[1] == shown[2] else f"{shown[0]} ({shown[1]} to {shown[2]})"
+        return shown[0] if self.times == 1 or shown[1] == shown[2] else f"{shown[0]} ({shown[1]}–{shown[2]})"
 
 
 class Cost(msgspec.Struct, frozen=True):

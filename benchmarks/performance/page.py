@@ -32,11 +32,11 @@ def side_by_side(figures: Figures) -> str:
         ]
         for cost in costs
     ]
-    return table(["", "wall (s)", "CPU (s)", "CPU over the first row's", "time over the ideal"], rows)
+    return table(["", "wall (s)", "CPU (s)", "CPU, first row = 1", "time / ideal"], rows)
 
 
 def growth(figures: Figures) -> str:
-    """A row for each point of each sweep."""
+    """A row for each point of each sweep, whose traffic stands in its first row."""
     rows = []
     sweeps = {
         "ring, 64 MB per host": figures.hosts,
@@ -47,7 +47,7 @@ def growth(figures: Figures) -> str:
     for name, costs in sweeps.items():
         rows += [
             [
-                name,
+                name if cost is costs[0] else "",
                 cost.name,
                 cost.wall_s.text(),
                 cost.cpu_s.text(),
@@ -57,9 +57,7 @@ def growth(figures: Figures) -> str:
             ]
             for cost in costs
         ]
-    return table(
-        ["traffic", "", "wall (s)", "CPU (s)", "GB a CPU second", "us of CPU a message", "time over the ideal"], rows
-    )
+    return table(["traffic", "", "wall (s)", "CPU (s)", "GB per CPU-s", "CPU per message (us)", "time / ideal"], rows)
 
 
 def plain(costs: Sequence[Cost]) -> str:
@@ -81,7 +79,7 @@ def agents(figures: Figures) -> str:
         ]
         for each in figures.agents
     ]
-    heads = ["messages", "agents", "CPU (us)", "kernel's", "processes'", "stops", "an iteration takes (s)"]
+    heads = ["messages", "agents", "CPU (us)", "kernel's", "processes'", "stops", "iteration (s)"]
     return table(heads, rows)
 
 

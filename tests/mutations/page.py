@@ -1,4 +1,4 @@
-"""docs/mutations.md: what became of each fault, as a table for each family, and the score."""
+"""docs/mutations.md: what became of each fault, as a table for each family with a row for each outcome, and the score."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.mutations.fault import FAMILIES, Outcome, faults_of
+from tests.mutations.fault import FAMILIES, STAR, Outcome, faults_of
 from tests.mutations.unseen import REASONS
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "mutations.md"
 NOT_CAUGHT = "not caught"
 HARMLESS = "harmless"
-ROW = re.compile(r"^\| (?P<fault>[^|]+) \| `(?P<base>[\w-]+)` \| (?P<found>.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (?P<found>[^|]+) \| (?P<faults>[^|]+) \|$", re.MULTILINE)
+BASE = re.compile(r" \(`[\w-]+`\)$")
+"""Stands behind a fault that is tried on another point than `star`."""
+HEADERS = "| found by | faults |"
 SCORE = re.compile(r"^\*\*.*\*\*$", re.MULTILINE)
 Key = tuple[str, str]
 """Family and name of a fault."""
@@ -32,7 +35,8 @@ def rows_of(text: str) -> dict[Key, str]:
     said: dict[Key, str] = {}
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         family = part.split("\n", 1)[0].strip().lower()
-        said |= {(family, row["fault"]): row["found"] for row in ROW.finditer(part)}
+        rows = [row for row in ROW.finditer(part) if row[0] != HEADERS]
+        said |= {(family, BASE.sub("", fault)): row["found"] for row in rows for fault in row["faults"].split("; ")}
     return said
 
 
@@ -59,9 +63,9 @@ def written(text: str, outcomes: Iterable[Outcome]) -> str:
         if (family, name) in said
     }
     for family in FAMILIES:
-        table = "\n".join(["| fault | point | found by |", "|---|---|---|", *_rows(family, known)])
+        table = "\n".join([HEADERS, "|---|---|", *_rows(family, known)])
         text = re.sub(
-            rf"(^## {family.capitalize()}\n.*?)\n\| fault.*?(?=\n\n|\Z)",
+            rf"(^## {family.capitalize()}\n.*?)\n\| (?:fault|found by) .*?(?=\n\n|\Z)",
             lambda match, table=table: f"{match[1]}\n{table}",  # type: ignore[misc]
             text,
             flags=re.MULTILINE | re.DOTALL,
@@ -70,9 +74,10 @@ def written(text: str, outcomes: Iterable[Outcome]) -> str:
 
 
 def _rows(family: str, said: Mapping[Key, str]) -> list[str]:
-    faults = faults_of(family)
-    return [
-        f"| {name} | `{fault.base}` | {said[family, name]} |"
-        for name, fault in faults.items()
-        if (family, name) in said
-    ]
+    """A row for each outcome, in the order of its first fault."""
+    alike: dict[str, list[str]] = {}
+    for name, fault in faults_of(family).items():
+        if (family, name) in said:
+            on = "" if fault.base == STAR else f" (`{fault.base}`)"
+            alike.setdefault(said[family, name], []).append(f"{name}{on}")
+    return [f"| {found} | {'; '.join(faults)} |" for found, faults in alike.items()]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COULD_BE_FASTER = (
-    "A log shows that a message was too fast, but not that it could have been faster. For that there is the comparison "
-    "[with an ideal network](trust/exactness.md#compared-with-an-ideal-network), which warns above 3 %"
+    "A log shows a message that was too fast, not one that could have been faster. The comparison "
+    "[with an ideal network](trust/exactness.md#compared-with-an-ideal-network) does, and warns above 2 %"
 )
 REASONS: Mapping[tuple[str, str], str] = {
     ("plans", "a message is half as large as its chunk"): (

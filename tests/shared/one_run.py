@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROW = re.compile(r"^\| (\d+) \| `([\w/.]+)` \| `([\w.]+)` \| .+ \| (inside the machine|outside) \|$", re.MULTILINE)
+STEP = re.compile(r"^(\d+)\. `([\w.]+)` \(`([\w/.]+)`\) .+$", re.MULTILINE)
+INSIDE = re.compile(r"Steps (\d+) to (\d+) run inside the machine")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A row of the section: where a run comes through."""
+    """A line of the section: where a run comes through."""
 
     #: From the top of the repository.
     file: str
@@ -32,11 +33,12 @@ class Step:
 
 
 def one_run() -> list[Step]:
-    """The rows in order."""
+    """The steps in order."""
     section = (
         (ROOT / "docs" / "architecture.md").read_text().partition("## One run, followed\n")[2].partition("\n## ")[0]
     )
-    rows = ROW.findall(section)
-    assert [int(number) for number, *_ in rows] == list(range(1, len(rows) + 1))
-    assert len(rows) == len([line for line in section.splitlines() if line.startswith("| ")]) - 1, "a row is not read"
-    return [Step(file, name, where != "outside") for _, file, name, where in rows]
+    steps = STEP.findall(section)
+    assert [int(number) for number, *_ in steps] == list(range(1, len(steps) + 1))
+    assert len(steps) == len(re.findall(r"^\d", section, re.MULTILINE)), "a step is not read"
+    ((first, last),) = INSIDE.findall(section)
+    return [Step(file, name, int(first) <= int(number) <= int(last)) for number, name, file in steps]

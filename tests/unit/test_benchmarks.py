@@ -41,7 +41,7 @@ def test_a_soak_has_every_kind_of_fault_that_does_not_end_a_run() -> None:
 def test_the_page_of_costs_says_what_was_measured_and_keeps_its_words() -> None:
     spread = Spread.of([2.0, 1.0, 4.0])
     figures = Figures("a machine", start_up=[Cost("8 hosts", spread, Spread.of([0.5]), 0.0, 0)])
-    table = "|  | wall (s) | CPU (s) |\n| --- | --- | --- |\n| 8 hosts | 2 (1 to 4) | 0.5 |"
+    table = "|  | wall (s) | CPU (s) |\n| --- | --- | --- |\n| 8 hosts | 2 (1–4) | 0.5 |"
     text = "Before.\n<!-- start-up -->\nold\n<!-- end -->\nAfter.\n"
     once = page.written(text, figures)
     assert once == f"Before.\n<!-- start-up -->\n{table}\n<!-- end -->\nAfter.\n"
