@@ -30,10 +30,10 @@ from tests.shared.snippets import QUESTION, ROOT, snippets, write_shown_files
 PAGE = ROOT / "docs" / "gallery.md"
 OUT = ROOT / "docs" / "gallery"
 PICTURES = (
-    Picture("geryon-table2", "geryon-table2", 900),
+    Picture("geryon-table2", "geryon-table2", 810),
     Picture("compare", "compare-", 1030, dark=True),
-    Picture("point", "compare-", 900, begins_at="details.point"),
-    Picture("rates", "alexnet-rates", 900),
+    Picture("point", "compare-", 770, begins_at="details.point"),
+    Picture("rates", "alexnet-rates", 640),
     Picture("interleaved", "interleaved", 900),
     Picture("two-tenants", "two-tenants", 900),
 )
