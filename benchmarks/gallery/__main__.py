@@ -34,6 +34,8 @@ PICTURES = (
     Picture("compare", "compare-", 1030, dark=True),
     Picture("point", "compare-", 900, begins_at="details.point"),
     Picture("rates", "alexnet-rates", 900),
+    Picture("interleaved", "interleaved", 900),
+    Picture("two-tenants", "two-tenants", 900),
 )
 """Each with the start of its run folder's name."""
 RECORDINGS = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,14 @@ from rich.console import Console
 
 from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, explanation, first_cause, no_explanation
 from gradwire.analysis.agreement.held_bytes import copies_apart_s, held_bytes_of
+from gradwire.analysis.agreement.phases import IterationsOfJob, phases_s
 from gradwire.analysis.agreement.short_windows import all_along, short_windows
 from gradwire.analysis.agreement.trials import SeenEffects, trials
 from gradwire.analysis.fluid.delays import delays_of
-from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
+from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun, mean_s
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.timeline.critical_path import critical_path
@@ -35,7 +37,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.files import replacing
 from gradwire.runs.compiling.ideal_times import rule_of
-from gradwire.runs.judged import JudgedRun
+from gradwire.runs.judged import JudgedRun, of_job
 from gradwire.runs.point_protocol import TASK_FILE, built_fabric, read_json, write_json
 from gradwire.runs.stored.files import fitting, reading, update
 from gradwire.runs.stored.spines import Spines
@@ -81,8 +83,7 @@ def _known(run: JudgedRun) -> Agreement | None:
 
 
 def _is_off(row: PointResult) -> bool:
-    """Whether a row is so far from its estimate that a cause is looked for. Of several jobs each has its own: an iteration of
-    their plan is of those that still iterate, and says nothing where one of them has many more than another."""
+    """Whether a row is so far from its estimate that a cause is looked for."""
     return bool(row.fluid_time_s) and Deviation(row.iteration_time_s, row.fluid_time_s or 0.0).matters
 
 
@@ -90,12 +91,15 @@ def _with_agreement(run: JudgedRun, agreement: Agreement | None) -> JudgedRun:
     if agreement is None:
         return run
     result = replace(run.result, fluid_cause=str(agreement.cause))
-    jobs = tuple(replace(row, fluid_cause=_cause_of_job(row, agreement)) for row in run.job_results)
+    jobs = tuple(
+        replace(row, fluid_cause=_cause_of_job(row, of_job(agreement, number) or agreement))
+        for number, row in enumerate(run.job_results)
+    )
     return replace(run, agreement=agreement, result=result, job_results=jobs)
 
 
 def _cause_of_job(row: PointResult, agreement: Agreement) -> str:
-    """What was found for all jobs together is each one's cause; where they agree together, there is none for one that does not."""
+    """What was found for the job, or for all together where none was looked at by itself."""
     if not row.valid or not _is_off(row):
         return str(Cause.NONE)
     return str(agreement.cause or Cause.UNEXPLAINED)
@@ -157,21 +161,60 @@ def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
 def _examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     plan, fabric, log, record = stored.plan(), stored.fabric(), stored.log(), stored.record()
     times_s = iteration_times_s(plan, log, record.iterations)[record.warmup :]
-    deviation = Deviation(float(times_s.mean()), ideal_s)
-    if not deviation.matters:
+    if not plan.jobs and not Deviation(float(times_s.mean()), ideal_s).matters:
         return Agreement()
-    if point.section.program:
-        return Agreement(Cause.NOT_EXAMINED, "programs share the network, which the ideal network does not have")
-    if point.section.fault and not all_along([told.fault for told in record.faults]):
-        return Agreement(Cause.NOT_EXAMINED, FAULTY)
-    if reason := _not_examined(plan, fabric, point.section):
-        return Agreement(Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
+    if reason := _without_looking(plan, fabric, point.section, record):
+        return Agreement(Cause.NOT_EXAMINED, reason)
     built = built_fabric(fabric, [plan])
     window, rule = Window(record.warmup, len(times_s)), rule_of(stored.task().sockets.unsent_bytes)
     run = IdealRun(plan, built, Spines(built).spine_of, window, rule)
+    if plan.jobs:
+        return _farthest(list(_examined_jobs(run, log, record)))
     completion = stored.completion()
     divided_by = completion.divided_by if completion is not None else 1
-    return _examined(run, log, record, times_s.tolist(), ideal_s, divided_by)
+    measured_s = float(times_s.mean())
+    typical = record.warmup + int(np.abs(times_s - measured_s).argmin())
+    logged = LoggedOps.of(plan, log)
+    begun_ns = logged.start[typical][plan.begin_op]
+    seen = replace(
+        _seen(run, logged, record),
+        iterations_s=tuple(times_s.tolist()),
+        apart_s=tuple(((begun_ns - begun_ns.min()) / 1e9).tolist()),
+        divided_by=divided_by,
+    )
+    return _found(run, Deviation(measured_s, ideal_s, _late_s(run, log, typical)), seen)
+
+
+def _examined_jobs(run: IdealRun, log: OpLog, record: PointRecord) -> Iterator[tuple[float, Agreement]]:
+    """Of each job, measured over estimated and why. An iteration of their plan is of those that still iterate, and says
+    nothing where one of them has many more than another."""
+    edges_s = logged_edges_s(run.plan, log, record.iterations)
+    windows = measured_windows(run.plan, edges_s, record.warmup)
+    seen = replace(_seen(run, LoggedOps.of(run.plan, log), record), apart_s=phases_s(run.plan, edges_s, record.warmup))
+    for number, (edges, window) in enumerate(zip(edges_s, windows, strict=True)):
+        job_run, times_s = replace(run, counted=IterationsOfJob(number)), measured_times_s(edges, window)
+        deviation = Deviation(mean_s(times_s), job_run.time_s())
+        if deviation.matters:
+            tried = replace(run, counted=IterationsOfJob(number, at_least=True))
+            yield deviation.ratio, _found(tried, deviation, replace(seen, iterations_s=tuple(times_s.tolist())))
+        else:  # or one of both times is not there
+            yield 1.0, Agreement()
+
+
+def _farthest(of_jobs: Sequence[tuple[float, Agreement]]) -> Agreement:
+    """What was found for each of several jobs, under that of the one that is farthest off."""
+    _, worst = max(of_jobs, key=lambda each: abs(each[0] - 1))
+    return replace(worst, jobs=tuple(agreement for _, agreement in of_jobs))
+
+
+def _without_looking(plan: Plan, fabric: Fabric, section: PointSection, record: PointRecord) -> str:
+    """Why a run that is off is not examined; "" where it is."""
+    if section.program:
+        return "programs share the network, which the ideal network does not have"
+    if section.fault and not all_along([told.fault for told in record.faults]):
+        return FAULTY
+    reason = _not_examined(plan, fabric, section)
+    return f"no cause was looked for, because {reason}" if reason else ""
 
 
 def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
@@ -192,29 +235,25 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 
-def _examined(
-    run: IdealRun, log: OpLog, record: PointRecord, times_s: list[float], ideal_s: float, divided_by: int
-) -> Agreement:
-    measured_s, fabric = float(np.mean(times_s)), run.fabric
-    typical = record.warmup + int(np.abs(np.array(times_s) - measured_s).argmin())
-    deviation = Deviation(measured_s, ideal_s, _late_s(run, log, typical))
+def _seen(run: IdealRun, logged: LoggedOps, record: PointRecord) -> SeenEffects:
+    """What a run shows, but for its times."""
+    fabric = run.fabric
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
-    logged = LoggedOps.of(run.plan, log)
-    begun_ns = logged.start[typical][run.plan.begin_op]
-    seen = SeenEffects(
-        iterations_s=tuple(times_s),
+    return SeenEffects(
+        iterations_s=(),
         held=held_bytes_of(logged, record.warmup),
         copies_apart_s=copies_apart_s(logged, record.warmup),
         grain_bytes=tokens_bytes + fabric.gso_bytes,
         forgiven_bytes=tokens_bytes,
         turn_bytes=QUANTUM_BYTES,
-        apart_s=tuple(((begun_ns - begun_ns.min()) / 1e9).tolist()),
-        divided_by=divided_by,
         far=delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])),
         short_windows=short_windows(fabric, record, run.spine_of),
     )
+
+
+def _found(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Agreement:
     found = first_cause(deviation, trials(run, deviation, seen))
-    if found is None and fabric.routing is Routing.SPRAY and deviation.ratio > 1:
+    if found is None and run.fabric.routing is Routing.SPRAY and deviation.ratio > 1:
         return Agreement(Cause.NOT_EXAMINED, no_explanation(deviation, SPRAYED))
     if found is None:
         return Agreement(Cause.UNEXPLAINED, no_explanation(deviation))

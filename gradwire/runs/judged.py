@@ -293,8 +293,16 @@ def by_job(runs: Sequence[JudgedRun]) -> list[JudgedRun]:
     """The runs with one for each of several jobs, whose row is the job's."""
     found: list[JudgedRun] = []
     for run in runs:
-        found += [replace(run, result=row, job_results=()) for row in run.job_results] or [run]
+        found += [
+            replace(run, result=row, job_results=(), agreement=of_job(run.agreement, number))
+            for number, row in enumerate(run.job_results)
+        ] or [run]
     return found
+
+
+def of_job(agreement: Agreement | None, number: int) -> Agreement | None:
+    """Of what was found for all jobs, that for the one of this number; all of it where no job was looked at by itself."""
+    return agreement.jobs[number] if agreement and agreement.jobs else agreement
 
 
 def failed_plan_run(

@@ -22,13 +22,16 @@ be it for no time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric, Link
 from gradwire.datatypes.host_settings import RdmaDevice
+from gradwire.topo.netlink.delay_lines import DelayLine
 
 MOST_UNDER_WAY = 10_000_000
 """Packets that a link holds at most. A link that drops would not be long but lossy: 100 ms at 100 Gbit/s are 0.8
 million frames."""
-ORDER_RATE = "1000tbit"
+ORDER_RATE_BPS = 1e15
 """netem keeps the order of packets whose delays differ where it also has a rate. By this one, none takes as much as a
 nanosecond."""
 
@@ -59,45 +62,36 @@ def stores_packets(fabric: Fabric) -> bool:
     return fabric.rdma is not RdmaDevice.NONE
 
 
-def holding_commands(link: Link, ends: tuple[str, str], seed: int | None, *, stores: bool = False) -> list[list[str]]:
-    """tc commands, without "tc", that join both halves of a long link. seed: makes a jitter repeatable. stores: whether
-    packets are held for their time on the line."""
+def joining_commands(ends: tuple[str, str]) -> list[list[str]]:
+    """tc commands, without "tc", that join both halves of a long link: what comes to one leaves by the other."""
     commands = []
-    for number, (here, there) in enumerate((ends, ends[::-1])):
+    for here, there in (ends, ends[::-1]):
         place = ["filter", "add", "dev", here, "ingress", "protocol", "all", "pref", "1", "matchall"]
-        own_seed = [] if seed is None or not link.jitter_s else ["seed", str(seed + number)]
         commands += [
-            [
-                "qdisc",
-                "add",
-                "dev",
-                there,
-                "root",
-                "netem",
-                "limit",
-                str(MOST_UNDER_WAY),
-                *_delay(link, stores),
-                *own_seed,
-            ],
             ["qdisc", "add", "dev", here, "ingress"],
             [*place, "action", "mirred", "egress", "redirect", "dev", there],
         ]
     return commands
 
 
-def _delay(link: Link, stores: bool) -> list[str]:
+def delay_lines(
+    link: Link, ends: tuple[str, str], seed: int | None, *, stores: bool = False
+) -> list[tuple[str, DelayLine]]:
+    """What holds the packets of each direction of a long link, with the interface whose queue it is. seed: makes a jitter
+    repeatable. stores: whether packets are held for their time on the line."""
+    line = _delay_line(link, stores)
+    if seed is None or not link.jitter_s:
+        return [(end, line) for end in ends[::-1]]
+    return [(end, replace(line, seed=seed + number)) for number, end in enumerate(ends[::-1])]
+
+
+def _delay_line(link: Link, stores: bool) -> DelayLine:
     """netem's delay is a mean and what it may differ from it in both directions, evenly. Without any, a rate by which no frame takes a
     nanosecond makes it take packets from their sockets."""
-    if not is_long(link, stores=stores):
-        return ["rate", ORDER_RATE]
-    line = ["rate", f"{round(link.rate_bps)}bit", str(PREAMBLE_FCS_GAP_BYTES)] if stores else []
-    if not link.jitter_s:
-        return ["delay", _microseconds(link.delay_s), *line]
-    half_s = link.jitter_s / 2
-    return ["delay", _microseconds(link.delay_s + half_s), _microseconds(half_s), *(line or ["rate", ORDER_RATE])]
-
-
-def _microseconds(duration_s: float) -> str:
-    """A duration as tc takes it, to the nanosecond. netem's own options refuse "ns" (iproute2 6.1: 'Illegal
-    "latency"')."""
-    return f"{duration_s * 1e6:.3f}us"
+    if stores:
+        line = DelayLine(MOST_UNDER_WAY, rate_bps=link.rate_bps, overhead_bytes=PREAMBLE_FCS_GAP_BYTES)
+    elif link.jitter_s or not link.delay_s:
+        line = DelayLine(MOST_UNDER_WAY, rate_bps=ORDER_RATE_BPS)
+    else:
+        line = DelayLine(MOST_UNDER_WAY)
+    return replace(line, delay_s=link.delay_s + link.jitter_s / 2, jitter_s=link.jitter_s / 2)

@@ -32,8 +32,9 @@ from gradwire.topo.counters import (
 )
 from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
-from gradwire.topo.long_links import holding_commands, stores_packets
+from gradwire.topo.long_links import delay_lines, joining_commands, stores_packets
 from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
+from gradwire.topo.netlink.delay_lines import holding
 from gradwire.topo.netlink.messages import Kernel, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
@@ -310,16 +311,19 @@ class Network:
         """Joins the halves of long links."""
         inside, stores = self._naming.inner_ends, stores_packets(self.fabric)
         seed = abs(self.fabric.seed) if self._abilities.has_netem_seed else None
-        commands = [
-            words
+        lines = [
+            line
             for number, link in enumerate(self.fabric.links())
             if link.name in inside
-            for words in holding_commands(
-                link, inside[link.name], None if seed is None else seed + 2 * number, stores=stores
-            )
+            for line in delay_lines(link, inside[link.name], None if seed is None else seed + 2 * number, stores=stores)
         ]
-        if commands:
-            run(["tc", "-batch", "-"], batch_text(commands))
+        if lines:
+            with Kernel() as kernel:
+                kernel.do([holding(line, known_index(name), name) for name, line in lines])
+            run(
+                ["tc", "-batch", "-"],
+                batch_text([words for ends in inside.values() for words in joining_commands(ends)]),
+            )
 
     def _configure_hosts(self) -> None:
         neighbours: dict[int, Neighbours] = {}

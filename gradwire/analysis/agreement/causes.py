@@ -40,6 +40,7 @@ class Cause(StrEnum):
     SKEW = "skew"
     DELAYS = "delays"
     WINDOWS = "windows"
+    PHASES = "phases"
     UNEXPLAINED = "unexplained"
     """None of these."""
     NOT_EXAMINED = "not examined"
@@ -53,6 +54,8 @@ class Agreement:
     cause: Cause = Cause.NONE
     #: What shows the cause, or why there is none; "" where there is nothing to say.
     sentence: str = ""
+    #: Of several jobs, why each is, in the order of the plan. The above is then of the one that is farthest off.
+    jobs: tuple[Agreement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ SUBJECTS = {
     Cause.SKEW: "skew explains",
     Cause.DELAYS: "the links' delays explain",
     Cause.WINDOWS: "sockets' windows explain",
+    Cause.PHASES: "the phases of jobs explain",
 }
 
 

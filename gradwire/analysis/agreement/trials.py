@@ -17,6 +17,7 @@ import numpy as np
 
 from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial, rough
 from gradwire.analysis.agreement.held_bytes import Float64, Held
+from gradwire.analysis.agreement.phases import with_phases
 from gradwire.analysis.agreement.short_windows import ShortWindow, with_windows
 from gradwire.analysis.bounds import slowest_bps
 from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, own_delays
@@ -176,15 +177,19 @@ def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[T
             return
     estimates = _Estimates(run, deviation.ideal_s)
     yield from _with_long_bursts(run, seen)
-    yield from _without_start(run, deviation, seen, estimates)
-    yield from _without_end(deviation, seen, estimates)
+    if run.counted is None:
+        yield from _without_start(run, deviation, seen, estimates)
+        yield from _without_end(deviation, seen, estimates)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen, estimates)
     yield from _with_queues_at_ports(run, seen)
     yield from _with_copies(run, deviation, seen)
     yield from _with_late_parts(run, seen)
     yield from _with_jitter(run, deviation, seen, estimates)
-    yield from _with_workers_apart(seen, estimates)
+    if run.counted is None:
+        yield from _with_workers_apart(seen, estimates)
+    else:
+        yield from _with_phases(run, seen)
     yield from _with_delays_at_ports(run, seen)
     yield from _with_bursts(run, seen)
     yield from _with_turns(run, seen, estimates)
@@ -234,7 +239,7 @@ def _without_end(deviation: Deviation, seen: SeenEffects, estimates: _Estimates)
 
 def _with_acks(run: IdealRun) -> Iterator[Trial]:
     share = run.fabric.ack_share()
-    if share >= LEAST_ACK_SHARE:
+    if share >= LEAST_ACK_SHARE or run.counted is not None:
         slower = run.on(run.fabric.with_rates_times(1 - share))
         burst = quantity(run.fabric.gso_bytes, "bytes")
         effect = f"With bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
@@ -364,6 +369,13 @@ def _with_workers_apart(seen: SeenEffects, estimates: _Estimates) -> Iterator[Tr
                 "flight, as they did"
             )
         yield Trial(Cause.SKEW, estimates.holding(held_bytes).time_apart_s(seen.apart_s), effect)
+
+
+def _with_phases(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
+    turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
+    turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
+    held_sizes = tuple(dict.fromkeys((0, seen.held.typical_bytes, seen.held.most_bytes)))
+    yield from with_phases(run, seen.apart_s, held_sizes, turn_bytes, turn_s)
 
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:

@@ -3,7 +3,8 @@ start."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from gradwire.analysis.fluid.copies import with_separate_copies
 from gradwire.analysis.fluid.delays import Delays, own_delays
-from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
+from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import Paths, SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.datatypes.fabric import Fabric
@@ -40,6 +41,9 @@ class IdealRun:
     delays: Delays | None = None
     #: Of the plan's messages, where they are not those of its ranks on the fabric.
     paths: Paths | None = None
+    #: Times of the iterations that count, where they are not those of the window: of one of several jobs, out of what a
+    #: plan's ops take.
+    counted: Callable[[Plan, FluidTimes, Window], npt.NDArray[np.float64]] | None = None
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """The same with another rule."""
@@ -76,7 +80,7 @@ class IdealRun:
     def time_apart_s(self, apart_s: Sequence[float]) -> float:
         """Mean of as many iterations, after one in which each worker begins so much later than the first."""
         window = Window(1, self.window.iterations)
-        return float(replace(self, window=window).iterations_s(apart_s=apart_s).mean())
+        return mean_s(replace(self, window=window).iterations_s(apart_s=apart_s))
 
     def iterations_s(
         self,
@@ -102,14 +106,20 @@ class IdealRun:
             apart_s=apart_s,
             most_iterations=max(1, min(self.window.end, MOST_OPS // max(1, len(self.plan.ops)))),
             paths=self.paths,
+            with_ops=self.counted is not None,
         )
-        return window_times_s(times, self.window)
+        return self.counted(self.plan, times, self.window) if self.counted else window_times_s(times, self.window)
 
     def time_s(
         self, *, latency_s: float = 0.0, jitter: Jitter | None = None, whole_bytes: int = 0, early_bytes: int = 0
     ) -> float:
-        """Mean of the measured iterations."""
+        """Mean of the measured iterations; nan if none of a job is measured."""
         times_s = self.iterations_s(
             latency_s=latency_s, jitter=jitter, whole_bytes=whole_bytes, early_bytes=early_bytes
         )
-        return float(times_s.mean())
+        return mean_s(times_s)
+
+
+def mean_s(times_s: npt.NDArray[np.float64]) -> float:
+    """Of some iterations; nan of none."""
+    return float(times_s.mean()) if len(times_s) else math.nan

@@ -22,7 +22,7 @@ from gradwire.datatypes.records import FaultRecord, OpLog, PointRecord, WindowSt
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs import agreement
 from gradwire.runs.agreement import compared, examine, examine_and_keep, kept_agreement
-from gradwire.runs.judged import JudgedRun
+from gradwire.runs.judged import JudgedRun, by_job
 from gradwire.runs.planned import plan_runs
 from gradwire.runs.point_protocol import PointTask, read_json, write_json
 from gradwire.runs.stored.stored_run import LOG_FILE
@@ -398,6 +398,40 @@ def test_of_several_jobs_each_is_compared_and_not_what_they_do_together(
     assert agreed.agreement == Agreement()
     (examined_,) = compared([replace(judged, job_results=(near, far))])
     assert [row.fluid_cause for row in examined_.job_results] == ["", "unexplained"]
+
+
+JOBS = """
+title = "A test"
+fabric.rate = "10gbit"
+run = { warmup = 1, iterations = 5 }
+[job.one]
+model = { name = "toy", layers = [{ name = "only", size = ["2MB"], forward = "1ms", backward = "2ms" }] }
+strategy = { name = "ring" }
+cluster = { workers = 2 }
+[job.other]
+model = { name = "toy", layers = [{ name = "only", size = ["2MB"], forward = "1ms", backward = "2ms" }] }
+strategy = { name = "ring" }
+cluster = { workers = 2 }
+"""
+
+
+def late_in_the_second_half(log: OpLog) -> OpLog:
+    """Times of the second of two equal jobs are a fifth longer."""
+    longer, is_second = stretched(1.2)(log), log.op > log.op.max() // 2
+    start_ns = np.where(is_second, longer.start_ns, log.start_ns)
+    return OpLog(log.iteration, log.op, start_ns, start_ns, np.where(is_second, longer.end_ns, log.end_ns))
+
+
+def test_each_of_several_jobs_has_its_own_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "TEXT", JOBS)
+    judged = stored_run(tmp_path, monkeypatch, change=late_in_the_second_half)
+    judged = replace(judged, result=replace(judged.result, verdict="valid"))  # a message that nothing delayed was late
+    (agreed,) = compared([judged])
+    assert [row.fluid_cause for row in agreed.job_results] == ["", "unexplained"]
+    own = [run.agreement for run in by_job([agreed])]
+    assert [each.cause for each in own if each] == [Cause.NONE, Cause.UNEXPLAINED]
+    assert agreed.agreement is not None
+    assert agreed.agreement.sentence == agreed.agreement.jobs[1].sentence
 
 
 def test_a_run_that_is_not_valid_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
-from gradwire.topo.long_links import holding_commands
+from gradwire.topo.long_links import delay_lines, joining_commands
+from gradwire.topo.netlink.delay_lines import (
+    OPTIONS,
+    RATE,
+    TCA_NETEM_JITTER64,
+    TCA_NETEM_LATENCY64,
+    TCA_NETEM_PRNG_SEED,
+    TCA_NETEM_RATE,
+    TCA_NETEM_RATE64,
+    DelayLine,
+    holding,
+)
+from gradwire.topo.netlink.messages import attributes
 from gradwire.topo.wiring import Naming, inner_end_of_far, link_commands
 
 PIDS = {f"h{host}": 1000 + host for host in range(1, 5)}
@@ -24,6 +37,10 @@ def words(commands: list[list[str]]) -> list[str]:
     return [" ".join(command) for command in commands]
 
 
+def held(lines: list[tuple[str, DelayLine]]) -> list[str]:
+    return [line.words(name) for name, line in lines]
+
+
 def test_a_long_link_is_two_pairs_with_a_queue_in_between() -> None:
     link, naming = FABRIC.links()[0], Naming(FABRIC)
     first, second = words(link_commands(link, naming, PIDS))
@@ -32,11 +49,14 @@ def test_a_long_link_is_two_pairs_with_a_queue_in_between() -> None:
     assert second.startswith("link add l0a ")
     assert " peer name h1-eth0 " in second
     assert second.endswith("netns 1001")
-    assert words(holding_commands(link, naming.inner_ends[link.name], 1)) == [
-        "qdisc add dev l0b root netem limit 10000000 delay 1.000us",
+    ends = naming.inner_ends[link.name]
+    assert held(delay_lines(link, ends, 1)) == [
+        "tc qdisc add dev l0b root netem limit 10000000 delay 1000ns 0ns",
+        "tc qdisc add dev l0a root netem limit 10000000 delay 1000ns 0ns",
+    ]
+    assert words(joining_commands(ends)) == [
         "qdisc add dev l0a ingress",
         "filter add dev l0a ingress protocol all pref 1 matchall action mirred egress redirect dev l0b",
-        "qdisc add dev l0a root netem limit 10000000 delay 1.000us",
         "qdisc add dev l0b ingress",
         "filter add dev l0b ingress protocol all pref 1 matchall action mirred egress redirect dev l0a",
     ]
@@ -46,8 +66,31 @@ def test_a_jitter_is_even_above_the_delay_and_keeps_the_order() -> None:
     link, naming = FABRIC.trunk_links()[1], Naming(FABRIC, "gw")
     ends = naming.inner_ends[link.name]
     assert ends == ("gwl5a", "gwl5b")
-    assert words(holding_commands(link, ends, 7))[0].endswith("delay 1050.000us 50.000us rate 1000tbit seed 7")
-    assert "seed" not in " ".join(words(holding_commands(link, ends, None)))
+    first, second = held(delay_lines(link, ends, 7))
+    assert first.startswith("tc qdisc add dev gwl5b ")
+    assert first.endswith("delay 1050000ns 50000ns rate 1000000000000000bit 0 seed 7")
+    assert second.endswith(" seed 8")
+    assert "seed" not in " ".join(held(delay_lines(link, ends, None)))
+
+
+def test_the_kernel_is_told_nanoseconds() -> None:
+    """In steps of the clock. tc would make 300 us of the delay, and no jitter."""
+    line = DelayLine(1000, 3.007e-4, 3e-7, rate_bps=400e9, overhead_bytes=24, seed=3)
+    body = holding(line, 5, "l0a").data
+    options = line.options()
+    assert options in body
+    assert OPTIONS.unpack_from(options) == (0, 1000, 0, 0, 0, 0)
+    told = attributes(options[OPTIONS.size :])
+    assert {kind: int.from_bytes(told[kind], sys.byteorder) for kind in told if kind != TCA_NETEM_RATE} == {
+        TCA_NETEM_LATENCY64: 300_704,
+        TCA_NETEM_JITTER64: 304,
+        TCA_NETEM_RATE64: 50_000_000_000,
+        TCA_NETEM_PRNG_SEED: 3,
+    }
+    assert RATE.unpack(told[TCA_NETEM_RATE]) == (2**32 - 1, 24, 0, 0)
+    slower = attributes(replace(line, rate_bps=8e9).options()[OPTIONS.size :])
+    assert TCA_NETEM_RATE64 not in slower
+    assert RATE.unpack(slower[TCA_NETEM_RATE]) == (10**9, 24, 0, 0)
 
 
 def test_other_links_are_one_pair() -> None:
@@ -69,7 +112,7 @@ def test_links_of_hosts_take_packets_from_sockets_where_switches_drop_or_mark() 
     ):
         naming, (first, second, *_) = Naming(shallow), shallow.links()
         assert set(naming.inner_ends) == {"h1-s1", "h2-s1", "h3-s2", "h4-s2", "s2-s3"}
-        held = [words(holding_commands(link, naming.inner_ends[link.name], 1))[0] for link in (first, second)]
-        assert held[0].endswith("limit 10000000 delay 1.000us")
-        assert held[1].endswith("limit 10000000 rate 1000tbit")
+        lines = [held(delay_lines(link, naming.inner_ends[link.name], 1))[0] for link in (first, second)]
+        assert lines[0].endswith("limit 10000000 delay 1000ns 0ns")
+        assert lines[1].endswith("limit 10000000 rate 1000000000000000bit 0")
     assert set(Naming(FABRIC).inner_ends) == {"h1-s1", "s2-s3"}
