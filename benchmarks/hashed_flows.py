@@ -68,7 +68,10 @@ def uplinks(fabric: Fabric) -> dict[int, str]:
     leaf = fabric.switch_names()[0]
     ends = {number: (link.a, link.b) for number, link in enumerate(fabric.trunk_links())}
     return {
-        number: f"{port.device}-eth{port.number}" for number, both in ends.items() for port in both if port.device == leaf
+        number: f"{port.device}-eth{port.number}"
+        for number, both in ends.items()
+        for port in both
+        if port.device == leaf
     }
 
 
@@ -111,8 +114,12 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=65_536, help="bytes that each connection sends")
     arguments = parser.parse_args()
     mean, deviation = arguments.flows / SPINES, math.sqrt(arguments.flows * (1 - 1 / SPINES) / SPINES)
-    print(f"{arguments.flows} connections: {mean:.0f} at each spine, plus or minus {deviation:.1f}, by the binomial distribution\n")
-    print("| seed | at each spine, foreseen | by the switch's bytes | standard deviations off | chance |\n|---|---|---|---|---|")
+    print(
+        f"{arguments.flows} connections: {mean:.0f} at each spine, plus or minus {deviation:.1f}, by the binomial distribution\n"
+    )
+    print(
+        "| seed | at each spine, foreseen | by the switch's bytes | standard deviations off | chance |\n|---|---|---|---|---|"
+    )
     for seed in range(1, arguments.seeds + 1):
         fabric = Fabric(2, 1e11, Topology.LEAF_SPINE, leaves=2, spines=SPINES, routing=Routing.ECMP, seed=seed)
         known, ports = foreseen(fabric, arguments.flows), uplinks(fabric)

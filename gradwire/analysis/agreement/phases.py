@@ -44,7 +44,6 @@ class IterationsOfJob:
         return measured_times_s(edges_s[self.number], Window(window.warmup * plan.jobs[self.number].iterations, 1))
 
 
-
 def phases_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float, ...]:
     """Of each worker, how much later than the first its job began its next iteration, from when all jobs had ended their
     warm-up. edges_s: of each job, when its iterations began and ended."""

@@ -14,6 +14,7 @@ from gradwire.analysis.report.division_chart import DivisionBar, division_chart
 from gradwire.analysis.report.tables import TextTable
 from gradwire.files import replace_text, replacing
 from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, Found
+from gradwire.workloads.models.compute_times import BY_KIND
 
 CSV_FILE, JSON_FILE, SCENARIO_FILE = "divisions.csv", "divisions.json", "fastest.toml"
 
@@ -129,6 +130,17 @@ def _order(answer: Found) -> list[str]:
     return said
 
 
+WHOLE_TRAININGS = (
+    "All of a device's time per operation is in that share, so where it comes from whole trainings, their bubbles and "
+    "communication are counted twice, and MFU here is too low. A device of kernels alone, such as h100-kernels, gives an "
+    "upper bound."
+)
+KERNELS_ALONE = (
+    "Nothing but kernels takes time, so MFU here is an upper bound: a training waits for its hosts, for stragglers and for "
+    "failures too."
+)
+
+
 def _assumed(answer: Found) -> list[str]:
     question = answer.question
     job, link = question.resolved.job, question.section.costs.local_rate
@@ -138,9 +150,7 @@ def _assumed(answer: Found) -> list[str]:
         "a machine; 1F1B; sequence parallelism, a distributed optimizer and overlapped gradients; ring "
         "attention for context parallelism; experts that get as many tokens each; no software latency, no stragglers, no "
         "failures unless they are set.",
-        f"Computation: {job.compute.source}. All of a device's time per operation is in that share, so where it comes "
-        "from whole trainings, their bubbles and communication are counted twice, and MFU here is too low. A device file "
-        "with another efficiency changes that.",
+        f"Computation: {job.compute.source}. {KERNELS_ALONE if BY_KIND in job.compute.source else WHOLE_TRAININGS}",
         "Memory: bf16 parameters, fp32 gradients and Adam's states (ZeRO), activations by Korthikanti et al. 2022 with a "
         "fused attention; buffers of libraries and what allocators lose are not counted.",
         f"A model, not a run. {answer.cpu_s:.0f} s of CPU.",

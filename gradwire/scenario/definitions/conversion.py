@@ -32,6 +32,7 @@ from gradwire.workloads.job import BYTES_PER_PARAMETER
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.device_facts import Device, Fact
+from gradwire.workloads.models.measured_shares import H100_PYTORCH
 from gradwire.workloads.models.profile import Layer, Profile, Tensor
 from gradwire.workloads.units import DURATION, SIZE, exact_text
 
@@ -51,7 +52,8 @@ def profile_of(name: str, defined: ModelDefinition) -> Profile:
     for number, layer in enumerate(defined.layers):
         before = (number - 1,) if number else ()
         inputs = before if layer.inputs is None else tuple(numbers[read] for read in layer.inputs)
-        layers.append(Layer(layer.name, layer.kind, _tensors(layer), layer.flops, inputs, layer.untrained))
+        elements = layer.elements_in, layer.elements_out
+        layers.append(Layer(layer.name, layer.kind, _tensors(layer), layer.flops, inputs, layer.untrained, *elements))
     return Profile(name, tuple(layers), defined.batch, defined.source)
 
 
@@ -77,6 +79,8 @@ def model_file(profile: Profile) -> ModelFile:
                 flops=f"{layer.flops!r} FLOP",  # a quantity is read with its unit
                 inputs=inputs,
                 untrained=layer.untrained,
+                elements_in=layer.elements_in,
+                elements_out=layer.elements_out,
             )
         )
     return ModelFile(
@@ -111,6 +115,8 @@ def device_of(defined: DeviceDefinition) -> Device:
         peak.source if peak else "",
         defined.memory,
         defined.link,
+        memory_bytes_per_s=peak.memory_rate if peak else None,
+        shares=H100_PYTORCH if peak and peak.memory_rate else None,
     )
 
 
@@ -132,6 +138,7 @@ def device_file(name: str, device: Device) -> DeviceFile:
             "rate": f"{device.flops_per_s!r} FLOP/s",
             "efficiency": device.efficiency,
             "source": device.efficiency_source,
+            "memory_rate": None if device.memory_bytes_per_s is None else f"{device.memory_bytes_per_s!r}B/s",
         }
         peak = PeakDefinition.model_validate(values)  # fmt: skip
     return DeviceFile.model_validate(

@@ -23,6 +23,8 @@ from gradwire.workloads.models.profile import LayerKind
 
 MOST_PARAMETERS = 10**12
 """Of one tensor."""
+MOST_ELEMENTS = 10**15
+"""Of one sample's activations."""
 MOST_AXES = 32
 """Of one tensor: twice as many as the most of any framework's (PyTorch has no limit, NumPy 64)."""
 
@@ -73,6 +75,11 @@ class LayerDefinition(Section):
     """Names of the layers that it reads; by default, the layer before it. An empty list: the samples themselves."""
     untrained: int = Field(0, ge=0, le=MOST_SAMPLES)
     """Variables that are never sent, such as moving averages. They take their turn where variables are placed round robin."""
+    elements_in: float = Field(0, ge=0, le=MOST_ELEMENTS)
+    """Numbers that it reads for one sample. With `elements_out` of all layers, a device with a memory rate times the model by kind of
+    layer."""
+    elements_out: float = Field(0, ge=0, le=MOST_ELEMENTS)
+    """Numbers that it yields for one sample."""
 
 
 class ModelDefinition(Section):
@@ -145,6 +152,9 @@ class PeakDefinition(Section):
     """Share of the peak rate that training reaches."""
     source: str = Field(min_length=1)
     """Where the efficiency comes from."""
+    memory_rate: BytesPerS | None = Field(None, gt=0)
+    """Rate of its memory, by the data sheet. With it, models go by kind of layer, with the shares that layers reach on an H100, and the
+    efficiency is used where a model does not say what its layers move."""
 
 
 class DeviceDefinition(Section):

@@ -1,6 +1,7 @@
 """Compute times: how long each layer of a model takes on a device, from printed single-GPU facts.
 
-An iteration's time comes from a table of facts (workloads/models/device_facts.py). It is divided among the layers in
+An iteration's time comes from a table of facts (workloads/models/device_facts.py), or, of a device whose layers' rates
+are known by kind, from its layers one by one (workloads/models/layer_times.py). A fact is divided among the layers in
 proportion to their FLOPs, which recurrent layers execute at a lower rate. Real GPUs take less time per FLOP in wide,
 small layers: GradientFlow measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20
 of ResNet-50 (Fig. 13), where FLOPs suggest 8.1 % and about 16 %.
@@ -14,13 +15,16 @@ from dataclasses import dataclass, replace
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
-from gradwire.workloads.models.device_facts import Fact
+from gradwire.workloads.models.device_facts import Device, Fact
+from gradwire.workloads.models.layer_times import layer_times, says_elements
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.synthetic import PREFIX, base_name
 
 TRAINING_PER_FORWARD = 3
 """A training step costs as much as three forward passes: the backward pass computes two gradients, of inputs and of
 weights."""
+BY_KIND = "by kind of layer"
+"""How the source begins of times that come from a device's layers one by one."""
 RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
 """FLOP/s that layers of a kind reach, relative to the other kinds. A recurrent layer multiplies one token of each
 sample at a time: cuBLAS on a Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 GFLOP/s for
@@ -72,7 +76,14 @@ def compute_time(
     faster = speedup or {}
     _check(samples, iteration_s, forward_share, faster)
     if iteration_s is None:
-        fact = _fact(profile, device, samples, catalogue)
+        listed = catalogue.device_for(device, profile)
+        known = _known_fact(profile, listed, samples, catalogue)
+        if known is None and listed.shares is not None and listed.roof is not None and says_elements(profile):
+            times = layer_times(profile, samples, listed.roof, listed.shares)
+            return _by_kind(
+                profile, times, f"{BY_KIND}, {listed.description}; {listed.shares.source}", forward_s, faster
+            )
+        fact = known or _fact_of_peak(profile, device, listed, samples, catalogue)
     else:
         fact = Fact(
             profile.name, samples, iteration_s, f"given by the scenario: {iteration_s:g} s for {samples} samples"
@@ -119,16 +130,34 @@ def _check(batch: int, iteration_s: float | None, forward_share: float, speedup:
             raise InputFault(f"speedup of {kind} = {factor}: must be above 0 (2 halves its time)")
 
 
-def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fact:
-    """Returns the time of `batch` samples of `profile` on `device`, scaled from the nearest fact or derived from the
-    peak rate."""
-    listed = catalogue.device_for(device, profile)
+def _by_kind(
+    profile: Profile,
+    times: tuple[list[float], list[float]],
+    source: str,
+    forward_s: float | None,
+    speedup: Mapping[LayerKind, float],
+) -> ComputeTime:
+    """The layers' own times, of which a scenario may say the forward pass's sum and some kinds' speed-ups."""
+    forward, backward = times
+    whole_forward_s = sum(forward) if forward_s is None else forward_s
+    return ComputeTime(
+        _split(profile, whole_forward_s, forward, speedup), _split(profile, sum(backward), backward, speedup), source
+    )
+
+
+def _known_fact(profile: Profile, listed: Device, batch: int, catalogue: Catalogue) -> Fact | None:
+    """The time of `batch` samples, scaled from the nearest fact of the model or of one alike."""
     base = base_name(profile.name)
     for name in (base, listed.alike.get(base)):
         facts = [fact for fact in listed.facts if fact.model == name]
         if facts:
             nearest = min(facts, key=lambda fact: abs(math.log(fact.batch / batch)))
             return _transfer(nearest, profile, batch, catalogue)
+    return None
+
+
+def _fact_of_peak(profile: Profile, device: str, listed: Device, batch: int, catalogue: Catalogue) -> Fact:
+    """The time of `batch` samples at the device's share of its peak rate."""
     if listed.flops_per_s is None:
         models = sorted({fact.model for fact in listed.facts} | set(listed.alike))
         raise InputFault(
@@ -136,9 +165,16 @@ def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fa
             f"{catalogue.known_for(profile)}"
         )
     seconds = TRAINING_PER_FORWARD * profile.flops * batch / (listed.flops_per_s * listed.efficiency)
-    return Fact(
-        profile.name, batch, seconds, f"{listed.efficiency:.0%} of {listed.description}: {listed.efficiency_source}"
-    )
+    source = f"{listed.efficiency:.0%} of {listed.description}: {listed.efficiency_source}"
+    by_kind = f"{device}-kernels"
+    if _is_convolutional(profile) and by_kind in catalogue.devices:
+        source += f". That is for transformers: convolutional models take longer, as {by_kind} says"
+    return Fact(profile.name, batch, seconds, source)
+
+
+def _is_convolutional(profile: Profile) -> bool:
+    """Whether convolutions have most of the FLOPs."""
+    return sum(layer.flops for layer in profile.layers if layer.kind is LayerKind.CONV) > profile.flops / 2
 
 
 def _transfer(fact: Fact, profile: Profile, batch: int, catalogue: Catalogue) -> Fact:

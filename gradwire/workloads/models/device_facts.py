@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from gradwire.workloads.models.layer_times import Roof, Shares, Work
+from gradwire.workloads.models.measured_shares import H100_PYTORCH
 
 GIB = 1 << 30
 
@@ -41,6 +44,17 @@ class Device:
     memory_bytes: float | None = None
     #: Rate of its link to the other devices of a machine, in each direction. None where the source does not name it.
     link_bytes_per_s: float | None = None
+    #: Rate of its memory, of its data sheet. With it, models without a fact take what `shares` says of their layers.
+    memory_bytes_per_s: float | None = None
+    #: What layers of each kind reach of the two rates.
+    shares: Shares | None = None
+
+    @property
+    def roof(self) -> Roof | None:
+        """The limits of layers by kind; None for a device whose layers all reach one share of the peak."""
+        if self.flops_per_s is None or self.memory_bytes_per_s is None:
+            return None
+        return Roof(self.flops_per_s, self.memory_bytes_per_s)
 
 
 def _rate(name: str, batch: int, samples_per_s: float, source: str) -> Fact:
@@ -102,7 +116,7 @@ _SLIM_ALIKE = {
     "vgg16-299": "vgg16",
 }
 
-DEVICES: dict[str, Device] = {
+_BY_SHARE: dict[str, Device] = {
     "k40": Device(
         "NVIDIA Tesla K40c, Geryon's testbed. One time per model, inferred from the vanilla column of Table II",
         (
@@ -259,4 +273,25 @@ DEVICES: dict[str, Device] = {
         memory_bytes=180e9,
         link_bytes_per_s=900e9,
     ),
+}
+
+_MEMORY_BYTES_PER_S = {"v100": 900e9, "a100": 2.039e12, "h100": 3.35e12, "h200": 4.8e12, "b200": 8e12}
+"""Of the data sheets: V100 SXM2, A100 SXM 80 GB, H100 SXM, H200 SXM, and B200 as in HGX B200."""
+
+
+def _by_kind(device: Device, memory_bytes_per_s: float) -> Device:
+    """The device with times by kind of layer, and the share of large matrix products where FLOPs alone are known."""
+    return replace(
+        device,
+        description=f"{device.description}. Its kernels alone, by kind of layer, without what a training adds: waiting "
+        f"for the host, an optimiser, activations computed anew",
+        efficiency=H100_PYTORCH.products[Work.PRODUCT][-1].backward,
+        efficiency_source=f"large matrix products, {H100_PYTORCH.source}",
+        memory_bytes_per_s=memory_bytes_per_s,
+        shares=H100_PYTORCH,
+    )
+
+
+DEVICES: dict[str, Device] = _BY_SHARE | {
+    f"{name}-kernels": _by_kind(_BY_SHARE[name], rate) for name, rate in _MEMORY_BYTES_PER_S.items()
 }

@@ -55,6 +55,9 @@ class Layer:
     #: Number of variables without a gradient that TensorFlow creates after `tensors`, such as a normalisation's moving
     #: mean and variance. They take their turn where variables are placed round robin, and are never sent.
     untrained: int = 0
+    #: Numbers of the activations that it reads, and of those that it yields, for one sample; 0 where nobody says.
+    elements_in: float = 0.0
+    elements_out: float = 0.0
 
     @property
     def parameters(self) -> int:
@@ -87,8 +90,13 @@ class Profile:
         for index, layer in enumerate(self.layers):
             if any(not 0 <= read < index for read in layer.inputs):
                 raise InputFault(f"model {self.name}: layer {index} ({layer.name}) must read earlier layers only")
-            if layer.flops < 0:
-                raise InputFault(f"model {self.name}: layer {layer.name}: flops = {layer.flops}: must not be negative")
+            for what, count in (
+                ("flops", layer.flops),
+                ("elements_in", layer.elements_in),
+                ("elements_out", layer.elements_out),
+            ):
+                if count < 0:
+                    raise InputFault(f"model {self.name}: layer {layer.name}: {what} = {count}: must not be negative")
             if any(tensor.parameters < 1 for tensor in layer.tensors):
                 raise InputFault(f"model {self.name}: layer {layer.name}: a tensor needs at least 1 parameter")
 

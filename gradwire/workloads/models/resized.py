@@ -90,7 +90,12 @@ def with_tokens(profile: Profile, tokens: int) -> Profile:
         return profile
 
     def scaled(layer: Layer) -> Layer:
-        return replace(layer, flops=layer.flops * (ratio * ratio if layer.name.endswith(SCORES) else ratio))
+        return replace(
+            layer,
+            flops=layer.flops * (ratio * ratio if layer.name.endswith(SCORES) else ratio),
+            elements_in=layer.elements_in * ratio,
+            elements_out=layer.elements_out * ratio,
+        )
 
     return replace(
         profile,

@@ -89,7 +89,8 @@ class Network:
             Tensor(f"{name}/{short}", count, rows if short.endswith("weights") else 0)
             for short, count in tensors.items()
         )
-        self._layers.append(Layer(name, kind, named_tensors, float(flops), x.reads, untrained))
+        elements = float(x.elements), float(math.prod(shape))
+        self._layers.append(Layer(name, kind, named_tensors, float(flops), x.reads, untrained, *elements))
         return Node(shape, (len(self._layers) - 1,))
 
     def _auto_name(self, stem: str, name: str | None) -> str:

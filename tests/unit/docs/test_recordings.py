@@ -27,7 +27,11 @@ def texts(svg: str) -> list[tuple[str, float]]:
 
 
 def test_each_line_appears_when_it_came() -> None:
-    shown = [Shown(0.5, "$ gradwire run <x> & y", typed=True), Shown(1.25, "│ ✓ valid"), Shown(3.0, "x" * (COLUMNS + 3))]
+    shown = [
+        Shown(0.5, "$ gradwire run <x> & y", typed=True),
+        Shown(1.25, "│ ✓ valid"),
+        Shown(3.0, "x" * (COLUMNS + 3)),
+    ]
     assert texts(drawn(shown, "a title")) == [
         ("$ gradwire run <x> & y", 0.5),
         ("│ ✓ valid", 1.25),
