@@ -187,7 +187,8 @@ class Patient:
 
     def settle(self) -> None:
         """Waits until switches that restarted have their rules again. Raises MachineFault if they do not get them."""
-        for bridge in self._restarted:
+        while self._restarted:
+            bridge = self._restarted.pop()
             deadline_s = time.monotonic() + RULES_TIMEOUT_S
             while TABLE_MISS not in run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge)):
                 if time.monotonic() > deadline_s:

@@ -237,10 +237,27 @@ class Execute(msgspec.Struct, frozen=True, tag_field="command", tag="execute"):
     line: str
     #: Whether to go on at once, and let it run while other commands do.
     background: bool
+    #: What its outputs are called.
+    name: str = ""
 
 
 class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
     """Send an echo request from each host to each other one."""
+
+    #: Those that do, and are asked; all if there are none.
+    hosts: tuple[int, ...] = ()
+    #: Whether to say how long each answer took.
+    is_full: bool = False
+
+
+class Change(msgspec.Struct, frozen=True, tag_field="command", tag="change"):
+    """Take a link or a switch out of the network, or put it back."""
+
+    #: "link-down" or "switch-restart" (PlannedFault).
+    kind: str
+    #: One of the link's ports, or the switch.
+    place: str
+    is_out: bool
 
 
 class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
@@ -355,7 +372,7 @@ Event = (
     | LabEvent
 )
 LabCommand = Begin | Kill | Inject | Moment | Proceed | Count | Conclude
-Command = Execute | PingAll | Interrupt | Taken | Given | Typed | LabCommand
+Command = Execute | PingAll | Change | Interrupt | Taken | Given | Typed | LabCommand
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

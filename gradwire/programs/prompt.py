@@ -6,25 +6,24 @@ person thinks.
 
 from __future__ import annotations
 
-import cmd
 import os
 import readline
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import ClassVar
+
+import msgspec
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.faults import MachineFault
+from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.execution import job, raise_refused
 from gradwire.programs.launch import shared_environment
 from gradwire.programs.program_file import covered_folders
 from gradwire.programs.program_protocol import (
-    NO_HOST,
     TASK_FILE,
     Command,
     CommandDone,
@@ -34,7 +33,6 @@ from gradwire.programs.program_protocol import (
     Full,
     Interrupt,
     Output,
-    PingAll,
     Ready,
     Refused,
     Taken,
@@ -42,55 +40,16 @@ from gradwire.programs.program_protocol import (
     line_of,
     write_task,
 )
+from gradwire.programs.prompt_commands import Shell
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
 from gradwire.vm.streaming import FollowEnd
-from gradwire.workloads.units import rate_text
-
-
-def nodes(fabric: Fabric) -> str:
-    """The names of all nodes."""
-    return f"available nodes are:\n{' '.join(['c0', *fabric.host_names(), *fabric.switch_names()])}"
-
-
-def links(fabric: Fabric) -> Iterator[str]:
-    """A line per link, with its rate."""
-    for link in fabric.links():
-        yield f"{link.a.interface}<->{link.b.interface} ({rate_text(link.rate_bps)})"
-
-
-def net(fabric: Fabric) -> Iterator[str]:
-    """A line per node: its ports, each with the port at the other end."""
-    far = {end: other for link in fabric.links() for end, other in ((link.a, link.b), (link.b, link.a))}
-    for name in (*fabric.host_names(), *fabric.switch_names()):
-        ends = [f"{port.interface}:{other.interface}" for port, other in far.items() if port.device == name]
-        yield " ".join([name, *ends])
-    yield "c0"
-
-
-def dump(fabric: Fabric, pids: Sequence[int]) -> Iterator[str]:
-    """A line per node: its addresses, and of a host the process that holds it."""
-    for host, (name, pid) in enumerate(zip(fabric.host_names(), pids, strict=True)):
-        yield f"<Host {name}: {name}-eth0:{fabric.host_ip(host)} pid={pid}>"
-    for name in fabric.switch_names():
-        ports = sorted(end.number for link in fabric.links() for end in (link.a, link.b) if end.device == name)
-        yield f"<OVSSwitch {name}: {','.join(f'{name}-eth{number}' for number in ports)}>"
-    yield "<RemoteController c0: 127.0.0.1:6653>"
-
 
 START_LIMIT_S = 120.0
 HISTORY_LINES = 1000
-PROMPT = "gradwire> "
-HELP = """\
-NODE COMMAND        runs a command line on a node, with `sh`: h1 ping -c 3 h2
-NODE COMMAND &      lets it run while other commands do: h1 iperf3 -s &
-pingall             sends an echo request from each host to each other one
-nodes, links, net   what the network consists of; `dump` has addresses and processes
-time                the virtual clock, which stands still between commands; `h1 sleep 10` lets 10 s pass
-exit                ends the network and all programs; so does Ctrl-D
-
-Ctrl-C ends the program that runs; twice, at once. Each command begins in the folder that gradwire was started in, and reads no input."""
+HEARD = "heard"
+"""What outputs are called that are not shown."""
 
 
 class Conversation:
@@ -100,6 +59,7 @@ class Conversation:
         self._running, self._events = running, SignedEvents(key)
         self._done: CommandDone | None = None
         self._refused: Refused | None = None
+        self._heard = bytearray()
         self.pids: tuple[int, ...] = ()
         self.virtual_s = 0.0
         #: Status of the last foreground command.
@@ -120,6 +80,13 @@ class Conversation:
             self._wait(float("inf"))
         return "" if self._refused is None else self._refused.message
 
+    def heard(self, command: Execute) -> str:
+        """The same for a command whose output is not shown but returned. Raises InputFault if it was refused."""
+        self._heard.clear()
+        if refused := self.ask(msgspec.structs.replace(command, name=HEARD)):
+            raise InputFault(refused)
+        return self._heard.decode(errors="replace")
+
     def _wait(self, limit_s: float) -> None:
         self._done = self._refused = None
         end = self._running.follow(self._take, finished=lambda: self._done is not None, time_limit_s=limit_s)
@@ -134,6 +101,8 @@ class Conversation:
         match event:
             case Ready(pids=pids):
                 self.pids = pids
+            case Output(program=program, data=data) if program == HEARD:
+                self._heard += data
             case Output(data=data):
                 sys.stdout.buffer.write(data)
                 sys.stdout.flush()
@@ -160,88 +129,6 @@ class Conversation:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
-
-
-class Shell(cmd.Cmd):
-    """The prompt. Node names begin commands; the other words are Mininet's."""
-
-    prompt = PROMPT
-    own_words: ClassVar[tuple[str, ...]] = ("dump", "exit", "help", "links", "net", "nodes", "pingall", "quit", "time")
-
-    def __init__(self, fabric: Fabric, conversation: Conversation) -> None:
-        super().__init__()
-        self._fabric, self._conversation = fabric, conversation
-        self._places = {name: index for index, name in enumerate(fabric.host_names())}
-        self._places |= dict.fromkeys(fabric.switch_names(), NO_HOST)
-
-    def emptyline(self) -> bool:
-        """Does nothing."""
-        return False
-
-    def default(self, line: str) -> None:
-        """A command on a node."""
-        node, _, text = line.partition(" ")
-        text = text.strip()
-        if node not in self._places:
-            names = self._fabric.host_names()
-            print(f"{node}: no such command or node; hosts are {names[0]} to {names[-1]}, and `help` lists commands")
-        elif not text:
-            print(f"{node}: which command? Such as: {node} ip address")
-        else:
-            background = text.endswith("&") and not text.endswith("&&")
-            text = text[:-1].rstrip() if background else text
-            self._ask(Execute(self._places[node], text, background))
-
-    def do_pingall(self, _: str) -> None:
-        """pingall"""
-        self._ask(PingAll())
-
-    def do_nodes(self, _: str) -> None:
-        """nodes"""
-        print(nodes(self._fabric))
-
-    def do_links(self, _: str) -> None:
-        """links"""
-        print(*links(self._fabric), sep="\n")
-
-    def do_net(self, _: str) -> None:
-        """net"""
-        print(*net(self._fabric), sep="\n")
-
-    def do_dump(self, _: str) -> None:
-        """dump"""
-        print(*dump(self._fabric, self._conversation.pids), sep="\n")
-
-    def do_time(self, _: str) -> None:
-        """time"""
-        print(f"{self._conversation.virtual_s:.9f} s of virtual time since the network was built")
-
-    def do_help(self, _: str) -> None:
-        """help"""
-        print(HELP)
-
-    def do_exit(self, _: str) -> bool:
-        """exit"""
-        return True
-
-    do_quit = do_exit
-
-    def do_EOF(self, _: str) -> bool:  # noqa: N802 (cmd's name for the end of the input)
-        """Ctrl-D"""
-        print()
-        return True
-
-    def completenames(self, text: str, *_: object) -> list[str]:
-        """Nodes and commands that begin so."""
-        return [word for word in (*self._places, *self.own_words) if word.startswith(text)]
-
-    def completedefault(self, text: str, *_: object) -> list[str]:
-        """Nodes, as arguments of a command on one."""
-        return [word for word in self._places if word.startswith(text)]
-
-    def _ask(self, command: Command) -> None:
-        if refused := self._conversation.ask(command):
-            print(refused)
 
 
 def run_shell(fabric: Fabric, memory_mb: int, on_ready: Callable[[], None]) -> None:

@@ -8,16 +8,20 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault
+from gradwire.injection import Act, Patient
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
-from gradwire.programs.inside.lab import Lab, run_inside
+from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
 from gradwire.programs.inside.processes import Processes, Running, one_terminal
 from gradwire.programs.program_protocol import (
     NO_HOST,
+    Change,
     CommandDone,
     Execute,
     Output,
@@ -31,19 +35,32 @@ ECHO_REQUEST, ECHO_REPLY = 8, 0
 ECHO = struct.Struct("!BBHHH")
 """Type, code, checksum, identifier, sequence number (RFC 792)."""
 WAIT_S = 1.0
+STALE_S = 1.0
+"""After a switch has its rules again, what it decided without them holds for up to half a second (max-revalidator)."""
 IP_HEADER_BYTES = 20
 
 
-def reached(network: Network, source: int) -> set[int]:
-    """The other hosts that answer host `source` within a virtual second."""
-    fabric = network.fabric
-    others = {fabric.host_ip(host): host for host in range(fabric.hosts) if host != source}
-    with network_namespace(namespace_of(network.host_pid(source))):
-        icmp = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    with icmp:
+def reached(network: Network, source: int, hosts: Sequence[int]) -> set[int]:
+    """Those of the other hosts that answer host `source` within a virtual second, all asked at once."""
+    others = {network.fabric.host_ip(host): host for host in hosts if host != source}
+    with _icmp(network, source) as icmp:
         for address, host in others.items():
             icmp.sendto(echo_request(source, host), (address, 0))
         return _answers(icmp, others)
+
+
+def round_trip_s(network: Network, source: int, host: int) -> float | None:
+    """How long host `source` waits for the answer of another; None if none comes within a virtual second."""
+    with _icmp(network, source) as icmp:
+        begin_s = time.monotonic()
+        icmp.sendto(echo_request(source, host), (network.fabric.host_ip(host), 0))
+        answered = _answers(icmp, {network.fabric.host_ip(host): host})
+        return time.monotonic() - begin_s if answered else None
+
+
+def _icmp(network: Network, source: int) -> socket.socket:
+    with network_namespace(namespace_of(network.host_pid(source))):
+        return socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
 
 
 def _answers(icmp: socket.socket, others: Mapping[str, int]) -> set[int]:
@@ -80,13 +97,19 @@ class Commands:
     def __init__(self, task: Task, lab: Lab, channel: Channel) -> None:
         self._task, self._lab, self._channel = task, lab, channel
         self._processes = Processes(lab.hosts, lab.sandbox, channel)
+        self._patient = Patient(lab.network, lab.controller, CONTROLLER_PORT, has_seed=lab.abilities.has_netem_seed)
+        self._out: list[PlannedFault] = []
 
-    def carry_out(self, command: Execute | PingAll) -> None:
+    def carry_out(self, command: Execute | PingAll | Change) -> None:
         """Does what a command says. Raises a Fault if that cannot be done."""
-        if isinstance(command, Execute):
-            self._execute(command)
-        else:
-            self._ping_all()
+        match command:
+            case Execute():
+                self._execute(command)
+            case PingAll(hosts=hosts, is_full=is_full):
+                chosen = hosts or tuple(range(len(self._lab.hosts)))
+                (self._ping_full if is_full else self._ping_all)(chosen)
+            case Change():
+                self._change(command)
 
     def _execute(self, command: Execute) -> None:
         """Starts a line on a host, and waits for its end unless it goes to the background."""
@@ -94,25 +117,53 @@ class Commands:
         own = {} if host is None else {"GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)}
         env = {**self._task.env, **own}
         program = self._processes.start(
-            command.host, [SHELL, "-c", command.line], env, self._task.folder, streams=one_terminal()
+            command.host,
+            [SHELL, "-c", command.line],
+            env,
+            self._task.folder,
+            name=command.name,
+            streams=one_terminal(),
         )
         if not command.background:
             self._processes.follow(lambda: program.status is not None, on_interrupt=_interrupting(program))
         self._processes.pass_on_what_is_there()
 
-    def _ping_all(self) -> None:
+    def _change(self, command: Change) -> None:
+        """Takes something out of the network or puts it back; nothing for what is so already."""
+        fault = PlannedFault(command.place, command.kind, 0, place=command.place)
+        if command.is_out == (fault in self._out):
+            return
+        if command.is_out:
+            self._out.append(fault)
+        else:
+            self._out.remove(fault)
+        self._patient.apply(fault, Act.BEGIN if command.is_out else Act.END, self._out)
+        if command.kind == "switch-restart" and not command.is_out:
+            self._patient.settle()
+            time.sleep(STALE_S)
+
+    def _ping_all(self, chosen: Sequence[int]) -> None:
         """Says who reaches whom, in Mininet's words."""
         hosts = self._lab.hosts
         lost = total = 0
-        for source, host in enumerate(hosts):
-            found = reached(self._lab.network, source)
-            others = [index for index in range(len(hosts)) if index != source]
+        for source in chosen:
+            found = reached(self._lab.network, source, chosen)
+            others = [index for index in chosen if index != source]
             total += len(others)
             lost += len(others) - len(found)
             seen = (hosts[index].name if index in found else "X" for index in others)
-            self._write(f"{host.name} -> {' '.join(seen)}\n")
+            self._write(f"{hosts[source].name} -> {' '.join(seen)}\n")
         share = 100 * lost / total if total else 0
         self._write(f"*** Results: {share:.0f}% dropped ({total - lost}/{total} received)\n")
+
+    def _ping_full(self, chosen: Sequence[int]) -> None:
+        """Says how long each answer takes: one request after the other, so that none waits for another."""
+        hosts = self._lab.hosts
+        self._write("*** Results:\n")
+        for source, host in permutations(chosen, 2):
+            time_s = round_trip_s(self._lab.network, source, host)
+            said = "0/1 received" if time_s is None else f"1/1 received, rtt {time_s * 1e3:.6f} ms"
+            self._write(f" {hosts[source].name}->{hosts[host].name}: {said}\n")
 
     def _write(self, text: str) -> None:
         self._channel.say(Output(NO_HOST, 1, text.encode()))
@@ -131,10 +182,8 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     channel.say(CommandDone(0.0))
     while True:
         command = channel.next()
-        if not isinstance(
-            command, Execute | PingAll
-        ):  # an Interrupt of a program that had just ended, or not yet begun
-            continue
+        if not isinstance(command, Execute | PingAll | Change):
+            continue  # an Interrupt of a program that had just ended, or not yet begun
         try:
             commands.carry_out(command)
         except Fault as fault:

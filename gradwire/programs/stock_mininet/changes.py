@@ -5,6 +5,7 @@ may have nothing of gradwire's, and imports nothing of it: a copy of Mininet cal
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import select
@@ -35,6 +36,7 @@ def change(module: dict[str, Any]) -> None:
     act = {
         "link": _change_links,
         "node": _change_nodes,
+        "nodelib": _change_nat,
         "net": _change_network,
         "term": _change_terminals,
         "cli": _change_prompt,
@@ -155,10 +157,40 @@ def _change_nodes(module: dict[str, Any]) -> None:
         make(self, name, **parameters)
 
     controller.__init__ = init_controller
+    _change_user_switch(module)
     limited.__init__ = init
     limited.init = classmethod(lambda cls: setattr(cls, "inited", True))
     limited.setCPUFrac = limited.setCPUs = limited.cgroupSet = no_limit
     limited.popen, limited.cleanup = plain.popen, plain.cleanup
+
+
+def _change_user_switch(module: dict[str, Any]) -> None:
+    """OpenFlow's reference switch is on few machines; Open vSwitch takes its place, and says so."""
+    if shutil.which("ofdatapath") is not None:
+        return
+    ovs, warn = module["OVSSwitch"], module["warn"]
+    said: list[str] = []
+
+    def init(self: Any, name: str, **parameters: Any) -> None:
+        if not said:
+            said.append("*** gradwire: ofdatapath is not installed; Open vSwitch takes the place of UserSwitch\n")
+            warn(said[0])
+        parameters.pop("dpopts", None)  # of ofdatapath
+        ovs.__init__(self, name, **parameters)
+
+    module["UserSwitch"] = type("UserSwitch", (ovs,), {"__init__": init})
+
+
+INTERFACES = "/etc/network/interfaces"
+
+
+def _change_nat(module: dict[str, Any]) -> None:
+    """NAT notes its interface for NetworkManager in a file that few machines have, and that is not the script's."""
+
+    def opened(file: Any, *words: Any, **options: Any) -> Any:
+        return io.StringIO() if file == INTERFACES else open(file, *words, **options)  # noqa: PTH123 (it stands for open)
+
+    module["open"] = opened
 
 
 def _change_network(module: dict[str, Any]) -> None:

@@ -59,12 +59,25 @@ fi
 """
 _CONTROLLER = r"""#!/bin/bash
 # A controller whose switches learn addresses, as that of OpenFlow's reference implementation: Open vSwitch's if it is there.
+# Its port is 6633 where none is named. That of Open vSwitch's is another.
+for word; do
+    [[ $word == ptcp: ]] && word=ptcp:6633
+    set -- "${@:2}" "$word"
+done
 for name in ovs-testcontroller test-controller ovs-controller; do
     # By itself it speaks OpenFlow 1.5, in which Open vSwitch refuses what it sends (OFPBMC_BAD_MASK, seen with 3.1).
     type -P "$name" >/dev/null && exec "$name" -O OpenFlow10,OpenFlow13 "$@"
 done
 for word; do port=${word##*:}; done
 exec env GRADWIRE_ALL_OPENFLOW_VERSIONS=1 PYTHONPATH=@PATH@ @PYTHON@ -m gradwire.controller.learning_switch "${port:-6653}"
+"""
+_VCONFIG = r"""#!/bin/bash
+# Makes and removes VLAN interfaces, as vconfig did before ip(8).
+case $1 in
+    add) exec ip link add link "$2" name "$2.$3" type vlan id "$3" ;;
+    rem) exec ip link delete "$2" ;;
+    *) echo "vconfig: only add INTERFACE VLAN and rem INTERFACE" >&2; exit 1 ;;
+esac
 """
 CHANGES = Path(__file__).with_name("changes.py")
 CHANGES_MODULE = "gradwire_mininet_changes"
@@ -76,7 +89,7 @@ def programs(own_python: str, own_path: str) -> Mapping[str, str]:
     own_python, own_path: gradwire's Python, and the folder that its package lies in.
     """
     controller = _CONTROLLER.replace("@PATH@", shlex.quote(own_path)).replace("@PYTHON@", shlex.quote(own_python))
-    return {"mnexec": _MNEXEC, "telnet": _TELNET, "controller": controller}
+    return {"mnexec": _MNEXEC, "telnet": _TELNET, "vconfig": _VCONFIG, "controller": controller}
 
 
 def copy_changed(mininet: Path, folder: Path) -> None:

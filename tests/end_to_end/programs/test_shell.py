@@ -44,6 +44,16 @@ def test_programs_run_and_the_clock_stands_still_while_a_person_thinks(typist: T
     assert "no-such" in typist.ask("h1 no-such")
     assert "hosts are h1 to h3" in typist.ask("h4 hostname")
     assert typist.ask("h1") == "h1: which command? Such as: h1 ip address\n"
+    assert "*** Results: ['9.4" in typist.ask("iperf h1 h2")
+    assert typist.ask("link s1 h1 down") == ""
+    assert "67% dropped" in typist.ask("pingall")
+    assert typist.ask("switch s1 stop") == ""
+    assert "100% dropped" in typist.ask("pingpair")
+    assert typist.ask("switch s1 start") == typist.ask("link h1 s1 up") == ""
+    assert "0% dropped" in typist.ask("pingall")
+    assert typist.ask("py h2.cmd('hostname').strip()") == "h2\n"
+    assert re.search(r" h2->h1: 1/1 received, rtt 0\.000\d+ ms", typist.ask("pingpairfull"))
+    assert "output:" in typist.ask("dpctl dump-flows")
     typist.press(b"exit\n")
     assert typist.status() == 0
     assert "h1 no-such" in (typist.state / "gradwire" / "shell-history").read_text()

@@ -24,7 +24,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(copied: Path, expression: str) -> Any:
     """What the changed Mininet says."""
-    code = f"import json, mininet.link, mininet.node, mininet.net; print(json.dumps({expression}))"
+    code = f"import json, mininet.link, mininet.node, mininet.nodelib, mininet.net; print(json.dumps({expression}))"
     environment = {"PYTHONPATH": str(copied), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -67,3 +67,16 @@ def test_delays_are_read_as_tc_reads_them(text: str, seconds: float) -> None:
 def test_a_queue_holds_what_is_under_way() -> None:
     assert queue_frames(100_000, 0.0) == LEAST_QUEUE
     assert queue_frames(100_000, 0.01) == pytest.approx(LEAST_QUEUE + 125e6 / 1514, abs=1)
+
+
+def test_nat_leaves_the_machines_interfaces_alone(copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("text")
+    assert asked(copied, "mininet.nodelib.open('/etc/network/interfaces').read()") == ""
+    assert asked(copied, f"mininet.nodelib.open({str(tmp_path / 'other')!r}).read()") == "text"
+
+
+def test_open_vswitch_takes_the_place_of_a_reference_switch_that_is_missing(copied: Path) -> None:
+    assert asked(copied, "[base.__name__ for base in mininet.node.UserSwitch.__mro__[:2]]") == [
+        "UserSwitch",
+        "OVSSwitch",
+    ]

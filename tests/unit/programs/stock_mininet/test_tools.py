@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ def tools(tmp_path: Path) -> Mapping[str, Path]:
     for name, text in programs("/opt/a python", "/opt/code").items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    return {name: tmp_path / name for name in ("mnexec", "telnet", "controller")}
+    return {name: tmp_path / name for name in ("mnexec", "telnet", "vconfig", "controller")}
 
 
 def said(*words: str | Path) -> tuple[int, str]:
@@ -57,3 +58,29 @@ def test_the_controller_is_started_with_its_port_and_paths_as_they_are(tools: Ma
     text = tools["controller"].read_text()
     assert "'/opt/a python' -m gradwire.controller.learning_switch" in text
     assert said("bash", "-n", tools["controller"]) == (0, "")
+
+
+def stood_in(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of this name that says its arguments."""
+    (folder / name).write_text('#!/bin/sh\necho "$@"\n')
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_the_controller_has_the_port_of_the_reference_one(
+    tools: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stood_in(tmp_path, "ovs-testcontroller", monkeypatch)
+    said_of = {words: said(tools["controller"], "-v", words)[1] for words in ("ptcp:", "ptcp:6655")}
+    assert said_of["ptcp:"] == "-O OpenFlow10,OpenFlow13 -v ptcp:6633\n"
+    assert said_of["ptcp:6655"] == "-O OpenFlow10,OpenFlow13 -v ptcp:6655\n"
+
+
+def test_vconfig_makes_and_removes_interfaces(
+    tools: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stood_in(tmp_path, "ip", monkeypatch)
+    added = said(tools["vconfig"], "add", "h1-eth0", "100")[1]
+    assert added == "link add link h1-eth0 name h1-eth0.100 type vlan id 100\n"
+    assert said(tools["vconfig"], "rem", "h1-eth0.100")[1] == "link delete h1-eth0.100\n"
+    assert said(tools["vconfig"], "set_flag")[0] == 1
