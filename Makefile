@@ -99,9 +99,9 @@ lock: $(VENV)/installed
 	$(VENV)/bin/uv pip compile release/requirements.in --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) --quiet --output-file release/requirements.txt
 
-# Puts the fragments of changelog.d into CHANGELOG.md: make changelog VERSION=0.2.0
+# Puts the fragments of changelog.d into the section of a version in CHANGELOG.md: make changelog VERSION=0.2.0
 changelog: $(VENV)/installed
-	$(VENV)/bin/towncrier build --version $(VERSION)
+	$(VENV)/bin/python release/changelog.py $(VERSION)
 
 format: $(VENV)/installed
 	$(VENV)/bin/ruff check --fix .

@@ -85,7 +85,12 @@ def make_notebooks(folder: Path) -> None:
         place.mkdir()
         try:
             NotebookClient(
-                notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(place)}}
+                notebook,
+                timeout=600,
+                kernel_name="python3",
+                record_timing=False,
+                coalesce_streams=True,
+                resources={"metadata": {"path": str(place)}},
             ).execute()
         except CellExecutionError as error:
             raise SystemExit(f"error: {path.name}: {error}") from error

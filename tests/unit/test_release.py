@@ -149,6 +149,47 @@ def test_debian_packages_are_named_by_their_url(sbom: ModuleType) -> None:
     assert {"ref": package["purl"]} in whole["dependencies"]
 
 
+CHANGELOG = """\
+# Changelog
+
+<!-- towncrier release notes start -->
+
+## [0.2.0] - Unreleased
+
+What it is.
+
+### Added
+
+- One thing, told
+  on two lines.
+
+## [0.1.0] - 2026-12-01
+
+### Added
+
+- The first.
+"""
+
+
+def test_news_join_the_section_of_their_version_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    changelog = tool("changelog", monkeypatch)
+    news = changelog.by_kind("## [0.2.0] - x\n\n### Added\n\n- Another `a-b`.\n\n### Fixed\n\n- A fault.\n")
+    assert news == {"Added": ["Another `a-b`."], "Fixed": ["A fault."]}
+    whole = changelog.with_news(CHANGELOG, "0.2.0", "2027-01-02", news, ["Added", "Changed", "Fixed"])
+    assert whole == CHANGELOG.replace("Unreleased", "2027-01-02").replace(
+        "- One thing, told\n  on two lines.\n",
+        "- One thing, told on two lines.\n- Another `a-b`.\n\n### Fixed\n\n- A fault.\n",
+    )
+    assert changelog.with_news(whole, "0.2.0", "2027-01-02", news, ["Added", "Changed", "Fixed"]) == whole
+
+
+def test_a_version_without_a_section_gets_one_above_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    changelog = tool("changelog", monkeypatch)
+    whole = changelog.with_news(CHANGELOG, "0.3.0", "2027-01-02", {"Fixed": ["A fault."]}, ["Added", "Fixed"])
+    made = "## [0.3.0] - 2027-01-02\n\n### Fixed\n\n- A fault.\n\n## [0.2.0]"
+    assert whole == CHANGELOG.replace("## [0.2.0]", made)
+
+
 def test_a_step_that_does_not_exist_says_which_do() -> None:
     done = subprocess.run([ROOT / "release" / "run", "ship"], capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -31,7 +31,7 @@ LEAST_CORES = 2
 def compile_if_never(state: replay.Replay) -> None:
     """Compiles `proceed` for the types of `state`, with the help of a second process, unless that was done before."""
     proceed = cast(Any, replay.proceed)
-    if proceed.overloads or not compiled.KEPT or is_compiled(compiled.FOLDER):
+    if proceed.overloads or not compiled.KEPT or is_compiled(Path(proceed.stats.cache_path)):
         return
     if len(os.sched_getaffinity(0)) >= LEAST_CORES:
         with _second_process(state):
@@ -39,8 +39,8 @@ def compile_if_never(state: replay.Replay) -> None:
 
 
 def is_compiled(folder: Path) -> bool:
-    """Whether a cache folder has the machine code of `proceed`, without which that of others is not complete."""
-    return any(folder.rglob("replay.proceed-*.nbi"))
+    """Whether numba's folder for these sources, at this place, has the machine code of `proceed`, the last to be kept."""
+    return any(folder.glob("replay.proceed-*.nbi"))
 
 
 @contextmanager
@@ -64,15 +64,17 @@ def _second_process(state: replay.Replay) -> Iterator[None]:
         second.wait()
 
 
-def _help() -> None:
-    """Compiles what `proceed` calls after `_settle`, which takes as long, but for what is left to `_happen`: were both
+def help_compiling() -> list[Any]:
+    """Compiles, and returns, what `proceed` calls after `_settle`, which takes as long, but for what is left to `_happen`: were both
     at the same function, one would work in vain."""
     whole, network, agenda = pickle.load(sys.stdin.buffer)  # of the process that started this one
-    cast(Any, share_ports).compile((network, agenda, int64, float64))
-    for function in (replay._feel, replay._go_on):
-        cast(Any, function).compile((whole, int64, float64))
-    cast(Any, replay._arrive).compile((whole, float64))
+    wanted: list[tuple[Any, tuple[Any, ...]]] = [(share_ports, (network, agenda, int64, float64))]
+    wanted += [(function, (whole, int64, float64)) for function in (replay._feel, replay._go_on)]
+    wanted += [(replay._arrive, (whole, float64))]
+    for function, arguments in wanted:
+        function.compile(arguments)
+    return [function for function, _ in wanted]
 
 
 if __name__ == "__main__":
-    _help()
+    help_compiling()
