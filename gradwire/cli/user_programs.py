@@ -33,6 +33,7 @@ from gradwire.programs.mininet_script import (
     run_script,
 )
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
 from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.program_protocol import how_it_ended
@@ -242,6 +243,8 @@ def _tell_failure(summary: Summary, request: Request) -> None:
     if summary.report.killed_for_memory:
         how += f": the kernel's {request.memory_mb} MiB of memory were full; give more with --memory"
     errors = output_file(folder, summary.failed, 2)
+    if wanted_outside(tail_of(errors)):
+        how += f": {NO_WAY_OUT}"
     where = f"; its errors are in {errors}" if errors.exists() else ""
     terminal.errors.print(
         f"[red]failed[/red]: {escape(f'{request.programs[0].argv[0]} on {summary.failed} {how}{where}')}",
@@ -373,5 +376,5 @@ def _tell(summary: ScriptSummary, request: ScriptRequest) -> None:
     if report.killed_for_memory:
         how += f": the kernel's {request.memory_mb} MiB of memory were full; give more with --memory"
     elif summary.wanted_the_internet:
-        how += ": it wanted an address outside; an emulated network has no way to the machine's network or the internet"
+        how += f": {NO_WAY_OUT}"
     terminal.errors.print(f"[red]failed[/red]: {escape(f'{how}; files: {request.folder}')}", highlight=False)

@@ -4,7 +4,6 @@ end."""
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import signal
 import sys
@@ -24,6 +23,7 @@ from gradwire.files import replacing
 from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
 from gradwire.programs.launch import NOT_OF_THE_KERNEL
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.outside import TAIL_BYTES, wanted_outside
 from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.program_protocol import (
@@ -51,12 +51,6 @@ SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 """Where Mininet's programs are, which an ordinary user's path may lack."""
 TEMPORARY_PATH = Path("/tmp")
 INPUT_LINE_BYTES = 1 << 20
-TAIL_BYTES = 1 << 14
-OUTSIDE = re.compile(
-    rb"Network is unreachable|Temporary failure in name resolution|Could not resolve host|[Uu]nable to resolve host address"
-    rb"|Name or service not known"
-)
-"""What programs say that want the internet."""
 PLACE = "script"
 
 
@@ -248,7 +242,9 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
     folder, here = request.folder, Path.cwd()
     (folder / TEMPORARY).mkdir(exist_ok=True)
     (folder / TEMPORARY).chmod(0o1777)
-    seen = [path for path in (here, request.script.parent) if path.is_relative_to(TEMPORARY_PATH)]
+    python = request.interpreter.python
+    needed = (here, request.script.parent, python.parent.parent, PACKAGE.parent)
+    seen = [path for path in needed if path.is_relative_to(TEMPORARY_PATH)]
     task = ScriptTask(
         python=str(request.interpreter.python),
         script=str(request.script),
@@ -290,7 +286,7 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
             f"after {request.wall_limit_s:g} s of wall time {name} had not ended and was stopped; give more with "
             "--wall-limit"
         )
-    wanted = bool(heard.report.status) and OUTSIDE.search(heard.tail) is not None
+    wanted = bool(heard.report.status) and wanted_outside(heard.tail)
     command = (str(request.script), *request.arguments)
     summary = ScriptSummary(command, time.monotonic() - begin_s, memory_bytes, heard.report, wanted)
     with replacing(folder / SUMMARY_FILE) as partial:

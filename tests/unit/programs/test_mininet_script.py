@@ -8,13 +8,13 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.programs.mininet_script import (
-    OUTSIDE,
     ScriptRequest,
     _remove_empty,
     check_link_rate,
     check_script,
     script_environment,
 )
+from gradwire.programs.outside import TAIL_BYTES, tail_of, wanted_outside
 from gradwire.programs.stock_mininet.interpreter import own_interpreter
 
 
@@ -50,8 +50,14 @@ def test_rates_that_no_link_has_are_refused(rate_bps: float) -> None:
 
 
 def test_programs_that_want_the_internet_are_known_by_their_words() -> None:
-    assert OUTSIDE.search(b"curl: (6) Could not resolve host: example.org")
-    assert not OUTSIDE.search(b"h1 -> X\n")
+    assert wanted_outside(b"curl: (6) Could not resolve host: example.org")
+    assert not wanted_outside(b"h1 -> X\n")
+
+
+def test_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "h1.err").write_bytes(b"x" * TAIL_BYTES + b"Network is unreachable")
+    assert wanted_outside(tail_of(tmp_path / "h1.err"))
+    assert tail_of(tmp_path / "nothing") == b""
 
 
 def test_only_empty_folders_are_removed(tmp_path: Path) -> None:
