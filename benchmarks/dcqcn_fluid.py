@@ -1,10 +1,11 @@
 """DCQCN's fluid model (Zhu et al., SIGCOMM 2015, section 5.1, equations 5 to 9): rates and the queue over time.
 
-    python -m benchmarks.dcqcn_fluid [--rate 40gbit] [--flows 2,4,8]
+    python -m benchmarks.dcqcn_fluid [--rate 40gbit] [--flows 2,4,8] [--pmax 0.01]
 
 It is what `benchmarks/dcqcn.py` holds the emulation against, and shares nothing with it but the parameters. Flows begin
 with unlike rates that fill the line (1:3 of two, 1:3:5:7 of four), and the model says from when on all of them stay within
-5 % of a fair share.
+5 % of a fair share. Where it then stays, `fixed_point` says without integrating: the share of marked packets that balances
+cuts and increases depends on the rate of a flow, and RED's slope makes a queue of it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ FAIR = 0.05
 """How close to its share a flow has to stay."""
 SURE = 4.0
 """How many standard deviations that is in the time for which shares are measured."""
+MOST_MARKED = 0.5
+"""No flow keeps a share of a line if every other packet is marked: the fixed point is below it."""
+BISECTIONS = 100
 SETTLED_S, ANSWERED_S = 0.1, 0.1
 """Until the model stands still, and until it has answered a cut."""
 
@@ -155,6 +159,40 @@ def solve(rate_bps: float, first: State, duration_s: float, parameters: Paramete
 
 
 @dataclass(frozen=True)
+class FixedPoint:
+    """Where the model stays once it is there."""
+
+    #: Share of packets that has to be marked there.
+    marked: float
+    state: State
+
+
+def fixed_point(rate_bps: float, flows: int, parameters: Parameters) -> FixedPoint:
+    """Where the right sides of the equations are 0 with equal rates.
+
+    A flow's alpha and target follow from the share p of marked packets, which is that at which targets rise as much as cuts
+    lower them. To first order, p^3 = R_AI / (tau' C^2) (N / B + N^2 / (T C))^2, with tau' for `decay_s` and C in packets.
+    The queue is Kmin + p / Pmax (Kmax - Kmin), or Kmax if that is more.
+    """
+    p = parameters
+    share, counter = rate_bps / flows / 8 / p.packet_bytes, p.counter_bytes / p.packet_bytes
+    least, most = LEAST_MARKED, MOST_MARKED
+    for _ in range(BISECTIONS):
+        marked = math.sqrt(least * most)
+        unmarked = math.log1p(-marked)
+        alpha, notified = (-math.expm1(unmarked * time_s * share) for time_s in (p.decay_s, p.notification_s))
+        by_bytes, by_time = (share * _per_event(marked, np.array([each]))[0] for each in (counter, p.timer_s * share))
+        gap = share * alpha * notified / p.notification_s / (by_bytes + by_time)
+        slow = by_bytes * math.exp(unmarked * p.fast_steps * counter)
+        slow += by_time * math.exp(unmarked * p.fast_steps * p.timer_s * share)
+        falls = gap * notified / p.notification_s - p.increase_bps / 8 / p.packet_bytes * slow
+        least, most = (least, marked) if falls > 0 else (marked, most)
+    queue_bytes = min(p.kmax_bytes, p.kmin_bytes + marked / p.pmax * (p.kmax_bytes - p.kmin_bytes))
+    rates, gap_bps = np.full(flows, rate_bps / flows), gap * 8 * p.packet_bytes
+    return FixedPoint(marked, State(queue_bytes, rates, rates + gap_bps, np.full(flows, alpha)))
+
+
+@dataclass(frozen=True)
 class Noise:
     """What chance adds to the model: marks come one by one, and each cut takes something from a flow's share.
 
@@ -199,14 +237,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", default="40gbit", type=RATE.parse)
     parser.add_argument("--flows", default="2,4,8")
     parser.add_argument("--seconds", default=0.1, type=float)
+    parser.add_argument("--pmax", default=PMAX, type=float)
     options = parser.parse_args(arguments)
-    print("| flows | fair from, ms | queue then, KB |\n|---|---|---|")
+    parameters = Parameters(pmax=options.pmax)
+    print("| flows | fair from, ms | queue then, KB | fixed point, KB | of packets marked |\n|---|---|---|---|---|")
     for count in map(int, options.flows.split(",")):
         unlike = [options.rate * 2 * (place + 0.5) / count**2 for place in range(count)]
-        course = solve(options.rate, first_state(unlike), options.seconds, Parameters())
-        settled = course.time_s > options.seconds / 2
+        course = solve(options.rate, first_state(unlike), options.seconds, parameters)
+        settled, fixed = course.time_s > options.seconds / 2, fixed_point(options.rate, count, parameters)
         fair_ms, queue_kb = course.converged_s(options.rate) * 1e3, course.queue_bytes[settled].mean() / 1e3
-        print(f"| {count} | {fair_ms:.1f} | {queue_kb:.1f} |", flush=True)
+        fixed_kb = fixed.state.queue_bytes / 1e3
+        print(f"| {count} | {fair_ms:.1f} | {queue_kb:.1f} | {fixed_kb:.1f} | {fixed.marked:.2%} |", flush=True)
     return 0
 
 

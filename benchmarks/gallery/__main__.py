@@ -30,10 +30,10 @@ from tests.shared.snippets import QUESTION, ROOT, snippets, write_shown_files
 PAGE = ROOT / "docs" / "gallery.md"
 OUT = ROOT / "docs" / "gallery"
 PICTURES = (
-    Picture("geryon-table2", "geryon-table2", 900),
+    Picture("geryon-table2", "geryon-table2", 810),
     Picture("compare", "compare-", 1030, dark=True),
-    Picture("point", "compare-", 900, begins_at="details.point"),
-    Picture("rates", "alexnet-rates", 900),
+    Picture("point", "compare-", 770, begins_at="details.point"),
+    Picture("rates", "alexnet-rates", 640),
     Picture("interleaved", "interleaved", 900),
     Picture("two-tenants", "two-tenants", 900),
 )
@@ -80,7 +80,7 @@ def make_notebooks(folder: Path) -> None:
     """Executes the notebooks where they lie, with their runs in `folder`. Outputs are written only if all cells ran."""
     os.environ["PYTHONPATH"] = str(ROOT)
     for path in sorted((ROOT / "examples").glob("*.ipynb")):
-        notebook = nbformat.read(path, as_version=4)
+        notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
         place = folder / path.stem
         place.mkdir()
         try:
@@ -89,7 +89,7 @@ def make_notebooks(folder: Path) -> None:
             ).execute()
         except CellExecutionError as error:
             raise SystemExit(f"error: {path.name}: {error}") from error
-        nbformat.write(notebook, path)
+        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
         print(f"notebook: {path}", flush=True)
 
 

@@ -21,10 +21,14 @@ AT_THE_TOP = {
 """Pages of the site, by the file of which each has the text."""
 FENCE_OF_A_FILE = re.compile(r"^```(?P<language>\w+) +(?P<file>\S+)$", re.MULTILINE)
 """The start of a block that shows a file, which the repository's tests write there."""
-LESS_SOUGHT = re.compile(r"reproduction/|reproduction\.md|python-reference|mutations|changelog|architecture")
+LESS_SOUGHT = re.compile(r"reproduction/(?!world)|reproduction\.md|python-reference|mutations|changelog|architecture")
 """Pages that have many words and answer few questions: a search shows them behind others."""
-LESS = 0.01
-"""Their weight in a search. With 0.2, titles of the Python interface still came before guides with the same words."""
+LESS = 0.003
+"""Their weight in a search. With 0.2, titles of the Python interface still came before guides with the same words, and
+with 0.01 those of the papers' figures."""
+MORE_SOUGHT = re.compile(r"trust/limits|your-own-program")
+"""Pages about what sections of other pages have in their titles too: "Limits", "Programs of your own"."""
+MORE = 2.0
 SCROLLED = re.compile(r"(<pre[^>]*><span></span>)<code>")
 """Code of a block, which may be wider than the page: it is scrolled with keys too."""
 NAMELESS_HEADER = re.compile(r"<th([^>]*)></th>")
@@ -50,6 +54,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     folder = posixpath.dirname(page.file.src_uri)
     if LESS_SOUGHT.match(page.file.src_uri):
         page.meta["search"] = {"boost": LESS}
+    elif MORE_SOUGHT.match(page.file.src_uri):
+        page.meta["search"] = {"boost": MORE}
 
     def led(match: re.Match[str]) -> str:
         path, _, anchor = match["target"].partition("#")

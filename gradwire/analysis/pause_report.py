@@ -4,17 +4,23 @@ after it; and both as events of a trace."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from gradwire.datatypes.buffer_cycles import circle_of_ways
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, PauseState
+from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, PauseState, circle_in_words, deadlock_in
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.routes import SummitOf, line_interfaces
+from gradwire.datatypes.routes import SummitOf, line_interfaces, routes_of
+from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.datatypes.wire.ways import MessageWays
 
+MOST_HOSTS = 256
+"""Beyond, ways between all hosts are not looked at."""
+ONE_CONNECTION = FlowPorts(49152, 5000)
+"""From the first port that a system gives out (RFC 6335) to one of a user's."""
 MOST_PORTS = 3
 """So many ports are named, those that were paused longest first."""
 
@@ -40,10 +46,22 @@ def buffer_circles(plan: Plan, fabric: Fabric, summit_of: SummitOf | None = None
     return found
 
 
-def circle_in_words(traffic_class: int, circle: tuple[str, ...]) -> str:
-    """What should be known of a circle before a run."""
+def circle_between_hosts(fabric: Fabric, summit_of: SummitOf | None = None) -> tuple[str, ...]:
+    """Ports that can be paused each for the next if all hosts send to each other, as programs may; empty if there are none, and
+    where bursts or a user's controller decide on ways. Where switches choose by connection, ways are those of one of them."""
+    is_known = not (fabric.routing.is_by_burst or fabric.controller)
+    if fabric.lossless is None or not is_known or fabric.hosts > MOST_HOSTS:
+        return ()
+    routes, names = routes_of(fabric, summit_of), line_interfaces(fabric)
+    ports = ONE_CONNECTION if fabric.routing.is_by_connection else None
+    ways = (routes.path(*ends, ports) for ends in permutations(range(fabric.hosts), 2))
+    return tuple(names[line] for line in circle_of_ways(ways))
+
+
+def circle_foreseen(whose: str, circle: tuple[str, ...]) -> str:
+    """What should be known of a circle before a run. whose: the ways that make it."""
     return (
-        f"fabric.lossless: the ways of class {traffic_class} make a circle of buffers, {' -> '.join((*circle, circle[0]))}. Each of "
+        f"fabric.lossless: {whose} make a circle of buffers, {' -> '.join((*circle, circle[0]))}. Each of "
         "these ports waits for the next one where that is paused, so all of them may wait for ever (deadlock). Ways that go up "
         "and then down (leaf-spine, fat-tree), or other routes, have no circle"
     )
@@ -53,7 +71,7 @@ def pause_lines(fabric: Fabric, state: PauseState | None) -> Iterator[str]:
     """Pauses by port and class, headroom and memory, for the report of a run; nothing without flow control."""
     if fabric.lossless is None or state is None:
         return
-    told = sorted((count for count in state.counts if count.pauses), key=lambda count: -count.paused_ns)
+    told = paused_longest(state)
     if not told:
         inputs = [count for count in state.counts if count.headroom_bytes]
         most = max(inputs, key=lambda count: count.most_bytes, default=None)
@@ -69,6 +87,13 @@ def pause_lines(fabric: Fabric, state: PauseState | None) -> Iterator[str]:
     if state.told > MOST_EVENTS:
         yield f"of {state.told:,} pauses and resumes, a trace has the first {MOST_EVENTS:,}"
     yield f"headroom: {most.most_headroom_bytes:,} of {most.headroom_bytes:,} bytes at most, at {most.port}"
+    if circle := deadlock_in(state, far_ends):
+        yield f"at the end, ports of class {circle[0].band - 1} wait in a circle (deadlock): {circle_in_words(circle)}"
+
+
+def paused_longest(state: PauseState) -> list[PauseCount]:
+    """The classes of ports that paused their far ends, the longest first."""
+    return sorted((count for count in state.counts if count.pauses), key=lambda count: -count.paused_ns)
 
 
 def _paused(count: PauseCount, far_ends: Mapping[str, str]) -> str:

@@ -140,7 +140,7 @@ class Run:
         Where no point has a combination of parameters, numbers are NaN and `valid` is False. Warns if a point is
         invalid. Raises InputFault for a run of programs, and MachineFault without xarray.
         """
-        of_plans(self._scenario, f"{self.folder}: its runs are of programs, whose points are no grid: see `figures`")
+        of_plans(self._scenario, f"{self.folder}: its runs are of programs, whose points are not a grid: see `figures`")
         self._warn_of_invalid()
         return grid(self._points, self.title)
 

@@ -34,6 +34,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runs.listings import critical_path_shown, invalid_notice, timeline_of
 from gradwire.runs.point_protocol import TASK_FILE
+from gradwire.runs.program_listings import network_shown, program_timeline
 from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.files import fitting, reading
 from gradwire.runs.stored.provenance import provenance
@@ -41,6 +42,7 @@ from gradwire.runs.stored.run_folder import (
     RUNS,
     SCENARIO_FILE,
     chosen_iteration,
+    named_programs,
     named_run,
     run_folder,
     runs_of,
@@ -74,13 +76,17 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
     """`gradwire trace`."""
     if out:
         refuse_unusable_file(out)
-    stored = named_run(run, point)
-    timeline = timeline_of(stored, iteration)
-    path = out or stored.folder / f"trace-{timeline.iteration}.json"
+    if (programs := named_programs(run, point)) is not None:
+        _refuse_iteration(iteration)
+        folder, timeline = programs.folder, program_timeline(programs)
+    else:
+        stored = named_run(run, point)
+        folder, timeline = stored.folder, timeline_of(stored, iteration)
+    path = out or folder / timeline.file_name
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         timeline.write(path)
-    shown = f"iteration {timeline.iteration} of {escape(stored.label)}: {len(timeline.events):,} events"
+    shown = f"{escape(timeline.what)}: {len(timeline.events):,} events"
     terminal.console.print(shown, highlight=False)
     terminal.name_files({"trace, to be opened at https://ui.perfetto.dev": path})
 
@@ -118,8 +124,18 @@ def trace_of_ranks(
 
 def why(run: Path, point: str, iteration: int | None, *, every: bool) -> None:
     """`gradwire why`."""
+    if (programs := named_programs(run, point)) is not None:
+        _refuse_iteration(iteration)
+        for part in network_shown(programs, every=every):
+            terminal.console.print(part)
+        return
     for part in critical_path_shown(named_run(run, point), iteration, every=every):
         terminal.console.print(part)
+
+
+def _refuse_iteration(iteration: int | None) -> None:
+    if iteration is not None:
+        raise InputFault(f"--iteration {iteration}: programs have no iterations; leave it out")
 
 
 def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:

@@ -15,7 +15,6 @@ from typing import NoReturn
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.verdict.checks import Check
@@ -41,7 +40,7 @@ from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.program_protocol import how_it_ended
 from gradwire.programs.prompt import run_shell
 from gradwire.programs.stock_mininet.interpreter import MN, Interpreter, interpreter_of, own_interpreter
-from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
+from gradwire.programs.verdict import CARRIED, NO_PLAN, checks
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     WALL_LIMIT_S,
@@ -55,6 +54,7 @@ from gradwire.runs.launch.network_size import (
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.program_listings import ports_table
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.sections.program import class_alone
 from gradwire.vm.code_digest import RUN_MODULES
@@ -63,8 +63,6 @@ from gradwire.workloads.units import rate_bps, rate_text
 NOT_CARRIED = "The network did not carry all that it was given:"
 NO_LIMIT = "100000h"
 """Eleven years, which no clock here reaches."""
-BUSIEST_SHOWN = 8
-"""Ports in the summary; summary.json has all."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,7 @@ def _show(summary: Summary, request: Request) -> bool:
         f"{summary.memory_bytes / 2**30:.2f} GiB of {request.memory_mb / 1024:.2f}",
         highlight=False,
     )
-    terminal.console.print(_ports(summary))
+    terminal.console.print(ports_table(report))
     made = checks(report, request.fabric)
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)
@@ -255,23 +253,6 @@ def _tell_failure(summary: Summary, request: Request) -> None:
         f"[red]failed[/red]: {escape(f'{request.programs[0].argv[0]} on {summary.failed} {how}{where}')}",
         highlight=False,
     )
-
-
-def _ports(summary: Summary) -> Table:
-    """The ports that carried most."""
-    report = summary.report
-    table = Table(box=None, pad_edge=False)
-    table.add_column("port")
-    for name in ("line rate", "on the line (MB)", "mean use", "drops"):
-        table.add_column(name, justify="right")
-    for port in busiest(report.ports, BUSIEST_SHOWN):
-        use = f"{line_use(port, report.duration_s):.1%}"
-        table.add_row(port.interface, rate_text(port.rate_bps), f"{line_bytes(port) / 1e6:.3f}", use, str(port.drops))
-    left = len(report.ports) - BUSIEST_SHOWN
-    if left > 0:
-        table.caption = f"and {left} ports that carried less"
-        table.caption_justify = "left"
-    return table
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,14 @@ class Lossless:
         """How far below the threshold a paused class continues."""
         return GAP_BURSTS * fabric.gso_bytes
 
+    def settling_s(self, fabric: PausedFabric) -> float:
+        """Time after which no port is paused any more once hosts send nothing new: until the memory of all switches has
+        left by the slowest link, with every link's delay there and back."""
+        links = fabric.links()
+        memory_bits = 8 * self.buffer_bytes * len(fabric.switch_names())
+        delays_s = sum(2 * (link.delay_s + link.jitter_s) + pause_frame_s(link) for link in links)
+        return memory_bits / min(link.rate_bps for link in links) + delays_s
+
 
 def pause_frame_s(link: Link) -> float:
     """How long a pause frame is on the line."""

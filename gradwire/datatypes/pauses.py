@@ -17,6 +17,8 @@ import numpy.typing as npt
 from gradwire.array_files import Column, read_arrays
 
 Int64 = npt.NDArray[np.int64]
+PAUSES_FILE = "pauses.npz"
+"""In the folder of a run: its PauseEvents."""
 MOST_EVENTS = 1 << 17
 """Of which the kernel's patch keeps when they were (EVENTS_MAX)."""
 
@@ -77,7 +79,7 @@ class PauseEvents:
 
     #: Interface names, which `port` numbers.
     ports: tuple[str, ...]
-    #: Since the agents' common start.
+    #: Since the agents' common start, or that of the first program.
     time_ns: Int64
     port: Int64
     band: Int64
@@ -126,6 +128,14 @@ def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[Waiting
         if circle := _circle(port, band, behind, far_ends):
             return tuple(Waiting(each, far_ends[each], band) for each in circle)
     return ()
+
+
+def circle_in_words(circle: Sequence[Waiting]) -> str:
+    """Who waits for whom in a circle."""
+    return "; ".join(
+        f"{each.port} is paused by {each.by}, behind which its frames wait for {following.port}"
+        for each, following in zip(circle, (*circle[1:], circle[0]), strict=True)
+    )
 
 
 def _circle(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradwire.analysis.pause_report import buffer_circles, circle_in_words
+from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
@@ -143,7 +143,7 @@ def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
             key: each for plan in run.plans.values() for key, each in buffer_circles(plan, run.fabric, spine_of).items()
         }
         for traffic_class, circle in circles.items():
-            said.setdefault(circle_in_words(traffic_class, circle), []).append(run.label)
+            said.setdefault(circle_foreseen(f"the ways of class {traffic_class}", circle), []).append(run.label)
     yield from _by_label(said)
 
 

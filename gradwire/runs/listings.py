@@ -18,6 +18,7 @@ from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.timeline.trace import Event, network_process, trace_events, write_trace
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.runs.calibrate import Calibration
 from gradwire.runs.judged import verdict_of
 from gradwire.runs.stored.files import fitting
@@ -52,7 +53,11 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 def invalid_notice(stored: StoredRun) -> Iterator[Text]:
     """One line if the run's verdict is not valid, to be shown before any of its numbers."""
-    verdict = verdict_of(stored)
+    return unless_valid(verdict_of(stored))
+
+
+def unless_valid(verdict: Verdict) -> Iterator[Text]:
+    """One line if a verdict is not valid."""
     if not verdict.valid:
         yield Text(f"{verdict.summary}: its times are not results", style="red")
 
@@ -81,18 +86,28 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a run did in an iteration, as events of the trace event format."""
+    """What a run did in an iteration, as events of the trace event format; what programs did, which have no iterations."""
 
     label: str
-    iteration: int
+    iteration: int | None
     #: Summary of the run's verdict.
     verdict: str
     events: Sequence[Event]
 
     def write(self, path: Path) -> None:
         """Writes the timeline as JSON, compressed if the name ends in .gz."""
-        about = {"point": self.label, "iteration": str(self.iteration), "verdict": self.verdict}
-        write_trace(path, self.events, about)
+        iteration = {} if self.iteration is None else {"iteration": str(self.iteration)}
+        write_trace(path, self.events, {"point": self.label, **iteration, "verdict": self.verdict})
+
+    @property
+    def file_name(self) -> str:
+        """What its file is called by default."""
+        return "trace.json" if self.iteration is None else f"trace-{self.iteration}.json"
+
+    @property
+    def what(self) -> str:
+        """What it is of, in words."""
+        return self.label if self.iteration is None else f"iteration {self.iteration} of {self.label}"
 
 
 def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:

@@ -20,6 +20,7 @@ import msgspec
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric, MulticastGroup
+from gradwire.datatypes.pauses import PAUSES_FILE as PAUSES_FILE  # noqa: PLC0414 (beside the other files of a point)
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, PlannedFault, SocketState
@@ -31,7 +32,6 @@ _DECODING = threading.Lock()
 TASK_FILE = "task.json"
 REPLAY_TASK_FILE = "replay.json"
 QUEUES_FILE = "queues.npz"
-PAUSES_FILE = "pauses.npz"
 
 
 def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:

@@ -14,7 +14,7 @@ import tomli_w
 from rich.console import RenderableType
 from typing_extensions import override
 
-from gradwire.analysis.pause_report import pause_lines
+from gradwire.analysis.pause_report import circle_between_hosts, circle_foreseen, pause_lines
 from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult, points_frame
 from gradwire.analysis.report.program_charts import points_table
@@ -22,6 +22,7 @@ from gradwire.analysis.report.program_report import ProgramBackground, conclusio
 from gradwire.analysis.report.tables import TextTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
@@ -38,6 +39,7 @@ from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
 from gradwire.runs.stored.soundness import refuse_outside, refuse_unsound_state, shown
+from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.work import Work
@@ -59,13 +61,7 @@ ProgramJudgedRun = JudgedRun[ProgramPoint, ProgramResult]
 
 def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
-    folder = stored.folder
-    with reading(folder / SUMMARY_FILE):
-        summary = read_message(folder / SUMMARY_FILE, Summary)
-        refuse_changed(folder / SUMMARY_FILE)
-        _refuse_unsound(summary, point.faults)
-        if summary.report.pauses is not None:
-            refuse_unsound_state(summary.report.pauses, point.fabric)
+    folder, summary = stored.folder, read_summary(stored, point)
     report, fabric = summary.report, point.fabric
     rows, wrong = reported(point.programs, fabric, folder, summary.statuses, report.dropped_output_bytes)
     verdict = _verdict(_ended(point, folder, summary), checks(report, fabric, point.faults), _readable(rows, wrong))
@@ -81,6 +77,18 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
         tuple(pause_lines(fabric, report.pauses)),
     )
     return JudgedRun(point, stored, fabric, result, verdict, completion, figures=rows)
+
+
+def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summary:
+    """What programs and the network came to. Raises InputFault for a file that cannot be read."""
+    path = stored.folder / SUMMARY_FILE
+    with reading(path):
+        summary = read_message(path, Summary)
+        refuse_changed(path)
+        _refuse_unsound(summary, point.faults)
+        if summary.report.pauses is not None:
+            refuse_unsound_state(summary.report.pauses, point.fabric)
+    return summary
 
 
 def failed_program_run(
@@ -184,6 +192,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
     def warnings(self, planned: Sequence[PlannedPrograms]) -> Iterator[str]:
         """Networks that are too large, what root's programs may change, and what the kernel lacks."""
         yield from dict.fromkeys(filter(None, (capacity_warning(run.fabric) for run in planned)))
+        yield from dict.fromkeys(each for run in planned for each in _circle_warning(run.fabric))
         yield from root_warnings()
         yield from kernel_warnings()
 
@@ -261,6 +270,12 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
     def points_table(self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun]) -> TextTable:
         """A row per point."""
         return points_table([run.result for run in runs], scenario.labels)
+
+
+def _circle_warning(fabric: Fabric) -> Iterator[str]:
+    """A circle of buffers in which programs can deadlock."""
+    if circle := circle_between_hosts(fabric, Spines(fabric).spine_of):
+        yield circle_foreseen("the ways between hosts", circle)
 
 
 def _fault_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:

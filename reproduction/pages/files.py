@@ -24,20 +24,17 @@ PAPERS_FOLDER = "reproduction"
 INTRODUCTION = f"""\
 # Reproduction of the papers
 
-Written by `gradwire reproduce --pages docs`, which runs every scenario of the papers' evaluations on an emulated network and judges each
-claim. A claim is one thing that a paper says: a number of a table, a figure or a sentence; a bound; an order ("A is faster than B"); how a
-curve runs; or a formula. It holds if
+`gradwire reproduce --pages docs` runs every scenario of the papers' evaluations on an emulated network, judges each claim, and writes
+these pages. A claim is one thing that a paper says. It holds if
 
 - a number is within {NUMBER_SHARE:.0%} of the printed one, {APPROX_SHARE:.0%} for "about", {EXACT_SHARE:.0%} for what follows from
   definitions, and {EFFICIENCY_POINTS * 100:.0f} percentage points for efficiencies,
-- a bound is kept, an order is the printed one, ties distinguished from differences,
+- a bound is kept, an order ("A is faster than B") is the printed one, ties distinguished from differences,
 - a curve runs as its predicate says, or a formula gives what the plan or the run does.
 
-`gradwire/analysis/printed.py` gives each tolerance with its reason. A cell that a constant was fitted on never counts. A claim
-is direct if its scenario runs as large as printed, and scaled if it runs on fewer machines, as its page says. Numbers that are off by more
-than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains.
-
-What others measured on real hardware has [a separate page]({PAPERS_FOLDER}/world.md)."""
+`gradwire/analysis/printed.py` has each tolerance with its reason. A cell that a constant was fitted on never counts. Direct claims run as
+large as printed, scaled ones on fewer machines. Numbers that are off by more than 15 % are explained from plans and logs, each cause once.
+[Real hardware]({PAPERS_FOLDER}/world.md) has what others measured."""
 OVERVIEW = "reproduction.md"
 
 
@@ -84,17 +81,19 @@ def _origin(records: Sequence[Record]) -> str:
 
 
 def _papers(records: Sequence[Record]) -> TextTable:
-    headers = ("paper", "claims", "date", "kernel", "code", "points", "core time (s)")
+    """A row for each. Kernel and code only where they differ: otherwise they are said once."""
+    is_one = len({(record.facts.code, record.facts.kernel) for record in records}) == 1
+    headers = ("paper", "claims", "date", *(() if is_one else ("kernel", "code")), "points", "core time (s)")
     rows = []
     for record in records:
         page, table, facts = f"reproduction/{record.paper}.md", f"reproduction/{record.paper}.csv", record.facts
         links = (Link(f"[{record.name}]({page})"), Link(f"[CSV]({table})"))
-        origin = (facts.date, facts.kernel, facts.code)
-        rows.append((*links, *origin, str(facts.points), f"{facts.points_s:.0f}"))
+        origin = () if is_one else (facts.kernel, facts.code)
+        rows.append((*links, facts.date, *origin, str(facts.points), f"{facts.points_s:.0f}"))
     foot = (
         "Code: a hash of what compiles and carries out plans. Core time: how long the points took, one after the other."
     )
-    return TextTable("Papers", headers, tuple(rows), 5, ("",) * len(rows), foot)
+    return TextTable("Papers", headers, tuple(rows), 3 if is_one else 5, ("",) * len(rows), foot)
 
 
 def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None = None) -> None:

@@ -94,10 +94,10 @@ def scoreboard(by_paper: Mapping[str, Sequence[Judged]]) -> TextTable:
         "paper", *GROUPS, "all", "median", "largest", "> 15 %", "unexpl.", "fitted", "pred.", "listed"
     )  # fmt: skip
     foot = (
-        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims "
-        "that count; so are those beyond 15 %. Unexplained: of these those without an explanation, and every claim "
-        "whose explanation rests on a premise that does not hold. Fitted, predicted, and listed claims (contradicted "
-        "in the paper, or not emulable) never count."
+        "Claims that hold / claims that count. Median, largest and > 15 %: relative errors of numeric claims that count. "
+        "Unexplained: those of more than 15 % without an explanation, and claims whose explanation rests on a premise "
+        "that does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never "
+        "count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
 

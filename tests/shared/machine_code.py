@@ -10,5 +10,5 @@ from gradwire.analysis.fluid import compiled
 def bring_machine_code(cache: Path) -> None:
     """Lets a cache of a test's use the machine code of this one."""
     cache.mkdir(exist_ok=True)
-    if compiled._KEPT:
-        (cache / compiled._FOLDER.name).symlink_to(compiled._FOLDER)
+    if compiled.KEPT:
+        (cache / compiled.FOLDER.name).symlink_to(compiled.FOLDER)

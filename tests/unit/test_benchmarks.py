@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from benchmarks import faults, lossless, soak, start_up
+from benchmarks import dcqcn_fluid, faults, lossless, soak, start_up
 from benchmarks.fitting import aggregation_sensitivity, fit_compute_time
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
@@ -98,3 +99,22 @@ def test_an_expected_bandwidth_is_that_of_its_case_and_network(
 def test_what_is_expected_of_nothing_is_refused(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
         lossless.expectation_of(text)
+
+
+@pytest.mark.parametrize(("pmax", "flows"), [(0.01, 2), (0.1, 8), (1.0, 4)])
+def test_the_fluid_model_of_dcqcn_stays_at_its_fixed_point(pmax: float, flows: int) -> None:
+    red = dcqcn_fluid.Parameters(pmax=pmax)
+    fixed = dcqcn_fluid.fixed_point(40e9, flows, red)
+    assert red.marked(fixed.state.queue_bytes) == pytest.approx(fixed.marked)
+    moved = dcqcn_fluid.solve(40e9, replace(fixed.state, queue_bytes=1.5 * fixed.state.queue_bytes), 1e-4, red).last
+    assert (moved.rates_bps < fixed.state.rates_bps).all(), "a longer queue cuts rates"
+    stays = dcqcn_fluid.solve(40e9, fixed.state, 2e-3, red).last
+    assert stays.queue_bytes == pytest.approx(fixed.state.queue_bytes, rel=1e-6)
+    assert stays.rates_bps == pytest.approx(fixed.state.rates_bps, rel=1e-6)
+
+
+def test_a_steeper_red_has_its_fixed_point_nearer_to_kmin() -> None:
+    slopes = [dcqcn_fluid.Parameters(pmax=pmax, packet_bytes=4148.0) for pmax in (0.01, 0.1, 1.0)]
+    queues = [dcqcn_fluid.fixed_point(40e9, 8, red).state.queue_bytes for red in slopes]
+    assert queues[0] == slopes[0].kmax_bytes, "the default marks too few below Kmax for eight flows"
+    assert queues[0] > queues[1] > queues[2] > slopes[2].kmin_bytes

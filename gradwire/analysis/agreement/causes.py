@@ -16,7 +16,7 @@ from gradwire.analysis.quantities import quantity
 MARGIN = 0.02
 """How far a run may be off before a cause is looked for, as a share of its estimate.
 
-docs/estimate.md: most points are within 0.1 %, and 93 of 100 random ones within this.
+docs/estimate.md: most points are within 0.1 %, and 95 of 100 random ones within this.
 """
 ENOUGH = 1 / 2
 """A cause explains at least so much of what a run is off,"""

@@ -1,7 +1,7 @@
 """Compiles the engine's inner loops to machine code with numba, and keeps the result on disk.
 
 A plan has up to millions of ops, and an iteration touches each several times. That takes 0.6 us per op; the agents'
-interpreter, which is Python, takes 14 us. Compiling takes 23 s of one core, once, so the machine code is kept in
+interpreter, which is Python, takes 14 us. Compiling takes 25 s of a core, once (second_compiler.py), so the machine code is kept in
 gradwire's cache folder. numba compiles a function anew when its own file has changed, but not when a function that it
 calls has changed in another file. So the folder carries a hash of all files of the engine.
 """
@@ -40,15 +40,16 @@ def _is_usable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-_FOLDER = _cache_folder()
-_KEPT = _is_usable(_FOLDER)
+FOLDER = _cache_folder()
+"""Where machine code is kept."""
+KEPT = _is_usable(FOLDER)
 """Where nothing can be written, the functions are compiled in each process."""
-if _KEPT:
-    config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined] # numba sets its settings at run time
+if KEPT:
+    config.CACHE_DIR = str(FOLDER)  # type: ignore[attr-defined] # numba sets its settings at run time
 # A tenth less time to compile than at numba's level 3 (11.4 s of a core, not 13.4), and the loops are as fast.
 config.OPT = _OptLevel(1)  # type: ignore[attr-defined,no-untyped-call]
 
-_OPTIONS: dict[str, Any] = {"cache": _KEPT}
+_OPTIONS: dict[str, Any] = {"cache": KEPT}
 if hasattr(CPUTargetOptions, "_nrt"):
     # No counting of references to arrays, which none of these functions makes or drops: an op takes 0.5 us with this,
     # and 4 us without. numba does not document the option.

@@ -20,6 +20,7 @@ from gradwire.analysis.fluid.network import network_of
 from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
 from gradwire.analysis.fluid.progress import Progress, progress_of
 from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
+from gradwire.analysis.fluid.second_compiler import compile_if_never
 from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
@@ -152,6 +153,7 @@ def estimate(
 
 def _run(replay: Replay, most_iterations: int, alike: float) -> FluidTimes | int:
     """Replays until iterations repeat; OVERLAPPING or FULL_LINE if there is not enough room for it."""
+    compile_if_never(replay)
     for iteration in range(most_iterations):
         how = proceed(replay, iteration)
         if how in (OVERLAPPING, FULL_LINE):

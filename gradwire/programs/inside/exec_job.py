@@ -6,23 +6,27 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from gradwire.datatypes.pauses import PauseState
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.pauses import PAUSES_FILE, PauseState
+from gradwire.faults import Fault
 from gradwire.injection import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
+from gradwire.programs.inside.deadlock_times import DeadlockTimes, Together
 from gradwire.programs.inside.fault_times import FaultTimes, Timed
 from gradwire.programs.inside.forking import interpreters
 from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
-from gradwire.programs.inside.processes import NOTHING, Processes, Schedule
+from gradwire.programs.inside.processes import Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
 from gradwire.programs.program_protocol import Report, Task, write_hosts_files
+from gradwire.topo.deadlocks import Deadlocks
 from gradwire.topo.flow_control import FlowControl
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
-SETTLES_S = 10e-3
-"""Until pauses have ended after the last program: 12 MB, the memory of a switch, leave at 10 Gbit/s in that time."""
+SETTLING_LOOKS = 10
+"""How often it is looked whether anything still moves after the last program, before pauses are taken to stay."""
 
 
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
@@ -42,7 +46,14 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         faults = _faults(task, lab, begin_s)
-        in_time = _run(task, processes, Schedule(task.programs, task.folder, begin_s, forks), faults or NOTHING)
+        timed: list[Timed] = [faults] if faults is not None else []
+        if control is not None:
+            timed.append(DeadlockTimes(Deadlocks(control, round(begin_s * 1e9)), begin_s))
+        try:
+            in_time = _run(task, processes, Schedule(task.programs, task.folder, begin_s, forks), Together(timed))
+        except Fault:
+            processes.end_all()  # the sandbox does not end before they have
+            raise
         duration_s = time.monotonic() - begin_s
         if faults is not None:
             faults.end()
@@ -50,8 +61,10 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         forks.end()
         lab.sandbox.end()
         lab.controller.check_alive()
-        pauses = _settled(control) if control is not None else None
         counts = lab.count_since(before)
+        pauses = _settled(control, lab.network.fabric) if control is not None else None
+        if control is not None:
+            control.events(round(begin_s * 1e9)).save(folder / PAUSES_FILE)
     report = Report(
         duration_s=duration_s,
         timed_out=not in_time,
@@ -69,15 +82,20 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     channel.say(report)
 
 
-def _settled(control: FlowControl) -> PauseState:
-    """What flow control did, once no port stands still: the last packets of programs that have ended are still on their way. A port
-    that stands still for longer is left as it is."""
-    until_s = time.monotonic() + SETTLES_S
+def _settled(control: FlowControl, fabric: Fabric) -> PauseState:
+    """What flow control did, once no port stands still: the last packets of programs that have ended are still on their way. Where
+    nothing moves for longer than these can take, ports are left as they are."""
+    assert fabric.lossless is not None
+    settling_s = fabric.lossless.settling_s(fabric)
+    before, until_s = None, 0.0
     while True:
-        state = control.state()
-        if not any(count.is_stopped for count in state.counts) or time.monotonic() >= until_s:
+        state, now_s = control.state(), time.monotonic()
+        moved = [(count.stops, count.waiting_bytes) for count in state.counts]
+        if moved != before:
+            before, until_s = moved, now_s + settling_s
+        if not any(count.is_stopped for count in state.counts) or now_s >= until_s:
             return state
-        time.sleep(SETTLES_S / 10)
+        time.sleep(settling_s / SETTLING_LOOKS)
 
 
 def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:

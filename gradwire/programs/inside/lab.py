@@ -73,10 +73,11 @@ class Lab:
     abilities: Abilities
 
     def read(self) -> Reading:
-        """All counters since the network was built."""
-        tcp, datapath = self.network.tcp_counters(), self.network.datapath_counters()
+        """All counters since the network was built; those of switches' rules come last, for Open vSwitch collects them only
+        every half a second, and ports would carry on meanwhile."""
+        tcp, ports, datapath = self.network.tcp_counters(), self.network.port_queues(), self.network.datapath_counters()
         return Reading(
-            self.network.port_queues(),
+            ports,
             sum(host.segments_sent for host in tcp),
             sum(host.segments_retransmitted for host in tcp),
             datapath.table_misses,

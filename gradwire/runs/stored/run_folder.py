@@ -37,10 +37,10 @@ from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
-from gradwire.runs.stored.stored_run import NEEDED_FILES, VERDICT_FILE, StoredRun
+from gradwire.runs.stored.stored_run import COMPLETION_FILE, NEEDED_FILES, VERDICT_FILE, StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
-from gradwire.scenario.program_scenarios import AnyScenario, of_plans
+from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
 from gradwire.vm.machines import Clock
@@ -241,6 +241,17 @@ def named_run(run: Path, wanted: str | Where) -> StoredRun:
     return chosen
 
 
+def named_programs(run: Path, wanted: str | Where) -> StoredRun[ProgramPoint] | None:
+    """The run of the point `wanted` in a run folder of programs, as `named_run` finds it; None if its points have plans."""
+    run = run_folder(run)
+    points = [point for point in stored_scenario(run).points if isinstance(point, ProgramPoint)]
+    if not points:
+        return None
+    chosen = _chosen(run, {stored.folder.name: stored for stored in runs_of(run, points)}, wanted)
+    _refuse_unfinished(chosen, (COMPLETION_FILE,))
+    return chosen
+
+
 def _all_runs(run: Path) -> dict[str, StoredRun]:
     """The runs by their folders' names: those of the scenario's points first, then those of other folders."""
     runs = {stored.folder.name: stored for stored in runs_of(run, stored_plans(run).points)}
@@ -248,7 +259,7 @@ def _all_runs(run: Path) -> dict[str, StoredRun]:
     return {**runs, **{folder.name: StoredRun(folder) for folder in folders if folder.name not in runs}}
 
 
-def _chosen(run: Path, runs: Mapping[str, StoredRun], wanted: str | Where) -> StoredRun:
+def _chosen(run: Path, runs: Mapping[str, StoredRun[P]], wanted: str | Where) -> StoredRun[P]:
     named = isinstance(wanted, str) and wanted in runs
     names = [str(wanted)] if named else [name for name, stored in runs.items() if _fits(stored, wanted)]
     # A point that was run again may leave a folder that no scenario has: a part of the name means the scenario's.
@@ -261,7 +272,7 @@ def _chosen(run: Path, runs: Mapping[str, StoredRun], wanted: str | Where) -> St
     raise InputFault(f"point '{asked}' {fault} of {run}; {'it could be' if names else 'there are'}:\n{listed}")
 
 
-def _fits(stored: StoredRun, wanted: str | Where) -> bool:
+def _fits(stored: StoredRun[ScenarioPoint], wanted: str | Where) -> bool:
     if not isinstance(wanted, str):
         return fits(stored.parameters, wanted)
     if "=" not in wanted:
@@ -274,8 +285,8 @@ def _parameters_text(parameters: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in parameters.items() if value)
 
 
-def _refuse_unfinished(stored: StoredRun) -> None:
-    missing = [name for name in NEEDED_FILES if not (stored.folder / name).exists()]
+def _refuse_unfinished(stored: StoredRun[ScenarioPoint], needed: Sequence[str] = NEEDED_FILES) -> None:
+    missing = [name for name in needed if not (stored.folder / name).exists()]
     if not missing:
         return
     if not stored.folder.is_dir():

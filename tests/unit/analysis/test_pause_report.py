@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwire.analysis.pause_report import buffer_circles, circle_in_words, pause_events, pause_lines
+from gradwire.analysis.pause_report import (
+    buffer_circles,
+    circle_between_hosts,
+    circle_foreseen,
+    pause_events,
+    pause_lines,
+)
 from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.network_graph import ring as ring_of_switches
 from gradwire.datatypes.network_graph import spread
-from gradwire.datatypes.pauses import MOST_EVENTS, PauseEvents, PauseState
+from gradwire.datatypes.pauses import MOST_EVENTS, Held, PauseEvents, PauseState
 from gradwire.datatypes.routing import Route
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import all_to_all, compile_transfers, ring
@@ -34,9 +40,15 @@ RING = compile_transfers("ring", 3, ring(3, 1000))
 def test_routes_around_a_triangle_are_a_circle() -> None:
     (circle,) = buffer_circles(RING, TRIANGLE).values()
     assert [port.split("-")[0] for port in circle] == ["s2", "s1", "s3"]
-    assert circle_in_words(0, circle).startswith(
+    assert circle_foreseen("the ways of class 0", circle).startswith(
         f"fabric.lossless: the ways of class 0 make a circle of buffers, {circle[0]} -> {circle[1]} -> {circle[2]} -> {circle[0]}."
     )
+
+
+def test_programs_may_send_from_every_host_to_every_other() -> None:
+    assert circle_between_hosts(TRIANGLE) == next(iter(buffer_circles(RING, TRIANGLE).values()))
+    assert circle_between_hosts(LEAF_SPINE, Spines(LEAF_SPINE).spine_of) == ()
+    assert circle_between_hosts(replace(TRIANGLE, lossless=None)) == ()
 
 
 def test_a_class_that_is_not_paused_has_no_circle() -> None:
@@ -78,3 +90,18 @@ def test_a_trace_has_the_part_of_each_pause_in_its_time() -> None:
     found = list(pause_events(events, ONE_SWITCH, 2000, 10_000, process=5))
     assert [(event["ph"], event["ts"]) for event in found] == [("b", 0.0), ("e", 3.0), ("b", 7.0), ("e", 8.0)]
     assert {event["name"] for event in found} == {"h1-eth0 is paused by s1-eth1, class 0"}
+
+
+def test_ports_that_wait_in_a_circle_at_the_end_are_named() -> None:
+    around = ("s1-eth3", "s3-eth2", "s2-eth2")
+    by = dict(zip(around, ("s3-eth3", "s2-eth3", "s1-eth2"), strict=True))
+    counts = [
+        *(count(port, stopped=True) for port in around),
+        *(count(port, pauses=1, headroom_bytes=9) for port in by.values()),
+    ]
+    following = dict(zip(around, (*around[1:], around[0]), strict=True))
+    held = tuple(Held(following[port], 1, by[port], 9) for port in around)
+    *_, named = pause_lines(TRIANGLE, PauseState(0, 0, tuple(counts), held))
+    assert named.startswith(
+        "at the end, ports of class 0 wait in a circle (deadlock): s1-eth3 is paused by s3-eth3, behind which its frames wait for s3-eth2"
+    )

@@ -61,3 +61,12 @@ def test_a_fabric_comes_back_from_its_text() -> None:
 def test_what_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputFault, match=message):
         replace(ONE_SWITCH, **changes)  # type: ignore[arg-type] # each value has its field's type
+
+
+def test_pauses_have_as_long_to_end_as_the_memory_of_switches_takes() -> None:
+    lossless = Lossless()
+    assert lossless.settling_s(Fabric(8, 10e9, classes=1, lossless=lossless)) == pytest.approx(9.6e-3, rel=1e-3)
+    one_slow = replace(ONE_SWITCH, link_settings=(LinkSetting("h1", rate_bps=100e6, delay_s=1e-3),))
+    assert lossless.settling_s(one_slow) == pytest.approx(0.96 + 2e-3, rel=1e-4)
+    three = replace(ONE_SWITCH, topology=Topology.LEAF_SPINE, leaves=2, spines=1)
+    assert lossless.settling_s(three) == pytest.approx(3 * 0.96e-3, rel=1e-3)

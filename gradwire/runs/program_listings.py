@@ -1,0 +1,121 @@
+"""What `gradwire why` and `gradwire trace` show of points of programs, which have no plan: what ports carried, and who paused
+whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gradwire.analysis.pause_report import far_ends_of, pause_events, pause_lines, paused_longest
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents, PauseState
+from gradwire.faults import InputFault
+from gradwire.programs.program_protocol import Report
+from gradwire.programs.verdict import busiest, line_bytes, line_use
+from gradwire.runs.listings import Timeline, unless_valid
+from gradwire.runs.program_work import judge_program_run, read_summary
+from gradwire.runs.stored.files import fitting, reading
+from gradwire.runs.stored.soundness import refuse_unsound_pauses
+from gradwire.runs.stored.stored_run import Completion, StoredRun
+from gradwire.scenario.program_scenarios import ProgramPoint
+from gradwire.workloads.units import rate_text
+
+BUSIEST_SHOWN = 8
+"""Ports in a table; summary.json has all."""
+NETWORK = 1
+"""The process of a trace that stands for the network."""
+
+
+def ports_table(report: Report, most: int | None = BUSIEST_SHOWN) -> Table:
+    """The ports that carried most, or all."""
+    table = _table("port")
+    for name in ("line rate", "on the line (MB)", "mean use", "drops"):
+        table.add_column(name, justify="right")
+    shown = busiest(report.ports, most or len(report.ports))
+    for port in shown:
+        use = f"{line_use(port, report.duration_s):.1%}"
+        table.add_row(port.interface, rate_text(port.rate_bps), f"{line_bytes(port) / 1e6:.3f}", use, str(port.drops))
+    left = len(report.ports) - len(shown)
+    if left > 0:
+        table.caption = f"and {left} ports that carried less"
+        table.caption_justify = "left"
+    return table
+
+
+def pauses_table(fabric: Fabric, state: PauseState) -> Table:
+    """Each class of each port that was paused, the longest first."""
+    table, far_ends = _table("paused", "by"), far_ends_of(fabric)
+    for name in ("class", "pauses", "for (ms)", "most waiting (KB)", "headroom"):
+        table.add_column(name, justify="right")
+    for count in paused_longest(state):
+        used = f"{count.most_headroom_bytes / count.headroom_bytes:.0%}"
+        told = (
+            str(count.band - 1),
+            f"{count.pauses:,}",
+            f"{count.paused_ns / 1e6:,.3f}",
+            f"{count.most_bytes / 1e3:,.1f}",
+        )
+        table.add_row(far_ends[count.port], count.port, *told, used)
+    return table
+
+
+def _table(*words: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for word in words:
+        table.add_column(word)
+    return table
+
+
+def network_shown(stored: StoredRun[ProgramPoint], *, every: bool) -> Iterator[RenderableType]:
+    """What the network carried while programs ran, and which classes of which ports were paused by whom. every: of all ports, and
+    not of those alone that carried most.
+
+    Raises InputFault if a file cannot be read.
+    """
+    point, completion = _ended(stored)
+    with fitting(stored.folder):
+        report, verdict = read_summary(stored, point).report, judge_program_run(stored, point, completion).verdict
+    ran = f"{report.duration_s:.6f} s from the start of the first program to the end of the last"
+    yield Text(f"{stored.label}: {ran}", style="bold")
+    yield from unless_valid(verdict)
+    yield ports_table(report, None if every else BUSIEST_SHOWN)
+    if point.fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):
+        yield Text("")
+        yield pauses_table(point.fabric, report.pauses)
+    yield from map(Text, pause_lines(point.fabric, report.pauses))
+
+
+def program_timeline(stored: StoredRun[ProgramPoint]) -> Timeline:
+    """Every pause while programs ran. Raises InputFault for a network that does not pause."""
+    point, completion = _ended(stored)
+    if point.fabric.lossless is None:
+        raise InputFault(
+            f"{stored.folder}: holds a run of programs, of which a trace has the pauses of fabric.lossless, and this network has "
+            "none; programs have no plan"
+        )
+    with fitting(stored.folder):
+        report, verdict = read_summary(stored, point).report, judge_program_run(stored, point, completion).verdict
+        events = _pauses(stored, point.fabric)
+    end_ns = round(report.duration_s * 1e9)
+    named = {"ph": "M", "name": "process_name", "pid": NETWORK, "tid": NETWORK, "args": {"name": "network: pauses"}}
+    return Timeline(
+        stored.label, None, verdict.summary, [named, *pause_events(events, point.fabric, 0, end_ns, NETWORK)]
+    )
+
+
+def _pauses(stored: StoredRun[ProgramPoint], fabric: Fabric) -> PauseEvents:
+    path = stored.folder / PAUSES_FILE
+    with reading(path, "versions before did not keep when pauses were: run it again with `gradwire run --fresh`"):
+        events = PauseEvents.load(path)
+        refuse_unsound_pauses(events, fabric)
+    return events
+
+
+def _ended(stored: StoredRun[ProgramPoint]) -> tuple[ProgramPoint, Completion]:
+    point, completion = stored.point, stored.completion()
+    if point is None or completion is None:
+        raise InputFault(f"{stored.folder}: this point has not come to its end; `gradwire run` completes the folder")
+    return point, completion

@@ -1,0 +1,77 @@
+"""The process that helps to compile the engine for the first time compiles for the very types that the engine uses."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradwire import PACKAGE
+from gradwire.analysis.fluid import compiled, second_compiler
+from gradwire.analysis.fluid import estimate as estimating
+from gradwire.analysis.fluid.replay import Replay
+from gradwire.scenario.loading import scenario_of
+from gradwire.scenario.resolution.compilation import compile_point
+
+JOB = {
+    "title": "a job of two",
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "10gbit"},
+    "model": {"name": "one", "layers": [{"name": "fc", "size": ["1MB"], "forward": "1ms", "backward": "1ms"}]},
+    "strategy": {"name": "ring"},
+}
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> Replay:
+    """What the engine works on, after an estimate by it: all is compiled and kept."""
+    seen: list[Replay] = []
+    monkeypatch.setattr(estimating, "compile_if_never", seen.append)
+    (point,) = scenario_of(JOB).points
+    compiled_point = compile_point(point.section)
+    for plan in compiled_point.plans.values():
+        estimating.estimate(plan, compiled_point.fabric)
+    return seen[0]
+
+
+def kept() -> set[Path]:
+    return set(compiled.FOLDER.rglob("*.nb[ic]"))
+
+
+@pytest.mark.skipif(not compiled.KEPT, reason="no folder for machine code")
+def test_it_finds_all_that_it_would_compile_where_the_engine_has_run(state: Replay) -> None:
+    """Another type would make machine code that nobody loads, and no error."""
+    assert second_compiler.is_compiled(compiled.FOLDER)
+    before = kept()
+    types = pickle.dumps(tuple(map(second_compiler.type_of, (state, state.network, state.agenda))))
+    subprocess.run([sys.executable, "-m", second_compiler.__name__], input=types, check=True, timeout=300)
+    assert kept() == before
+
+
+def test_a_folder_without_the_outermost_loop_is_not_complete(tmp_path: Path) -> None:
+    (tmp_path / "fluid_1").mkdir()
+    (tmp_path / "fluid_1" / "draining.share_ports-134.py311.nbi").touch()
+    assert not second_compiler.is_compiled(tmp_path)
+    (tmp_path / "fluid_1" / "replay.proceed-70.py311.nbi").touch()
+    assert second_compiler.is_compiled(tmp_path)
+
+
+@pytest.mark.long
+def test_two_cores_compile_what_one_would(tmp_path: Path) -> None:
+    """25 s of a core, and the same time of an iteration."""
+    code = f"import gradwire; print(repr(gradwire.estimate({JOB!r})['iteration_time_s'].iloc[0]))"
+    alone = f"from gradwire.analysis.fluid import second_compiler; second_compiler.LEAST_CORES = 1000; {code}"
+    said = []
+    for number, text in enumerate((code, alone)):
+        environment = {
+            "GRADWIRE_CACHE": str(tmp_path / str(number)),
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(PACKAGE.parent),
+        }
+        done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+        said.append(done.stdout)
+        assert second_compiler.is_compiled(tmp_path / str(number))
+    assert said[0] == said[1]
