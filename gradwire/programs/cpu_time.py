@@ -7,7 +7,8 @@ import time
 
 from gradwire.faults import InputFault, MachineFault
 
-MOST_CPU_TIME = 1000.0
+LEAST_CPU_TIME, MOST_CPU_TIME = 0.001, 1000.0
+"""The kernel counts thousandths."""
 CPU_CLOCK_OF_ALL_THREADS = 2
 """CPUCLOCK_SCHED (linux/posix-timers.h)."""
 
@@ -17,8 +18,10 @@ def charged_cpu_time(factor: float, name: str = "--cpu-time") -> float:
 
     Raises InputFault for one that cannot be, MachineFault where the clock that the kernel reads cannot be read.
     """
-    if not 0 <= factor <= MOST_CPU_TIME:
-        raise InputFault(f"{name} {factor:g}: must be 0, where computation takes no time, to {MOST_CPU_TIME:g}")
+    if factor and not LEAST_CPU_TIME <= factor <= MOST_CPU_TIME:
+        raise InputFault(
+            f"{name} {factor:g}: must be 0, where computation takes no time, or {LEAST_CPU_TIME:g} to {MOST_CPU_TIME:g}"
+        )
     if factor:
         try:
             time.clock_gettime(~os.getpid() << 3 | CPU_CLOCK_OF_ALL_THREADS)

@@ -88,7 +88,7 @@ class Request:
     #: Tells from another thread that the run is not wanted any more.
     stop: threading.Event = field(default_factory=threading.Event)
     limit_names: LimitNames = field(default_factory=LimitNames)
-    #: Of programs' CPU time, the share that virtual time takes.
+    #: Of programs' CPU time, the multiple that computation takes of virtual time.
     cpu_time: float = 0.0
 
     @property

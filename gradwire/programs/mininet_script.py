@@ -89,7 +89,7 @@ class ScriptRequest:
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     on_output_full: Callable[[], None] = lambda: None
     one_output: bool = False
-    #: Of its CPU time, the share that virtual time takes.
+    #: Of its CPU time, the multiple that computation takes of virtual time.
     cpu_time: float = 0.0
 
 

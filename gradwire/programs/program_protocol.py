@@ -110,7 +110,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     #: What is kept of each captured packet.
     snaplen_bytes: int = 160
-    #: Of programs' CPU time, the share that virtual time takes.
+    #: Of programs' CPU time, the multiple that computation takes of virtual time.
     cpu_time: float = 0.0
 
 

@@ -46,7 +46,7 @@ class ScriptTask(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_s: float
     #: What is kept of all that it writes. 0: everything.
     output_limit_bytes: int
-    #: Of its CPU time, the share that virtual time takes.
+    #: Of its CPU time, the multiple that computation takes of virtual time.
     cpu_time: float = 0.0
 
 

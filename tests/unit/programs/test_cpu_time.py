@@ -11,7 +11,7 @@ from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.inside.computation import charge_computation
 
 
-@pytest.mark.parametrize("factor", [-0.5, 1000.5, float("nan")])
+@pytest.mark.parametrize("factor", [-0.5, 0.0004, 1000.5, float("nan")])
 def test_factors_that_cannot_be_are_refused(factor: float) -> None:
     with pytest.raises(InputFault, match=r"--cpu-time .*must be 0"):
         charged_cpu_time(factor)
