@@ -67,7 +67,7 @@ def main(version: str, date: str) -> None:
     """Changes CHANGELOG.md and CITATION.cff, and removes the fragments."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
     command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", version, "--date", date]
-    rendered = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    rendered = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     path, citation = ROOT / settings["filename"], ROOT / "CITATION.cff"
     kinds = [kind["name"] for kind in settings["type"]]
     path.write_text(with_news(path.read_text(), version, date, by_kind(rendered), kinds))

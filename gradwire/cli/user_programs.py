@@ -22,6 +22,7 @@ from gradwire.cli import terminal
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
+from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
 from gradwire.programs.launch import Launch, Started, warm_start
 from gradwire.programs.mininet_script import (
@@ -73,6 +74,7 @@ class Limits:
     wall_limit: str | None = None
     stall_limit: str = "20s"
     output_limit: str | None = None
+    cpu_time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequenc
         if limits.output_limit is None
         else output_limit_bytes(limits.output_limit),
         on_output_full=lambda place: _tell_output_full(request, place),
+        cpu_time=charged_cpu_time(limits.cpu_time),
     )
     _get_ready(bench, warns_of_root=other is None)
     with ExitStack() as held:
@@ -264,6 +267,7 @@ class ScriptLimits:
     wall_limit: str | None = None
     stall_limit: str = "20s"
     output_limit: str | None = None
+    cpu_time: float = 0.0
 
 
 def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Path | None) -> None:
@@ -295,6 +299,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
         output_limit_bytes=most_bytes,
         on_output_full=lambda: _tell_script_output_full(most_bytes),
         one_output=_is_one_output(),
+        cpu_time=charged_cpu_time(limits.cpu_time),
     )
     for warning in (*root_warnings(),):
         terminal.screen().warn(warning)

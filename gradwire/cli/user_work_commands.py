@@ -48,6 +48,14 @@ Rate = Annotated[str | None, typer.Option(help="line rate of a host, e.g. 10gbit
 LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]
 Oversubscription = Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")]
 Rdma = Annotated[str, typer.Option(help="each host's RDMA device: rxe (RoCEv2) or siw (iWARP), without a scenario")]
+CpuTime = Annotated[
+    float,
+    typer.Option(
+        metavar="FACTOR",
+        help="how much virtual time computation takes, as a multiple of the CPU time that this machine counts for it; runs "
+        "then differ by what it counts. Computation takes none by default",
+    ),
+]
 Memory = Annotated[str | None, typer.Option(help="for all hosts together, e.g. 8G; default: the scenario's, or 3 GiB")]
 
 
@@ -87,6 +95,7 @@ def execute(
         str | None,
         typer.Option(help="what is kept of all that programs write, e.g. 4G; the rest is dropped. default: 1 GiB"),
     ] = None,
+    cpu_time: CpuTime = 0.0,
     capture: Annotated[
         list[str] | None,
         typer.Option(help="write this port's packets to a file: h1, s1-eth2 or all; may be given again"),
@@ -106,7 +115,7 @@ def execute(
     from gradwire.runs.launch.network_size import Size
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription, rdma)
-    limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
+    limits = user_programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit, cpu_time)
     wanted = user_programs.Wanted(context.meta[PROGRAM], hosts, launch, warm_imports, user)
     user_programs.execute_program(size, wanted, limits, capture or [], out)
 
@@ -182,6 +191,7 @@ def mininet(
         str | None,
         typer.Option(help="what is kept of all that it writes, e.g. 4G; the rest is dropped. default: 1 GiB"),
     ] = None,
+    cpu_time: CpuTime = 0.0,
     out: Annotated[
         Path | None,
         typer.Option(readable=False, help="run folder; default: a new one in runs/, named after the script"),
@@ -190,7 +200,9 @@ def mininet(
     """Runs an unmodified Mininet script in virtual time, at true line rates and without root."""
     from gradwire.cli import user_programs
 
-    limits = user_programs.ScriptLimits(rate, python, memory, time_limit, wall_limit, stall_limit, output_limit)
+    limits = user_programs.ScriptLimits(
+        rate, python, memory, time_limit, wall_limit, stall_limit, output_limit, cpu_time
+    )
     user_programs.run_mininet(script, list(context.meta[PROGRAM]), limits, out)
 
 

@@ -83,6 +83,7 @@ class Machine:
                 output_limit_bytes=size_bytes("output_limit", settings.output_limit),
                 any_fault=True,
                 labels=dict(labels),
+                cpu_time=settings.cpu_time,
             )
             write_task(self.folder / TASK_FILE, task)
             key = secrets.token_bytes(KEY_BYTES)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.lab.drawing import quantity, seconds, size_bytes
+from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.workloads.units import SIZE
 
 MIB = 1 << 20
@@ -40,6 +41,9 @@ class Settings:
     snaplen_bytes: int = 512
     #: Where captures go at the end; by default they are kept only if a test fails.
     packets: str | Path | None = None
+    #: How much virtual time computation takes, as a multiple of the CPU time that the machine counts for it, which differs
+    #: from run to run. Not 0: a lab does not repeat.
+    cpu_time: float = 0.0
     #: The CPU that the kernel is pinned to; by default one of this process's.
     cpu: int | None = None
 
@@ -61,6 +65,7 @@ class Settings:
                 raise InputFault(f"{key} = {getattr(self, key)!r}: must be above 0")
         if not 576 <= self.mtu_bytes <= 9216:
             raise InputFault(f"mtu_bytes = {self.mtu_bytes}: must be 576 to 9216")
+        charged_cpu_time(self.cpu_time, "cpu_time")
         if self.process_limit < 1:
             raise InputFault(f"process_limit = {self.process_limit}: must be at least 1")
         size_bytes("output_limit", self.output_limit)

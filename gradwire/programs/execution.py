@@ -88,6 +88,8 @@ class Request:
     #: Tells from another thread that the run is not wanted any more.
     stop: threading.Event = field(default_factory=threading.Event)
     limit_names: LimitNames = field(default_factory=LimitNames)
+    #: Of programs' CPU time, the multiple that computation takes of virtual time.
+    cpu_time: float = 0.0
 
     @property
     def places(self) -> list[str]:
@@ -179,6 +181,7 @@ def execute(request: Request) -> Summary:
         covered=covered_folders(request.covered or request.folder, Path.cwd()),
         enters=any(each.launch is Launch.MPI for each in request.programs),
         faults=tuple(request.faults),
+        cpu_time=request.cpu_time,
     )
     key = secrets.token_bytes(KEY_BYTES)
     events = SignedEvents(key)

@@ -89,6 +89,8 @@ class ScriptRequest:
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     on_output_full: Callable[[], None] = lambda: None
     one_output: bool = False
+    #: Of its CPU time, the multiple that computation takes of virtual time.
+    cpu_time: float = 0.0
 
 
 class ScriptSummary(msgspec.Struct, frozen=True):
@@ -260,6 +262,7 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
         typed=request.typed,
         time_limit_s=request.time_limit_s,
         output_limit_bytes=request.output_limit_bytes,
+        cpu_time=request.cpu_time,
     )
     write_task(folder, task)
     key, begin_s = secrets.token_bytes(KEY_BYTES), time.monotonic()

@@ -10,7 +10,10 @@ OUTSIDE = re.compile(
     rb"Network is unreachable|Temporary failure in name resolution|Could not resolve host|[Uu]nable to resolve host address"
     rb"|Name or service not known"
 )
-NO_WAY_OUT = "it wanted an address outside; an emulated network has no way to the machine's network or the internet"
+NO_WAY_OUT = (
+    "it wanted a name or an address that the emulated network does not have; there is no way from it to the machine's "
+    "network or the internet"
+)
 
 
 def wanted_outside(tail: bytes) -> bool:

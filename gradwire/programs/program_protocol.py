@@ -110,6 +110,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     #: What is kept of each captured packet.
     snaplen_bytes: int = 160
+    #: Of programs' CPU time, the multiple that computation takes of virtual time.
+    cpu_time: float = 0.0
 
 
 class PortTraffic(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ from gradwire.programs.program_protocol import (
     line_of,
     write_task,
 )
-from gradwire.programs.prompt_commands import Shell
+from gradwire.programs.prompt_commands import Shell, Stopped
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
@@ -73,7 +73,7 @@ class Conversation:
 
     def ask(self, command: Command) -> str:
         """Has a command carried out, during which Ctrl-C goes to its program; returns why it was refused, or "".
-        Raises KernelDied."""
+        Raises KernelDied, and Stopped."""
         with self._interrupting():
             self._running.go_on()
             self._running.send(line_of(command))
@@ -89,7 +89,10 @@ class Conversation:
 
     def _wait(self, limit_s: float) -> None:
         self._done = self._refused = None
-        end = self._running.follow(self._take, finished=lambda: self._done is not None, time_limit_s=limit_s)
+        try:
+            end = self._running.follow(self._take, finished=lambda: self._done is not None, time_limit_s=limit_s)
+        except InputFault as fault:
+            raise Stopped(str(fault)) from fault
         if end is FollowEnd.TIMED_OUT:
             raise MachineFault(f"the network was not there within {limit_s:g} s; see `gradwire doctor`")
         if end is FollowEnd.CLOSED:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from gradwire.datatypes.fabric import Fabric, Link
-from gradwire.faults import InputFault
+from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.programs.program_protocol import NO_HOST, Change, Command, Execute, PingAll
 from gradwire.programs.prompt_python import Net, Node
 from gradwire.programs.transfer_rates import transfer_rates
+from gradwire.vm.session import KernelDied
 from gradwire.workloads.units import rate_text
 
 CONTROLLER = "c0"
@@ -120,6 +121,10 @@ class Carrier(Protocol):
         """The same for one whose output is not shown but returned. Raises InputFault if it was refused."""
 
 
+class Stopped(InputFault):
+    """A program stopped the network for good, such as by a loop in which no virtual time passes."""
+
+
 class Shell(cmd.Cmd):
     """The prompt. Node names begin commands; the other words are Mininet's."""
 
@@ -132,6 +137,8 @@ class Shell(cmd.Cmd):
         self._places |= dict.fromkeys((*fabric.switch_names(), CONTROLLER), NO_HOST)
         self._server_ports = count(FIRST_PORT)
         self._locals: dict[str, object] = {}
+        #: Files whose commands are carried out, each by the one before it.
+        self._sources: list[Path] = []
 
     @property
     def own_words(self) -> list[str]:
@@ -147,9 +154,11 @@ class Shell(cmd.Cmd):
         return "" if line.lstrip().startswith("#") else line
 
     def onecmd(self, line: str) -> bool:
-        """Carries out one line; what is wrong with it is said, and the next may come."""
+        """Carries out one line; what is wrong with it is said, and the next may come. Raises Stopped."""
         try:
             return super().onecmd(line)
+        except Stopped:
+            raise
         except InputFault as fault:
             print(fault)
             return False
@@ -297,11 +306,18 @@ class Shell(cmd.Cmd):
         if not line:
             raise InputFault("usage: source FILE")
         try:
-            with Path(line).expanduser().open("rb") as file:
+            path = Path(line).expanduser().resolve()
+            with path.open("rb") as file:
                 text = file.read(SCRIPT_BYTES).decode(errors="replace")
-        except OSError as error:
-            raise InputFault(f"error reading file {line}: {error.strerror}") from error
-        return any(self.onecmd(self.precmd(each)) for each in text.splitlines())
+        except (OSError, RuntimeError) as error:  # RuntimeError: no such user's home
+            raise InputFault(f"error reading file {line}: {getattr(error, 'strerror', None) or error}") from error
+        if path in self._sources:
+            raise InputFault(f"{line}: carries out itself")
+        self._sources.append(path)
+        try:
+            return any(self.onecmd(self.precmd(each)) for each in text.splitlines())
+        finally:
+            self._sources.pop()
 
     def do_py(self, line: str) -> None:
         """py EXPRESSION: Python's value of it; `net` and the names of nodes are there"""
@@ -317,6 +333,8 @@ class Shell(cmd.Cmd):
             self._locals = {"net": known, **{node.name: node for node in known.values()}}
         try:
             value = act(self._locals)
+        except (Stopped, KernelDied, MachineFault, InternalFault):
+            raise
         except Exception as error:  # noqa: BLE001 (whatever a person's expression raises)
             print(f"{type(error).__name__}: {error}")
         else:

@@ -51,7 +51,7 @@ def pauses_table(fabric: Fabric, state: PauseState) -> Table:
     for name in ("class", "pauses", "for (ms)", "most waiting (KB)", "headroom"):
         table.add_column(name, justify="right")
     for count in paused_longest(state):
-        used = f"{count.most_headroom_bytes / count.headroom_bytes:.0%}"
+        used = f"{count.most_headroom_bytes / count.headroom_bytes:.0%}" if count.headroom_bytes else "none"
         told = (
             str(count.band - 1),
             f"{count.pauses:,}",

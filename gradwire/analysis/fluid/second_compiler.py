@@ -14,7 +14,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,18 +45,22 @@ def is_compiled(folder: Path) -> bool:
 
 @contextmanager
 def _second_process(state: replay.Replay) -> Iterator[None]:
-    """Runs while the block does. Whether it succeeds changes nothing but the time, so nobody asks."""
+    """Runs while the block does. Whether it starts and succeeds changes nothing but the time, so nobody asks."""
     types = pickle.dumps((type_of(state), type_of(state.network), type_of(state.agenda)))
-    second = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONSAFEPATH": "1"},
-    )
+    try:
+        second = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONSAFEPATH": "1"},
+        )
+    except OSError:  # a limit of processes or of memory
+        yield
+        return
     try:
         assert second.stdin is not None
-        with second.stdin as told:
+        with suppress(BrokenPipeError), second.stdin as told:
             told.write(types)
         yield
     finally:

@@ -15,6 +15,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import Fault, InternalFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
+from gradwire.programs.inside.computation import charge_computation
 from gradwire.programs.inside.door import door
 from gradwire.programs.inside.host import Host
 from gradwire.programs.inside.namespaces import name_hosts
@@ -133,6 +134,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         if task.enters:
             held.enter_context(door(hosts, sandbox))
         controller.wait_ready(CONTROLLER_TIMEOUT_S)
+        charge_computation(task.cpu_time)
         yield Lab(network, controller, hosts, sandbox, abilities)
 
 

@@ -23,6 +23,7 @@ import msgspec
 
 from gradwire.faults import Fault, InternalFault
 from gradwire.programs.inside.channel import Channel
+from gradwire.programs.inside.computation import charge_computation
 from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.namespaces import BIND, NEW_HOSTNAME, NEW_MOUNTS, enter, mount, unshare
@@ -112,6 +113,7 @@ def run_script(task: ScriptTask, folder: Path, channel: Channel) -> ScriptReport
     killed_before = killed_for_memory()
     processes = Processes([machine], machine, channel, task.output_limit_bytes)
     asked = Input(processes, channel)
+    charge_computation(task.cpu_time)
     begin_s = time.monotonic()
     how = TYPED if task.typed else NOT_TYPED
     argv = [task.python, str(FOLDER / START.name), str(INPUT), how, task.script, *task.arguments]

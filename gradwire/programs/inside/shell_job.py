@@ -133,11 +133,9 @@ class Commands:
         fault = PlannedFault(command.place, command.kind, 0, place=command.place)
         if command.is_out == (fault in self._out):
             return
-        if command.is_out:
-            self._out.append(fault)
-        else:
-            self._out.remove(fault)
-        self._patient.apply(fault, Act.BEGIN if command.is_out else Act.END, self._out)
+        out = [*self._out, fault] if command.is_out else [each for each in self._out if each != fault]
+        self._patient.apply(fault, Act.BEGIN if command.is_out else Act.END, out)
+        self._out = out
         if command.kind == "switch-restart" and not command.is_out:
             self._patient.settle()
             time.sleep(STALE_S)

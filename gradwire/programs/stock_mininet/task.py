@@ -46,6 +46,8 @@ class ScriptTask(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_s: float
     #: What is kept of all that it writes. 0: everything.
     output_limit_bytes: int
+    #: Of its CPU time, the multiple that computation takes of virtual time.
+    cpu_time: float = 0.0
 
 
 def write_task(folder: Path, task: ScriptTask) -> None:

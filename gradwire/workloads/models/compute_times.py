@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
 from gradwire.workloads.models.device_facts import Device, Fact
-from gradwire.workloads.models.layer_times import layer_times, says_elements
+from gradwire.workloads.models.layer_times import has_kinds, layer_times
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.synthetic import PREFIX, base_name
 
@@ -78,7 +78,7 @@ def compute_time(
     if iteration_s is None:
         listed = catalogue.device_for(device, profile)
         known = _known_fact(profile, listed, samples, catalogue)
-        if known is None and listed.shares is not None and listed.roof is not None and says_elements(profile):
+        if known is None and listed.shares is not None and listed.roof is not None and has_kinds(profile):
             times = layer_times(profile, samples, listed.roof, listed.shares)
             return _by_kind(
                 profile, times, f"{BY_KIND}, {listed.description}; {listed.shares.source}", forward_s, faster

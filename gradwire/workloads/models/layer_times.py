@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gradwire.faults import InternalFault
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile
 
 ELEMENT_BYTES = 2
@@ -92,7 +93,7 @@ def work_of(layer: Layer, *, last: bool = False) -> tuple[Work, ...]:
             work = [Work.CONV, Work.AFTER_CONV] if several else [Work.CONV]
         case LayerKind.ATTENTION if not layer.tensors:
             work = [Work.SCORES]
-        case LayerKind.FC | LayerKind.ATTENTION | LayerKind.LSTM:
+        case LayerKind.FC | LayerKind.ATTENTION:
             work = [Work.PRODUCT, Work.AFTER_PRODUCT] if several else [Work.PRODUCT]
         case LayerKind.NORM:
             work = [Work.BATCH_NORM if layer.untrained else Work.LAYER_NORM]
@@ -102,14 +103,19 @@ def work_of(layer: Layer, *, last: bool = False) -> tuple[Work, ...]:
             work = [Work.EMBEDDING]
         case LayerKind.ACTIVATION | LayerKind.OTHER:
             work = [Work.LOSS if last else Work.ADD]
+        case LayerKind.LSTM:
+            raise InternalFault(f"layer {layer.name} is recurrent, and has no time by kind")
     if last and Work.PRODUCT in work:
         work.append(Work.LOSS)
     return tuple(work)
 
 
-def says_elements(profile: Profile) -> bool:
-    """Whether the model says how many numbers each of its layers moves, without which no kind but products has a time."""
-    return all(layer.elements_out for layer in profile.layers if layer.flops)
+def has_kinds(profile: Profile) -> bool:
+    """Whether all layers of the model have a time by kind: it says how many numbers each of them moves, and none is
+    recurrent, which multiplies one token after the other and was not timed."""
+    return all(
+        layer.elements_in and layer.elements_out and layer.kind is not LayerKind.LSTM for layer in profile.layers
+    )
 
 
 def layer_times(profile: Profile, batch: int, roof: Roof, shares: Shares) -> tuple[list[float], list[float]]:
@@ -138,7 +144,12 @@ def _times(work: Work, layer: Layer, batch: int, roof: Roof, shares: Shares) -> 
         )
     pass_s = ELEMENT_BYTES * _moved_elements(work, layer) * batch / roof.memory_bytes_per_s
     there, back = shares.passes[work]
-    return there * pass_s + shares.call_s, back * pass_s + shares.call_s
+    # A layer of no kind in particular may be a product.
+    computed_s = layer.flops * batch / roof.flops_per_s if work is Work.ADD else 0.0
+    return (
+        max(there * pass_s, computed_s) + shares.call_s,
+        max(back * pass_s, BACKWARD_PER_FORWARD * computed_s) + shares.call_s,
+    )
 
 
 def _moved_elements(work: Work, layer: Layer) -> float:

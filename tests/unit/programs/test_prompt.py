@@ -11,8 +11,9 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
 from gradwire.programs.inside.shell_job import echo_request
 from gradwire.programs.program_protocol import NO_HOST, Change, Command, Execute, PingAll
-from gradwire.programs.prompt_commands import Shell, dump, intfs, links, links_between, net, nodes, ports
+from gradwire.programs.prompt_commands import Shell, Stopped, dump, intfs, links, links_between, net, nodes, ports
 from gradwire.programs.transfer_rates import rate_words, transfer_rates
+from gradwire.vm.session import KernelDied
 
 FABRIC = Fabric(2, 10e9, Topology.LEAF_SPINE, leaves=2, spines=1)
 
@@ -105,6 +106,7 @@ def test_words_of_mininet_ask_for_what_they_mean(
         ("dpctl", "usage: dpctl"),
         ("source", "usage: source FILE"),
         ("source nowhere", "error reading file nowhere: No such file"),
+        ("source ~nobody-of-this-name/file", "error reading file ~nobody-of-this-name/file: "),
         ("xterm h2", "type commands for h2"),
         ("py 1 / 0", "ZeroDivisionError: division by zero"),
         ("px h1.cmd(", "SyntaxError"),
@@ -132,6 +134,35 @@ def test_a_file_of_commands_is_carried_out_to_its_exit(tmp_path: Path, capsys: p
     (tmp_path / "file").write_text("h1 a\n# h1 b\n\nexit\nh1 c\n")
     asked, _ = typed(f"source {tmp_path / 'file'}", capsys)
     assert asked == [Execute(0, "a", background=False)]
+
+
+def test_a_file_that_carries_out_itself_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "file"
+    path.write_text(f"h1 a\nsource {path}\nh1 b\n")
+    asked, said = typed(f"source {path}", capsys)
+    assert "carries out itself" in said
+    assert asked == [Execute(0, "a", background=False), Execute(0, "b", background=False)]
+
+
+class Ends(Answers):
+    """A network that a program has stopped for good, or whose kernel is dead."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def ask(self, command: Command) -> str:
+        raise self._error
+
+    def heard(self, command: Execute) -> str:
+        raise self._error
+
+
+@pytest.mark.parametrize("line", ["h1 loop", 'py h1.cmd("loop")', "time h1 loop"])
+@pytest.mark.parametrize("error", [Stopped("no virtual time has passed"), KernelDied("the kernel died")])
+def test_a_network_that_is_over_ends_the_prompt(line: str, error: Exception) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        Shell(FABRIC, Ends(error)).onecmd(line)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.layer_shares import H100, MEASURED, predicted_s, shares_of, timed_layers, timed_models
 from gradwire.workloads.models import model
-from gradwire.workloads.models.compute_times import compute_time
+from gradwire.workloads.models.compute_times import BY_KIND, compute_time
 from gradwire.workloads.models.device_facts import DEVICES
-from gradwire.workloads.models.layer_times import Roof, Work, layer_times, work_of
+from gradwire.workloads.models.layer_times import Roof, Work, has_kinds, layer_times, work_of
 from gradwire.workloads.models.measured_shares import H100_PYTORCH
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.models.resized import with_tokens
@@ -76,7 +76,7 @@ def test_more_memory_rate_helps_what_moves_bytes() -> None:
 
 
 def test_every_layer_of_every_model_has_a_time() -> None:
-    for name in ("resnet50", "vgg16", "inception-v3", "yolo-v1", "bert-large", "gpt2-xl", "mixtral-8x7b", "sockeye"):
+    for name in ("resnet50", "vgg16", "inception-v3", "yolo-v1", "bert-large", "gpt2-xl", "mixtral-8x7b"):
         profile = model(name)
         time = compute_time(profile, "h100-kernels")
         assert all(
@@ -103,6 +103,27 @@ def test_shorter_sequences_move_fewer_numbers() -> None:
     for before, after in zip(whole.layers, short.layers, strict=True):
         assert after.elements_in == before.elements_in / 4
         assert after.elements_out == before.elements_out / 4
+
+
+def test_a_layer_that_lacks_a_number_leaves_the_model_to_the_efficiency() -> None:
+    whole = model("bert-base")
+    assert has_kinds(whole)
+    for last in (replace(whole.layers[-1], elements_in=0.0), replace(whole.layers[-1], elements_out=0.0)):
+        assert not has_kinds(replace(whole, layers=(*whole.layers[:-1], last)))
+
+
+def test_recurrent_layers_were_not_timed() -> None:
+    assert not has_kinds(model("sockeye"))
+    assert not compute_time(model("sockeye"), "h100-kernels").source.startswith(BY_KIND)
+
+
+def test_a_product_of_no_kind_in_particular_takes_its_flops() -> None:
+    """`other` is what a model file says where it names no kind."""
+    resnet = model("resnet50")
+    layers = (replace(resnet.layers[1], kind=LayerKind.OTHER, flops=1e12, untrained=0), *resnet.layers[2:])
+    forward, backward = layer_times(replace(resnet, layers=(resnet.layers[0], *layers)), 1, H100, H100_PYTORCH)
+    assert forward[1] >= 1e12 / H100.flops_per_s
+    assert backward[1] >= 2e12 / H100.flops_per_s
 
 
 def test_a_model_that_does_not_say_what_its_layers_move_goes_by_the_efficiency() -> None:
