@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gradwire.workloads.models import model as model_of
+from gradwire.workloads.models.compute_times import compute_time
 from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, load_given, printed_value, unknown
 from reproduction.world.sources.training import (
     GPUS,
@@ -26,6 +28,11 @@ FITTED = ("ResNet-50 v1.5 FP32 b128, NGC PyTorch", "1 GPUs")
 """The first row of the source: it fixes how long operations in FP32 take."""
 FUSED = ("MXNet", "TF1")
 """Frameworks whose containers train with Horovod."""
+KERNELS = "v100-kernels"
+"""The device of image models in mixed precision: the share of the peak is that of transformers."""
+COMPILED_SHARE = 44.0 / 62.3
+"""Of the time of ResNet-50's kernels, what they take where normalisations, ReLUs and additions are fused: kernels of a
+training step over 256 images on an H100, with and without torch.compile (PyTorch 2.11). MXNet's container fuses them."""
 
 
 def nearest(what: str, gpus: int) -> tuple[int, float] | None:
@@ -58,11 +65,13 @@ def cell(row: Row) -> Cell:
         raise unknown(row)
     gpus, batch, model = number_in(row, GPUS), int(found["batch"]), MODELS[found["model"]]
     is_mixed = found["precision"] == "AMP"
+    by_kind = is_mixed and found["model"] == "ResNet-50"
 
     def planned(compute: tuple[str, ...]) -> Planned:
         name = "horovod" if found["framework"].endswith(FUSED) else "ddp"
         wire = ("strategy.options.wire=fp16",) if is_mixed else ()
-        what = (f"model.name={model}", f"model.batch={batch}", f"strategy.name={name}", *wire)
+        device = (f"model.device={KERNELS}",) if by_kind else ()
+        what = (*device, f"model.name={model}", f"model.batch={batch}", f"strategy.name={name}", *wire)
         # Inside a machine there are no packets.
         by = By.ESTIMATE if gpus <= MOST else By.PACKETS
         return Planned(NAME, (*machines_of(gpus, MOST), *what, *compute), lambda time_s: gpus * batch / time_s, by=by)
@@ -71,11 +80,15 @@ def cell(row: Row) -> Cell:
     by_operations_s = time_by_operations_s(model, batch, MODELS["ResNet-50"], 128, known_s)
     main = planned(() if is_mixed else given_time(by_operations_s, f"by operations, from {', '.join(FITTED)}"))
     what_ifs: tuple[WhatIf, ...] = ()
+    if by_kind and found["framework"].endswith("MXNet"):
+        fused_s = COMPILED_SHARE * compute_time(model_of(model), KERNELS, batch=batch).iteration_s
+        fused = planned(given_time(fused_s, f"{KERNELS}, fused as by torch.compile"))
+        what_ifs = (WhatIf("normalisations, ReLUs and additions fused, as torch.compile does", fused),)
     if (row.what, row.setting) != FITTED and (other := nearest(row.what, gpus)) is not None:
         count, throughput = other
         own = planned(given_time(count * batch / throughput, f"{NAME}: {row.what}, {count} GPUs"))
         text = f"the compute time of its series' own row of {count} GPU{'s' if count > 1 else ''}"
-        what_ifs = (WhatIf(text, own, of_series=True),)
+        what_ifs = (*what_ifs, WhatIf(text, own, of_series=True))
     fitted = "compute time" if (row.what, row.setting) == FITTED else ""
     return Cell(main, fitted, what_ifs, series=row.what)
 
@@ -94,7 +107,8 @@ DLPERF = Source(
     "what a framework spends on each operation",
     constants=(
         "FP32: operations take as long as in ResNet-50 with NGC PyTorch on 1 GPU, which is fitted, in all models and "
-        "frameworks; AMP: device v100, 37.5 TFLOP/s (`gradwire devices`), not fitted",
+        "frameworks; AMP: BERT by device v100, 37.5 TFLOP/s, ResNet-50 by v100-kernels, layers by kind as with PyTorch's "
+        "kernels, which are not fused (`gradwire devices`); neither is fitted",
         "BERT base on 128 tokens: with 512, its FP32 rates would be beyond the card's peak",
         "NVLink 150 GB/s in each direction: data sheet of the V100",
         NCCL_LATENCIES,

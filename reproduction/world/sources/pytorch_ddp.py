@@ -9,7 +9,7 @@ from reproduction.world.sources.training import (
     NCCL_LATENCIES,
     given_time,
     machines_of,
-    time_by_operations_s,
+    time_by_kind_s,
 )
 
 NAME = "pytorch_ddp"
@@ -41,8 +41,8 @@ def cell(row: Row) -> Cell:
         return Planned("pytorch-ddp", (*shape, f"model.name={model}", *compute), lambda time_s: time_s, by=by)
 
     known_s = printed_value(NAME, *FITTED)
-    by_operations_s = time_by_operations_s(model, BATCH, MODELS["ResNet-50"], BATCH, known_s)
-    main = planned(given_time(by_operations_s, f"by operations, from {', '.join(FITTED)}"))
+    by_kind_s = time_by_kind_s(model, MODELS["ResNet-50"], BATCH, known_s)
+    main = planned(given_time(by_kind_s, f"by kind of layer, from {', '.join(FITTED)}"))
     what_ifs: tuple[WhatIf, ...] = ()
     if row.setting != ALONE:
         own = planned(given_time(printed_value(NAME, row.what, ALONE), f"{NAME}: {row.what}, {ALONE}"))
@@ -59,10 +59,12 @@ PYTORCH_DDP = Source(
     name=NAME,
     title="PyTorch's DDP on V100",
     set_up="Machines of V100 with 4 cards of 100 Gbit/s InfiniBand, 32 images for each GPU.",
-    not_emulated="RDMA and GPUDirect (TCP on a lossless network stands in), PCIe, input pipelines, and kernels that are "
-    "less quick for some kinds of convolution",
+    not_emulated="RDMA and GPUDirect (TCP on a lossless network stands in), PCIe, input pipelines, and "
+    "kernels of grouped convolutions, which are slower than their table",
     constants=(
-        "operations take as long as in ResNet-50, which is fitted, in all models",
+        "layers of each kind take the shares of a V100's FP32 peak (15.7 TFLOP/s) and memory rate (900 GB/s, data sheet) "
+        "that they take on an H100 (`gradwire/workloads/models/measured_shares.py`), times one factor for all models, which "
+        "ResNet-50 fixes",
         "8 GPUs for each machine, a ring for each card: assumed",
         "NVLink 150 GB/s in each direction: data sheet of the V100",
         NCCL_LATENCIES,

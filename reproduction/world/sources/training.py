@@ -6,6 +6,8 @@ import re
 
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import TRAINING_PER_FORWARD
+from gradwire.workloads.models.layer_times import Roof, layer_times
+from gradwire.workloads.models.measured_shares import H100_PYTORCH
 from reproduction.world.cells import Row, unknown
 
 NCCL_LATENCIES = (
@@ -24,6 +26,21 @@ def training_flop(name: str, samples: int) -> float:
 def time_by_operations_s(name: str, samples: int, known: str, known_samples: int, known_s: float) -> float:
     """Seconds of a step on a device of which one step of another model is known, if operations take equally long."""
     return known_s * training_flop(name, samples) / training_flop(known, known_samples)
+
+
+V100_FP32 = Roof(flops_per_s=15.7e12, memory_bytes_per_s=900e9 / 2)
+"""Data sheet of the V100 SXM2. Numbers of 32 bits move at half the rate that tables of 16 bits count with."""
+
+
+def time_by_kind_s(name: str, known: str, samples: int, known_s: float) -> float:
+    """Seconds of a step on a V100 in FP32, of which one step of another model is known, if each kind of layer reaches
+    the shares of the two rates that it reaches on an H100, times one factor."""
+    return known_s * _kernels_s(name, samples) / _kernels_s(known, samples)
+
+
+def _kernels_s(name: str, samples: int) -> float:
+    forward, backward = layer_times(model(name), samples, V100_FP32, H100_PYTORCH)
+    return sum(forward) + sum(backward)
 
 
 def number_in(row: Row, pattern: re.Pattern[str]) -> int:
