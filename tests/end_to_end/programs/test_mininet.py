@@ -143,7 +143,7 @@ def test_who_wants_the_internet_is_told_that_there_is_none(tmp_path: Path) -> No
     text = "import urllib.request\nurllib.request.urlopen('http://192.0.2.1/')\n"
     done = run_script(tmp_path, text)
     assert done.status == 1
-    assert "no way to the machine's network or the internet" in told(done)[0]
+    assert "the machine's network or the internet" in told(done)[0]
 
 
 def test_the_temporary_folder_is_the_scripts_own_and_is_kept(tmp_path: Path) -> None:
