@@ -54,6 +54,11 @@
     show(place);
   }
 
+  function reached(place) {
+    for (const [other, group] of groups) group.setAttribute("tabindex", other === place ? "0" : "-1");
+    if (kept === null) show(place);
+  }
+
   const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
   function pressed(event, place) {
@@ -61,9 +66,12 @@
     if (event.key === "Enter" || event.key === " ") toggle(place);
     else if (step) {
       const [i, j] = place.split(",").map(Number);
-      const next = groups.get(`${i + step[0]},${j + step[1]}`);
-      if (kept !== null && next) kept = null;
-      if (next) next.focus();
+      const beside = `${i + step[0]},${j + step[1]}`, next = groups.get(beside);
+      if (next) {
+        kept = null;
+        next.focus();
+        reached(beside); // a window that is not in front tells nobody of the focus
+      }
     } else return;
     event.preventDefault();
   }
@@ -75,10 +83,7 @@
     group.addEventListener("pointerenter", () => kept === null && show(place));
     group.addEventListener("click", () => toggle(place));
     group.addEventListener("keydown", (event) => pressed(event, place));
-    group.addEventListener("focus", () => {
-      for (const other of groups.values()) other.setAttribute("tabindex", other === group ? "0" : "-1");
-      if (kept === null) show(place);
-    });
+    group.addEventListener("focus", () => reached(place));
   }
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || kept === null) return;
