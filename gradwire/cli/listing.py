@@ -178,7 +178,8 @@ def _of_package(facts: Mapping[str, Any]) -> str:
 def _timed(device: Device) -> list[str]:
     """Models that have a time on the device: printed, of a model alike, or by the device's rate."""
     names = list(dict.fromkeys([*(fact.model for fact in device.facts), *device.alike]))
-    return names or (["any, by its FLOPs"] if device.flops_per_s else [])
+    by = "by kind of layer" if device.shares else "by its FLOPs"
+    return names or ([f"any, {by}"] if device.flops_per_s else [])
 
 
 def _memory(device: Device) -> str:

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from gradwire.faults import MachineFault
 from gradwire.files import PARTIAL_SUFFIX
@@ -138,13 +138,8 @@ def _is_file(*paths: Path) -> bool:
 
 
 @contextmanager
-def _free(folder: Path) -> Iterator[bool]:
-    """Holds the lock of a run folder, and says whether it could be had. A folder that never had a lock is left without
-    one."""
-    if not _is_file(folder / LOCK_FILE):
-        yield True
-        return
-    lock = FileLock(folder / LOCK_FILE, fallback_to_soft=False)
+def _held(lock: BaseFileLock) -> Iterator[bool]:
+    """Holds a lock, and says whether it could be had at once."""
     try:
         lock.acquire(blocking=False)
     except Timeout:
@@ -154,6 +149,17 @@ def _free(folder: Path) -> Iterator[bool]:
         yield True
     finally:
         lock.release()
+
+
+@contextmanager
+def _free(folder: Path) -> Iterator[bool]:
+    """Holds the lock of a run folder, and says whether it could be had. A folder that never had a lock is left without
+    one."""
+    if not _is_file(folder / LOCK_FILE):
+        yield True
+        return
+    with _held(FileLock(folder / LOCK_FILE, fallback_to_soft=False)) as is_ours:
+        yield is_ours
 
 
 def _left_in_run(folder: Path) -> Iterator[Leaving]:
@@ -178,16 +184,8 @@ def _builds_stopped(cache: Path) -> Iterator[bool]:
     if not (cache / BUILDS_LOCK).exists():
         yield True
         return
-    lock = FileLock(cache / BUILDS_LOCK)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
+    with _held(FileLock(cache / BUILDS_LOCK)) as is_ours:
+        yield is_ours
 
 
 def _is_stale(path: Path) -> bool:
