@@ -182,7 +182,11 @@ def _timed(device: Device) -> list[str]:
         return names
     if not device.shares:
         return ["any, by its FLOPs"]
-    return ["any, by kind of layer" if device.by_kind is ByKind.ALL else "any: convolutional by kind of layer, others by FLOPs"]
+    return [
+        "any, by kind of layer"
+        if device.by_kind is ByKind.ALL
+        else "any: convolutional by kind of layer, others by FLOPs"
+    ]
 
 
 def _memory(device: Device) -> str:

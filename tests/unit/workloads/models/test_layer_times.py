@@ -8,7 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.layer_shares import H100, MEASURED, predicted_s, shares_of, timed_layers, timed_models
+from benchmarks.layer_shares import (
+    H100,
+    MEASURED,
+    predicted_block_s,
+    predicted_s,
+    shares_of,
+    timed_blocks,
+    timed_layers,
+    timed_models,
+)
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import BY_KIND, compute_time
 from gradwire.workloads.models.device_facts import DEVICES
@@ -39,6 +48,17 @@ def test_whole_models_take_what_their_layers_do() -> None:
         errors.append(abs(math.log(ratio)))
         assert ratio == pytest.approx(1, abs=0.4 if timed.model == "gpt2-xl" else 0.18), timed
     assert statistics.median(errors) < 0.05
+
+
+def test_blocks_of_large_models_take_what_their_layers_do() -> None:
+    """Divided by tensor parallelism, with the kernels that libraries for such models fuse. Those of an 8B are so short
+    that the host cannot launch them fast enough."""
+    fused = {timed.model: timed for timed in timed_blocks(MEASURED / "h100_decoder.csv") if timed.is_fused}
+    assert set(fused) == {"llama3-8b", "llama3-70b", "llama3-405b"}
+    ratios = {name: predicted_block_s(timed, H100, H100_PYTORCH) / timed.iteration_s for name, timed in fused.items()}
+    assert ratios["llama3-405b"] == pytest.approx(1, abs=0.03)
+    assert ratios["llama3-70b"] == pytest.approx(1, abs=0.05)
+    assert ratios["llama3-8b"] < 0.8
 
 
 def test_one_share_of_the_peak_is_far_off_for_convolutions() -> None:
@@ -151,6 +171,4 @@ def test_a_product_of_no_kind_in_particular_takes_its_flops() -> None:
 def test_a_model_that_does_not_say_what_its_layers_move_goes_by_the_efficiency(device: str) -> None:
     profile = silent(model("resnet50"))
     time = compute_time(profile, device)
-    assert time.iteration_s == pytest.approx(
-        3 * profile.flops * profile.batch / (989e12 * DEVICES[device].efficiency)
-    )
+    assert time.iteration_s == pytest.approx(3 * profile.flops * profile.batch / (989e12 * DEVICES[device].efficiency))
