@@ -45,7 +45,7 @@ SHAPES = (
 TOKENS, TENSOR = 8192, 8
 
 
-class Gathered(torch.autograd.Function):
+class Gathered(torch.autograd.Function):  # type: ignore[misc]
     """A rank's tokens put among those of the others, which are there already. In the backward pass, its own gradient."""
 
     @staticmethod
@@ -61,7 +61,7 @@ class Gathered(torch.autograd.Function):
         return gradient[: ctx.rows].contiguous(), None
 
 
-class Scattered(torch.autograd.Function):
+class Scattered(torch.autograd.Function):  # type: ignore[misc]
     """A rank's part of a sum. In the backward pass, the gradients of all parts, of which the others are there already."""
 
     @staticmethod
@@ -117,7 +117,8 @@ class Block(nn.Module):  # type: ignore[misc]
         angles = torch.outer(torch.arange(TOKENS), 500000.0 ** -(torch.arange(0, HEAD, 2) / HEAD))
         self.cosine, self.sine = angles.cos().to(GPU), angles.sin().to(GPU)
         self.buffers_of_others = [torch.randn(TOKENS, shape.width, device=GPU, dtype=HALF) for _ in range(4)]
-        self.parts = [torch.compile(part, dynamic=False) if fused else part for part in (normed, gated, rotated)]
+        parts: tuple[Any, ...] = normed, gated, rotated
+        self.parts = [torch.compile(part, dynamic=False) if fused else part for part in parts]
 
     def forward(self, x: Any, more: Any) -> tuple[Any, Any]:
         """The rank's tokens behind the block, and what is still to be added to them."""
@@ -131,7 +132,9 @@ class Block(nn.Module):  # type: ignore[misc]
             for part in mixed.split([self.heads * HEAD, self.kv_heads * HEAD, self.kv_heads * HEAD], dim=-1)
         )
         q, k = rotate(q, self.cosine, self.sine), rotate(k, self.cosine, self.sine)
-        attended = functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, enable_gqa=True)
+        attended: Any = functional.scaled_dot_product_attention(
+            q[None], k[None], v[None], is_causal=True, enable_gqa=True
+        )
         attended = attended[0].transpose(0, 1).reshape(TOKENS, -1)
         more = Scattered.apply(out_of(attended), self.buffers_of_others[1], rows)
         x, y = normalise(x, more, self.weights[1])
