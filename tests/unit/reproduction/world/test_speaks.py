@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from gradwire.runs.executing.choice import Where
-from reproduction.world import command
+from reproduction.world import command, predicting
 
 
 class Begun(Exception):
@@ -32,7 +32,7 @@ def test_what_is_run_and_estimated_is_said_before_the_first_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "make_kernel_ready", lambda _: False)
-    monkeypatch.setattr(command.Predictions, "gather", begin)
+    monkeypatch.setattr(predicting.Predictions, "gather", begin)
     with pytest.raises(Begun):
         command.reproduce_world(["world-pytorch_ddp"], Where(), tmp_path / "out", None)
     said = capsys.readouterr().out
