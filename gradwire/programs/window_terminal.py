@@ -12,6 +12,7 @@ import socket
 import sys
 import termios
 import tty
+from pathlib import Path
 
 READ_BYTES = 4096
 
@@ -29,8 +30,8 @@ def main() -> None:
     """Passes on keys and sizes until the other side ends."""
     path, number = sys.argv[1:]
     other = socket.socket(socket.AF_UNIX)
-    folder = os.open(os.path.dirname(path), os.O_PATH)
-    other.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")  # the path itself may be too long for a socket
+    folder = os.open(Path(path).parent, os.O_PATH)
+    other.connect(f"/proc/self/fd/{folder}/{Path(path).name}")  # the path itself may be too long for a socket
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)

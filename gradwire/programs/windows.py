@@ -153,7 +153,9 @@ class Windows:
             self._listening = socket.socket(socket.AF_UNIX)
             folder = os.open(self._path.parent, os.O_PATH | os.O_CLOEXEC)
             try:
-                self._listening.bind(f"/proc/self/fd/{folder}/{self._path.name}")  # the path itself may be too long for one
+                self._listening.bind(
+                    f"/proc/self/fd/{folder}/{self._path.name}"
+                )  # the path itself may be too long for one
             finally:
                 os.close(folder)
             self._listening.listen()

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,6 +74,8 @@ class Input:
         self.count = 0
         #: By window: the node that it is for.
         self.wanted: dict[int, Wanted] = {}
+        #: Takes what comes meanwhile.
+        self.hear: Callable[[object], None] = lambda _: None
         self._askers: deque[socket.socket] = deque()
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(INPUT))
@@ -103,7 +105,7 @@ class Input:
         match asked := msgspec.json.decode(question, type=Asked | Wanted):
             case Asked():
                 self.count += 1
-                self._processes.pass_on_what_is_there()
+                self._processes.pass_on_what_is_there(self.hear)
                 self._askers.append(asker)
                 self._channel.say(asked)
             case Wanted():
@@ -191,6 +193,7 @@ class _Typing:
         self._task, self._processes, self._channel = task, processes, channel
         self._asked, self._program = asked, program
         self._interrupted_at = -1
+        asked.hear = self._hear
         settle_s = SETTLE_S * (COMPUTING if task.cpu_time else 1)
         self._windows = Windows(processes, channel, self._name_of, self._begin, settle_s)
 
@@ -205,11 +208,8 @@ class _Typing:
             if now_s >= tick_s:
                 self._asked.let_pass()
                 tick_s = self._next_tick_s()
-            self._processes.follow(
-                lambda: self._program.status is not None or self._rests(),
-                deadline_s=min(deadline_s, tick_s, self._windows.settled_s()),
-                on_command=self._hear,
-            )
+            until = lambda: self._program.status is not None or self._rests()  # noqa: E731
+            self._windows.follow(until, min(deadline_s, tick_s), self._hear)
 
     def _next_tick_s(self) -> float:
         return time.monotonic() + TICK_S if self._task.typed else float("inf")

@@ -141,10 +141,7 @@ class Commands:
                 if self._foreground is not None:
                     self._foreground[1].resize(size)
             case Open() | Keys() | Resized() | Shut():
-                try:
-                    self.windows.obey(command)
-                except Fault as fault:
-                    self._channel.say(Output(NO_HOST, 2, f"{fault}\r\n".encode()))
+                self.windows.obey(command)
             case Execute() | PingAll() | Change():
                 self._waiting.append(command)
 
@@ -164,8 +161,8 @@ class Commands:
         """Lets time pass at a person's pace, until something is so."""
         tick_s = time.monotonic() + TICK_S
         while time.monotonic() < tick_s:
-            deadline_s = min(tick_s, self.windows.settled_s())
-            if self._processes.follow(until, deadline_s=deadline_s, on_command=self.hear) or until():
+            self.windows.follow(until, tick_s, self.hear)
+            if until():
                 return
         self._channel.let_pass()
 

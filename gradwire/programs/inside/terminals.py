@@ -20,9 +20,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gradwire.faults import Fault
 from gradwire.programs.inside.channel import Channel
-from gradwire.programs.inside.processes import STDOUT, Processes, Running, Streams
-from gradwire.programs.program_protocol import FOLDER
+from gradwire.programs.inside.processes import STDERR, STDOUT, Processes, Running, Streams
+from gradwire.programs.program_protocol import FOLDER, NO_HOST, Output
 from gradwire.programs.typed_protocol import Keys, Open, Over, Resized, Screen, Shut, Size, WindowCommand
 
 READ_BYTES = 32768
@@ -139,7 +140,7 @@ Begin = Callable[[Open, list[str], Streams], Running]
 
 
 class Windows:
-    """All of them. name_of: what a window's shell calls itself. begin: raises a Fault if it cannot be started."""
+    """All of them. name_of: what a window's shell calls itself. begin: raises a Fault if a shell cannot be started."""
 
     def __init__(
         self, processes: Processes, channel: Channel, name_of: Callable[[Open], str], begin: Begin, settle_s: float
@@ -172,8 +173,16 @@ class Windows:
             self._forget(number)
         return all(window.rests for window in self._windows.values())
 
-    def settled_s(self) -> float:
-        """When the next one may have settled, on the virtual clock."""
+    def follow(self, until: Callable[[], bool], deadline_s: float, hear: Callable[[object], None]) -> None:
+        """Follows all programs until something is so, until a shell may have settled, or until the virtual clock has come
+        so far. hear: takes what comes meanwhile."""
+        deadline_s = min(deadline_s, self._settled_s())
+        self._processes.follow(
+            lambda: until() or self._settled_s() < deadline_s, deadline_s=deadline_s, on_command=hear
+        )
+
+    def _settled_s(self) -> float:
+        """When the next one may have settled."""
         now_s = time.monotonic()
         waits = (window.settled_s for window in self._windows.values() if window.marks.at_prompt)
         return min((moment_s for moment_s in waits if moment_s > now_s), default=float("inf"))
@@ -185,10 +194,11 @@ class Windows:
         argv = ["bash", "--rcfile", str(rc), "-i"]
         try:
             program = self._begin(command, argv, Streams({}, (slave, slave), slave, controls=True))
-        except BaseException:
+        except Fault as fault:
             os.close(master)
+            self._channel.say(Output(NO_HOST, STDERR, f"{fault}\r\n".encode()))
             self._channel.say(Over(command.window))
-            raise
+            return
         self._windows[command.window] = Window(master, program, token)
         self._processes.watch(master, lambda: self._read(command.window))
 
