@@ -24,6 +24,8 @@ NVLINK = '{value = "450GB/s", source = "NVLink 4 of an H100, one direction"}'
 MACHINES = {"cluster.workers_per_host": 8, "cluster.nics_per_host": 8, "costs.local_rate": NVLINK}
 LEAVES = {"fabric.topology": '"leaf-spine"', "fabric.spines": 32}
 FAT_TREE = {"fabric.topology": '"fat-tree"', "fabric.spines": 8, "fabric.cores": 8}
+SHARED = {"fabric.spines": 1, "fabric.oversubscription": 2}
+SHARED_CORES = SHARED | {"fabric.cores": 1}
 HOSTS_OF_LEAF, HOSTS_OF_POD = 32, 256
 
 
@@ -39,6 +41,10 @@ class Case:
     workers: int | None = None
 
 
+DIVIDED = {
+    **MACHINES,
+    "strategy.options": "{tensor = 8, stages = 4, microbatches = 8, sequence_parallel = true}",
+}
 WHOLE = "sequence_parallel = true, sharded_optimizer = true, overlap_gradients = true"
 PLAIN = ("layer-allreduce", "ddp", "zero2", "fsdp", "halving-doubling", "butterfly")
 CASES = (
@@ -46,13 +52,14 @@ CASES = (
     Case("ring", "one switch", settings={"strategy.options": '{concurrent = false, forward_waits = "all"}'}),
     *(Case(strategy, "leaf/spine, 32 hosts for each leaf", settings=LEAVES) for strategy in ("ddp", "fsdp")),
     *(Case(strategy, "fat tree, pods of 8 leaves with 32 hosts", settings=FAT_TREE) for strategy in ("ddp", "fsdp")),
+    Case("megatron", "machines of 8 GPUs and NICs, one switch", settings=DIVIDED),
+    Case(
+        "megatron", "the same machines, leaf/spine of 2:1, 32 hosts for each leaf", settings=DIVIDED | LEAVES | SHARED
+    ),
     Case(
         "megatron",
-        "machines of 8 GPUs and NICs, one switch",
-        settings={
-            **MACHINES,
-            "strategy.options": "{tensor = 8, stages = 4, microbatches = 8, sequence_parallel = true}",
-        },
+        "the same machines, fat tree of 2:1, pods of 8 leaves with 32 hosts",
+        settings=DIVIDED | FAT_TREE | SHARED_CORES,
     ),
     Case(
         "megatron",
