@@ -39,6 +39,8 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
     #: Workers that the settings divide; None: any of those asked for.
     workers: int | None = None
+    #: By which a strategy with several algorithms reduces.
+    algorithm: str = ""
 
 
 DIVIDED = {
@@ -52,6 +54,14 @@ CASES = (
     Case("ring", "one switch", settings={"strategy.options": '{concurrent = false, forward_waits = "all"}'}),
     *(Case(strategy, "leaf/spine, 32 hosts for each leaf", settings=LEAVES) for strategy in ("ddp", "fsdp")),
     *(Case(strategy, "fat tree, pods of 8 leaves with 32 hosts", settings=FAT_TREE) for strategy in ("ddp", "fsdp")),
+    *(
+        Case("ddp", network, "resnet50", settings, algorithm="double-tree")
+        for network, settings in (
+            ("one switch", {}),
+            ("leaf/spine of 2:1, 32 hosts for each leaf", LEAVES | SHARED),
+            ("fat tree of 2:1, pods of 8 leaves with 32 hosts", FAT_TREE | SHARED_CORES),
+        )
+    ),
     Case("megatron", "machines of 8 GPUs and NICs, one switch", settings=DIVIDED),
     Case(
         "megatron", "the same machines, leaf/spine of 2:1, 32 hosts for each leaf", settings=DIVIDED | LEAVES | SHARED
@@ -108,7 +118,8 @@ def main() -> None:
     print("| strategy | model | network | workers | iteration (s) | CPU (s) | memory (GB) |")
     print("|---|---|---|---|---|---|---|")
     for case, workers in _points([int(number) for number in asked.workers.split(",")]):
-        words = f"`{case.strategy}` | {case.model} | {case.network} | {workers:,}"
+        by = f" by {case.algorithm}" if case.algorithm else ""
+        words = f"`{case.strategy}`{by} | {case.model} | {case.network} | {workers:,}"
         if asked.only in words:
             time_s, cpu_s, memory_bytes = _estimated(case, workers)
             print(f"| {words} | {time_s:.4g} | {cpu_s:.1f} | {memory_bytes / 1e9:.2f} |", flush=True)
@@ -132,6 +143,8 @@ def _switches(topology: str | None, hosts: int) -> dict[str, int]:
 def _estimated(case: Case, workers: int) -> tuple[float, float, int]:
     """Iteration time; CPU seconds and the most memory of the process that estimated it."""
     settings = {"cluster.workers": workers, **case.settings}
+    if case.algorithm:
+        settings["strategy.options"] = f'{{algorithm = "{case.algorithm}"}}'
     settings |= _switches(case.settings.get("fabric.topology"), workers)
     with tempfile.TemporaryDirectory() as folder:
         scenario, result = Path(folder, "point.toml"), Path(folder, "result.json")
