@@ -31,7 +31,7 @@ def check_classes(classes: ClassPlan, seed: int = 0) -> None:
         _expect_all_copies(classes, sender, peer, classes.peers[number])
     drawn = np.random.default_rng(seed).choice(members.size, min(DRAWN_RANKS, members.size), replace=False)
     place = np.empty((members.size, 2), np.int64)
-    place[members] = np.stack(np.indices(members.shape), axis=-1)
+    place[members.ravel()] = np.indices(members.shape).reshape(2, -1).T
     of_class: dict[int, list[tuple[int, int]]] = {}
     for sender, peer, number in pairs:
         of_class.setdefault(sender, []).append((peer, number))
