@@ -42,7 +42,7 @@ class FollowEnd(Enum):
 
 
 class Watch(NamedTuple):
-    """Something beside the outputs that may be readable, and what is done then."""
+    """Something that may be readable, as the outputs are, and what is done then."""
 
     fd: int
     act: Callable[[], None]
