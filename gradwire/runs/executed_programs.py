@@ -144,6 +144,7 @@ def packet_events(port: str, packets: Packets, rate_bps: float, begin_ns: int, t
         chosen = packets.outbound == is_sent
         times_ns, sizes = packets.time_ns[chosen].tolist(), packets.line_bytes[chosen].tolist()
         frame_bytes = packets.frame_bytes[chosen].tolist()
+        nexts_ns = [*times_ns[1:], None][: len(times_ns)]
         for at_ns, next_ns, line_bytes, shown in zip(times_ns, nexts_ns, sizes, frame_bytes, strict=True):
             busy_ns = line_bytes * 8 / rate_bps * 1e9
             if next_ns is not None:

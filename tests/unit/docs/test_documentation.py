@@ -37,6 +37,7 @@ from tests.shared.snippets import (
     all_snippets,
     documents,
     install_plugin,
+    shown_file,
 )
 from tests.unit.analysis.verdict.sound_run import sound_record
 from tests.unit.analysis.verdict.test_verdict import verdict
