@@ -83,6 +83,8 @@ class By(StrEnum):
     """The same plan on an ideal network (`gradwire estimate`): for networks that the virtual clock does not carry."""
     PROGRAMS = "programs"
     """Real programs on emulated hosts."""
+    SOCKETS = "sockets"
+    """NCCL's sockets on emulated hosts, by a program that does with them what NCCL does (nccl_ranks.py)."""
     CCL = "ccl"
     """The table of `gradwire ccl`, which is an estimate."""
 
@@ -173,11 +175,17 @@ class Programs:
     value: Callable[[Sequence[float]], float]
     #: What runs this row alone.
     alone: str
+    kind: By = By.PROGRAMS
 
     @property
     def by(self) -> By:
         """What predicts."""
-        return By.PROGRAMS
+        return self.kind
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether only a Python with PyTorch runs it."""
+        return self.kind is By.PROGRAMS
 
     def command(self) -> str:
         """The command that runs it alone."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from reproduction.world import gloo_rows
+from reproduction.world import gloo_rows, nccl_rows
 from reproduction.world.cells import Cell, Planned, Row, Source, Timed, Unexpressed, unknown
 
 NETEM_OVERHEAD = 9039 / 9015
@@ -37,6 +37,7 @@ NO_WINDOWS = (
     "the windows of 8 or 16 sockets with Linux's own buffers, netem's queue of 1,000 packets, PCIe between GPU and "
     "host, staging copies"
 )
+NO_GPU = "PCIe between GPU and host, staging copies, what NCCL's threads cost a processor"
 
 
 def settings_of(row: Row) -> tuple[str, ...]:
@@ -65,8 +66,20 @@ def cell(row: Row) -> Cell:
         return Cell(Unexpressed(WIDE_AREA))
     if row.what.startswith("gloo "):
         return _of_gloo(row)
-    planned = Planned("tc-cluster-nccl", settings_of(row), lambda time_s: time_s * 1e3, Timed.CALL)
-    return Cell(planned, not_emulated=NO_WINDOWS, series=row.what.partition(",")[0])
+    series = row.what.partition(",")[0]
+    settings, by_sockets = settings_of(row), _row_of_sockets(row)
+    if row.printed is not None or by_sockets.hosts <= nccl_rows.MOST_HOSTS:
+        return Cell(nccl_rows.programs(by_sockets), not_emulated=NO_GPU, series=series)
+    planned = Planned("tc-cluster-nccl", settings, lambda time_s: time_s * 1e3, Timed.CALL)
+    return Cell(planned, not_emulated=NO_WINDOWS, series=series)
+
+
+def _row_of_sockets(row: Row) -> gloo_rows.Row:
+    found = WHAT.fullmatch(row.what)
+    if found is None:
+        raise unknown(row)
+    printed = float("nan") if row.printed is None else row.printed
+    return gloo_rows.Row(found["call"], int(found["mib"]), int(found["hosts"]), row.setting, printed)
 
 
 def _of_gloo(row: Row) -> Cell:
