@@ -143,13 +143,17 @@ class Called:
         """The options of the command."""
         return replace(
             USUAL,
-            **{name: (value,) if name == "variables" else value for name, value in self.options},  # type: ignore[arg-type]
+            **{  # type: ignore[arg-type]
+                name: tuple(str(value).split()) if name == "variables" else value for name, value in self.options
+            },
         )
 
     def command(self) -> str:
         """The command that predicts it alone."""
         told = " ".join(
-            f"--{OPTIONS.get(name, name).replace('_', '-')} {quoted(str(value))}" for name, value in self.options
+            f"--{OPTIONS.get(name, name).replace('_', '-')} {quoted(word)}"
+            for name, value in self.options
+            for word in (str(value).split() if name == "variables" else [str(value)])
         )
         return f"gradwire ccl all-reduce {told} --sizes {quoted(self.size)}"
 

@@ -208,7 +208,8 @@ def call(channels: list[Channel]) -> float:
     """Carries out a call; the instant at which this rank's kernels were done, by the monotonic clock, in s."""
     ended_s = 0.0
     while True:
-        while any([channel.progress() for channel in channels]):
+        # Of all channels, before any has another turn.
+        while sum(channel.progress() for channel in channels):
             pass
         if not ended_s and not any(channel.slices for channel in channels):
             ended_s = time.monotonic()
