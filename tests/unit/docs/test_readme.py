@@ -46,6 +46,13 @@ def test_its_two_commands_set_everything_up_first() -> None:
     assert "make setup" in (ROOT / "Vagrantfile").read_text()
 
 
+def test_settings_of_the_virtual_machine_are_in_the_guide() -> None:
+    settings = re.findall(r'ENV(?:\.fetch\(|\[)"(\w+)"', (ROOT / "Vagrantfile").read_text())
+    assert "GRADWIRE_VM_KERNEL" in settings
+    guide = (ROOT / "docs" / "installing.md").read_text()
+    assert [name for name in settings if f"`{name}`" not in guide] == []
+
+
 def test_its_new_strategy_has_as_many_lines_as_it_says() -> None:
     lines = len(shown_file("~/two-tree/two_tree.py").text.splitlines())
     assert f"[a strategy of your own](docs/adding-a-strategy.md) in {lines} lines" in TEXT
