@@ -25,7 +25,15 @@ PointName = Annotated[
         metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
     ),
 ]
-IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
+OptionalPointName = Annotated[
+    str,
+    typer.Argument(
+        metavar="[POINT]",
+        help="a point's folder or a unique part of its name, or key=value,... of points.csv; not needed for a run of one "
+        "point, or of `gradwire exec`",
+    ),
+]
+IterationNumber = Annotated[int | None, typer.Option(help="number of the iteration; default: the slowest measured one")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +43,7 @@ def add_to(app: typer.Typer) -> None:
     def report(
         run_path: RunPath,
         out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
-        open_it: Annotated[bool, typer.Option("--open", help="and open it in the browser")] = False,
+        open_it: Annotated[bool, typer.Option("--open", help="open it in the browser")] = False,
     ) -> None:
         """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran
         it."""
@@ -67,7 +75,7 @@ def add_to(app: typer.Typer) -> None:
     @app.command()
     def why(
         run_path: RunPath,
-        point: PointName,
+        point: OptionalPointName = "",
         iteration: IterationNumber = None,
         every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
     ) -> None:
@@ -81,7 +89,7 @@ def add_to(app: typer.Typer) -> None:
     @app.command()
     def trace(
         run_path: RunPath,
-        point: PointName,
+        point: OptionalPointName = "",
         iteration: IterationNumber = None,
         out: Annotated[
             Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")
