@@ -1,0 +1,265 @@
+"""Cuts a plan to a part of its machines.
+
+The ranks of the part do all they do in the whole. Of the machines that they exchange messages with, a stand-in for each
+receives what the part sends it, and sends what the part receives from it: as long after the message's cause
+(parts/causes.py) as in the estimate of the whole. So what is slow in the part holds back its surroundings as it would in
+the whole, and nothing drifts. Where the cause came to another stand-in, that one sends a token, which stands for the
+messages on the way between the two. A message without a cause follows the one of the iteration before.
+
+Messages carry no contributions, since the sums of outside ranks are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.plan import (
+    CONTROL_CLASS,
+    LATENCY_LANE,
+    OP_DTYPES,
+    Combine,
+    Discipline,
+    Int64,
+    OpKind,
+    Ops,
+    Plan,
+    Role,
+)
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import CONTROL_BYTES
+from gradwire.workloads.parts.causes import NOTHING, Causes, Times, causes
+
+
+@dataclass(frozen=True)
+class PartOfPlan:
+    """The plan of a part, and what it was cut from."""
+
+    plan: Plan
+    #: Hosts of the whole's fabric, in the order of those of the part's: those that are whole, then the stand-ins.
+    hosts: Int64
+    #: How many of them are whole.
+    whole: int
+    #: Op of the whole plan that each op is; NOTHING for delays and tokens of stand-ins.
+    op_of: Int64
+
+
+@dataclass(frozen=True)
+class _Border:
+    """What the part exchanges with the rest."""
+
+    #: Whether each rank is in the part.
+    inside: npt.NDArray[np.bool_]
+    #: SENDs of the rest to the part, and RECVs of the rest from it.
+    to_part: Int64
+    from_part: Int64
+
+
+def part_of(plan: Plan, hosts: Sequence[int], times: Times) -> PartOfPlan:
+    """The part of a plan on these hosts, whole machines, in the order given. Raises InputFault for a plan that cannot be cut."""
+    _refuse(plan)
+    border = _border(plan, np.array(hosts, np.int64))
+    found = causes(plan, border.from_part, border.to_part, times)
+    return _Cut(plan, np.array(hosts, np.int64), border, found, times).build()
+
+
+def _refuse(plan: Plan) -> None:
+    if plan.jobs:
+        raise InputFault("part: is of one job, and this plan has several")
+    if len(plan.group_rank):
+        raise InputFault("part: copies of a multicast go to ranks in the part and outside together; take another strategy")
+    if (plan.rank_role == Role.AGGREGATOR).any():
+        raise InputFault("part: switches that add belong to the part and to the rest; take another strategy")
+
+
+def _border(plan: Plan, hosts: Int64) -> _Border:
+    ops = plan.ops
+    inside = np.isin(plan.rank_host, hosts)
+    recvs = np.flatnonzero(ops.kind == OpKind.RECV)
+    send_of = ops.message[recvs]
+    receives, sends = inside[ops.rank[recvs]], inside[ops.rank[send_of]]
+    return _Border(inside, send_of[receives & ~sends], recvs[~receives & sends])
+
+
+class _Cut:
+    """The part under construction: ops that are kept, and behind them delays, then tokens."""
+
+    def __init__(self, plan: Plan, hosts: Int64, border: _Border, found: Causes, times: Times) -> None:
+        self.plan, self.border, self.found, self.times = plan, border, found, times
+        ops = plan.ops
+        self.kept = np.sort(
+            np.concatenate([np.flatnonzero(border.inside[ops.rank]), border.to_part, border.from_part])
+        )
+        outside = np.unique(np.concatenate([ops.rank[border.to_part], ops.rank[border.from_part]])).astype(np.int64)
+        self.ranks = np.concatenate([np.flatnonzero(border.inside), outside])
+        self.whole_ranks = int(border.inside.sum())
+        nics = plan.nics_per_host
+        machines = np.unique(plan.rank_host[outside] // nics)
+        self.whole_hosts = len(hosts)
+        self.hosts = np.concatenate([hosts, (machines[:, None] * nics + np.arange(nics)).ravel()]).astype(np.int64)
+        self.new_op = _numbered(len(ops), self.kept)
+        self.new_rank = _numbered(len(plan.rank_role), self.ranks)
+        self.queues = np.flatnonzero(self.new_rank[plan.queue_rank] >= 0)
+        self.new_queue = _numbered(len(plan.queue_rank), self.queues)
+
+    def build(self) -> PartOfPlan:
+        """Puts all together."""
+        kept, delays, (tokens, told) = self._kept(), self._delays(), self._tokens()
+        columns = {
+            name: np.concatenate([kept[name], delays[name], tokens[name]]).astype(OP_DTYPES[name]) for name in OP_DTYPES
+        }
+        waits = [self._waits_inside(), *self._waits_of_stand_ins(told)]
+        target, source, lag = (np.concatenate([each[row] for each in waits]) for row in range(3))
+        by_target = np.argsort(target, kind="stable")
+        count = len(columns["kind"])
+        cut = replace(
+            self.plan,
+            ops=Ops(**columns),
+            dep_start=np.concatenate([[0], np.cumsum(np.bincount(target, minlength=count))]).astype(np.int64),
+            dep_op=source[by_target].astype(np.int64),
+            dep_lag=lag[by_target].astype(np.uint8),
+            **self._of_ranks(),
+            **_without_chunks(),
+        )
+        added = np.full(count - len(self.kept), NOTHING)
+        return PartOfPlan(cut, self.hosts, self.whole_hosts, np.concatenate([self.kept, added]))
+
+    def _kept(self) -> dict[str, Int64]:
+        columns = {name: getattr(self.plan.ops, name)[self.kept].astype(np.int64) for name in OP_DTYPES}
+        kind = columns["kind"]
+        is_send, is_recv = kind == OpKind.SEND, kind == OpKind.RECV
+        columns["rank"] = self.new_rank[columns["rank"]]
+        columns["peer"] = np.where(columns["peer"] >= 0, self.new_rank[columns["peer"]], NOTHING)
+        columns["message"] = np.where(columns["message"] >= 0, self.new_op[columns["message"]], NOTHING)
+        columns["lane"] = np.where(is_send, self.new_queue[np.where(is_send, columns["lane"], 0)], columns["lane"])
+        columns["combine"] = np.where(is_recv, int(Combine.CONTROL), 0)
+        columns["chunk"] = np.full(len(kind), NOTHING)
+        columns["order"] = _told_apart(columns["order"], is_send)
+        return columns
+
+    def _delays(self) -> dict[str, Int64]:
+        """An op for each message to the part, which lasts from its cause to its turn."""
+        to_part, found, times = self.border.to_part, self.found, self.times
+        cause = np.where(found.op >= 0, found.op, to_part)
+        since_s = np.where(found.lag == 0, times.end_s[1, cause], times.end_s[0, cause])
+        waits_s = np.maximum(0.0, times.start_s[1, to_part] - since_s)
+        rank = self.new_rank[self.plan.ops.rank[to_part]]
+        # Delays pass side by side: each has a stream of its rank for itself.
+        return _added(
+            len(to_part),
+            kind=int(OpKind.COMPUTE),
+            rank=rank,
+            duration_ns=np.round(waits_s * 1e9).astype(np.int64),
+            lane=LATENCY_LANE + _turns(rank),
+        )
+
+    def _tokens(self) -> tuple[dict[str, Int64], Int64]:
+        """A SEND and a RECV for each cause and each other rank that waits for it; and for each message to the part, the
+        op of its rank that says that the cause has come, or NOTHING where there is none."""
+        ops, to_part, found = self.plan.ops, self.border.to_part, self.found
+        has = found.op >= 0
+        told = np.where(has, self.new_op[np.where(has, found.op, 0)], to_part * 0 + NOTHING)
+        away = has & (ops.rank[np.where(has, found.op, 0)] != ops.rank[to_part])
+        pairs = np.stack([found.op[away], ops.rank[to_part[away]].astype(np.int64)])
+        pairs, number = np.unique(pairs, axis=1, return_inverse=True)
+        self.token_cause = self.new_op[pairs[0]]
+        source, target = self.new_rank[ops.rank[pairs[0]]], self.new_rank[pairs[1]]
+        first = len(self.kept) + len(to_part)
+        count = pairs.shape[1]
+        told[away] = first + count + number.ravel()
+        self.token_ranks = np.unique(source)
+        queue = len(self.queues) + np.searchsorted(self.token_ranks, source)
+        shared = {"size_bytes": CONTROL_BYTES, "message": first + np.arange(count), "traffic_class": CONTROL_CLASS}
+        sends = _added(count, kind=int(OpKind.SEND), rank=source, peer=target, lane=queue, **shared)
+        recvs = _added(
+            count, kind=int(OpKind.RECV), rank=target, peer=source, combine=int(Combine.CONTROL), **shared
+        )
+        return {name: np.concatenate([sends[name], recvs[name]]) for name in OP_DTYPES}, told
+
+    def _waits_inside(self) -> tuple[Int64, Int64, Int64]:
+        plan = self.plan
+        waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
+        inside = self.border.inside[plan.ops.rank[waiting]]
+        return self.new_op[waiting[inside]], self.new_op[plan.dep_op[inside]], plan.dep_lag[inside].astype(np.int64)
+
+    def _waits_of_stand_ins(self, told: Int64) -> list[tuple[Int64, Int64, Int64]]:
+        sends = self.new_op[self.border.to_part]
+        delays = len(self.kept) + np.arange(len(sends))
+        tokens = len(self.kept) + len(sends) + np.arange(len(self.token_cause))
+        none = np.zeros(max(len(sends), len(tokens)), np.int64)
+        return [
+            (sends, delays, none[: len(sends)]),
+            (delays, np.where(told >= 0, told, sends), np.where(told >= 0, self.found.lag, 1)),
+            (tokens, self.token_cause, none[: len(tokens)]),
+        ]
+
+    def _of_ranks(self) -> dict[str, npt.NDArray[np.generic]]:
+        plan = self.plan
+        host = _numbered(int(max(self.hosts.max(), plan.rank_host.max())) + 1, self.hosts)
+        stands_in = np.arange(len(self.ranks)) >= self.whole_ranks
+        queue_rank = self.new_rank[plan.queue_rank[self.queues]]
+        discipline = np.where(stands_in[queue_rank], Discipline.FIFO, plan.queue_discipline[self.queues])
+        begins, ends = (
+            self.new_op[each[self.border.inside[plan.ops.rank[each]]]] for each in (plan.begin_op, plan.end_op)
+        )
+        return {
+            "rank_role": np.where(stands_in, Role.SERVER, plan.rank_role[self.ranks]).astype(np.uint8),
+            "rank_host": host[plan.rank_host[self.ranks]].astype(np.int32),
+            "queue_rank": np.concatenate([queue_rank, self.token_ranks]).astype(np.int32),
+            "queue_discipline": np.concatenate(
+                [discipline, np.full(len(self.token_ranks), int(Discipline.FIFO))]
+            ).astype(np.uint8),
+            "begin_op": begins,
+            "end_op": ends,
+        }
+
+
+def _without_chunks() -> dict[str, npt.NDArray[np.generic] | tuple[str, ...]]:
+    nothing, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+    return {
+        "chunk_bytes": nothing,
+        "chunk_tensor": nothing.astype(np.int32),
+        "tensors": (),
+        "produces": pairs,
+        "consumes": pairs,
+        "needs": pairs,
+        "chunk_contributors": nothing,
+        "chunk_receivers": nothing,
+        "set_start": nothing,
+        "set_rank": nothing,
+    }
+
+
+def _added(count: int, **values: Int64 | int) -> dict[str, Int64]:
+    """Columns of further ops."""
+    empty = {name: NOTHING for name in ("lane", "chunk", "peer", "message", "traffic_class", "layer")}
+    given = {**dict.fromkeys(OP_DTYPES, 0), **empty, **values}
+    return {name: np.broadcast_to(np.asarray(value, np.int64), (count,)) for name, value in given.items()}
+
+
+def _told_apart(order: Int64, is_send: npt.NDArray[np.bool_]) -> Int64:
+    """Orders of ops, those of SENDs with ties broken as agents break them, by number: without their chunks, messages of
+    one order would look like one that is sent twice."""
+    sends = np.flatnonzero(is_send)
+    ranked = order.copy()
+    ranked[sends[np.argsort(order[sends], kind="stable")]] = np.arange(len(sends))
+    return ranked
+
+
+def _numbered(count: int, chosen: Int64) -> Int64:
+    """The place of each of `count` things among the chosen; NOTHING for the others."""
+    numbers: Int64 = np.full(count, NOTHING, np.int64)
+    numbers[chosen] = np.arange(len(chosen))
+    return numbers
+
+
+def _turns(ranks: Int64) -> Int64:
+    """0, 1, 2, ... among the entries of each rank."""
+    order = np.argsort(ranks, kind="stable")
+    first = np.searchsorted(ranks[order], ranks[order])
+    numbers: Int64 = np.empty(len(ranks), np.int64)
+    numbers[order] = np.arange(len(ranks)) - first
+    return numbers
