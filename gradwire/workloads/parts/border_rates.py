@@ -26,12 +26,12 @@ def border_shares(plan: Plan, part: Sequence[int], stand_ins: Int64, times: Time
     ops = plan.ops
     recvs = np.flatnonzero(ops.kind == OpKind.RECV)
     sends = ops.message[recvs]
-    from_host, to_host = plan.rank_host[ops.rank[sends]], plan.rank_host[ops.rank[recvs]]
     remote = plan.is_remote()[sends]
-    recvs, sends, from_host, to_host = (each[remote] for each in (recvs, sends, from_host, to_host))
+    recvs, sends = recvs[remote], sends[remote]
+    from_host, to_host = plan.rank_host[ops.rank[sends]], plan.rank_host[ops.rank[recvs]]
     with_part = np.isin(from_host, part) | np.isin(to_host, part)
     size = ops.size_bytes[sends].astype(np.float64)
-    begins_s = (times.start_s[:, sends] + ops.duration_ns[sends] / 1e9)
+    begins_s = times.start_s[:, sends] + ops.duration_ns[sends] / 1e9
     ends_s = np.maximum(times.end_s[:, recvs], begins_s)
     shares = np.zeros(len(stand_ins))
     for hosts in (from_host, to_host):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ from gradwire.datatypes.plan import (
     Role,
 )
 from gradwire.faults import InputFault
-from gradwire.workloads.builder import CONTROL_BYTES
+from gradwire.workloads.builder import CONTROL_BYTES, Columns
 from gradwire.workloads.parts.causes import NOTHING, Causes, Times, causes
 
 
@@ -70,7 +71,9 @@ def _refuse(plan: Plan) -> None:
     if plan.jobs:
         raise InputFault("part: is of one job, and this plan has several")
     if len(plan.group_rank):
-        raise InputFault("part: copies of a multicast go to ranks in the part and outside together; take another strategy")
+        raise InputFault(
+            "part: copies of a multicast go to ranks in the part and outside together; take another strategy"
+        )
     if (plan.rank_role == Role.AGGREGATOR).any():
         raise InputFault("part: switches that add belong to the part and to the rest; take another strategy")
 
@@ -85,14 +88,16 @@ def _border(plan: Plan, hosts: Int64) -> _Border:
 
 
 class _Cut:
-    """The part under construction: ops that are kept, and behind them delays, then tokens."""
+    """The part under construction: ops that are kept, and behind them delays, then tokens.
+
+    Where the cause is of the iteration before, the delay is two: up to when the whole begins its next iteration, and from
+    then on. So the first iteration, before which nothing came, is as cold as that of the whole.
+    """
 
     def __init__(self, plan: Plan, hosts: Int64, border: _Border, found: Causes, times: Times) -> None:
         self.plan, self.border, self.found, self.times = plan, border, found, times
         ops = plan.ops
-        self.kept = np.sort(
-            np.concatenate([np.flatnonzero(border.inside[ops.rank]), border.to_part, border.from_part])
-        )
+        self.kept = np.sort(np.concatenate([np.flatnonzero(border.inside[ops.rank]), border.to_part, border.from_part]))
         outside = np.unique(np.concatenate([ops.rank[border.to_part], ops.rank[border.from_part]])).astype(np.int64)
         self.ranks = np.concatenate([np.flatnonzero(border.inside), outside])
         self.whole_ranks = int(border.inside.sum())
@@ -101,6 +106,9 @@ class _Cut:
         self.whole_hosts = len(hosts)
         self.hosts = np.concatenate([hosts, (machines[:, None] * nics + np.arange(nics)).ravel()]).astype(np.int64)
         self.new_op = _numbered(len(ops), self.kept)
+        #: Whether the cause of each message to the part is of the iteration before; without one, it is the message then.
+        self.is_before = (found.lag > 0) | (found.op < 0)
+        self.delays = len(border.to_part) + int(self.is_before.sum())
         self.new_rank = _numbered(len(plan.rank_role), self.ranks)
         self.queues = np.flatnonzero(self.new_rank[plan.queue_rank] >= 0)
         self.new_queue = _numbered(len(plan.queue_rank), self.queues)
@@ -141,18 +149,21 @@ class _Cut:
         return columns
 
     def _delays(self) -> dict[str, Int64]:
-        """An op for each message to the part, which lasts from its cause to its turn."""
+        """An op for each message to the part, which ends at its turn; and behind them those up to the iteration's begin."""
         to_part, found, times = self.border.to_part, self.found, self.times
         cause = np.where(found.op >= 0, found.op, to_part)
-        since_s = np.where(found.lag == 0, times.end_s[1, cause], times.end_s[0, cause])
-        waits_s = np.maximum(0.0, times.start_s[1, to_part] - since_s)
-        rank = self.new_rank[self.plan.ops.rank[to_part]]
+        before = np.flatnonzero(self.is_before)
+        begin_s = float(times.start_s[1, self.plan.begin_op].min())
+        came_s = np.where(self.is_before, times.end_s[0, cause], times.end_s[1, cause])
+        since_s = np.where(self.is_before, np.maximum(came_s, begin_s), came_s)
+        waits_s = np.concatenate([times.start_s[1, to_part] - since_s, begin_s - came_s[before]])
+        rank = self.new_rank[self.plan.ops.rank[np.concatenate([to_part, to_part[before]])]]
         # Delays pass side by side: each has a stream of its rank for itself.
         return _added(
-            len(to_part),
+            len(rank),
             kind=int(OpKind.COMPUTE),
             rank=rank,
-            duration_ns=np.round(waits_s * 1e9).astype(np.int64),
+            duration_ns=np.round(np.maximum(0.0, waits_s) * 1e9).astype(np.int64),
             lane=LATENCY_LANE + _turns(rank),
         )
 
@@ -167,16 +178,18 @@ class _Cut:
         pairs, number = np.unique(pairs, axis=1, return_inverse=True)
         self.token_cause = self.new_op[pairs[0]]
         source, target = self.new_rank[ops.rank[pairs[0]]], self.new_rank[pairs[1]]
-        first = len(self.kept) + len(to_part)
+        first = len(self.kept) + self.delays
         count = pairs.shape[1]
         told[away] = first + count + number.ravel()
         self.token_ranks = np.unique(source)
         queue = len(self.queues) + np.searchsorted(self.token_ranks, source)
-        shared = {"size_bytes": CONTROL_BYTES, "message": first + np.arange(count), "traffic_class": CONTROL_CLASS}
+        shared: dict[str, Columns] = {
+            "size_bytes": CONTROL_BYTES,
+            "message": first + np.arange(count),
+            "traffic_class": CONTROL_CLASS,
+        }
         sends = _added(count, kind=int(OpKind.SEND), rank=source, peer=target, lane=queue, **shared)
-        recvs = _added(
-            count, kind=int(OpKind.RECV), rank=target, peer=source, combine=int(Combine.CONTROL), **shared
-        )
+        recvs = _added(count, kind=int(OpKind.RECV), rank=target, peer=source, combine=int(Combine.CONTROL), **shared)
         return {name: np.concatenate([sends[name], recvs[name]]) for name in OP_DTYPES}, told
 
     def _waits_inside(self) -> tuple[Int64, Int64, Int64]:
@@ -187,16 +200,22 @@ class _Cut:
 
     def _waits_of_stand_ins(self, told: Int64) -> list[tuple[Int64, Int64, Int64]]:
         sends = self.new_op[self.border.to_part]
-        delays = len(self.kept) + np.arange(len(sends))
-        tokens = len(self.kept) + len(sends) + np.arange(len(self.token_cause))
-        none = np.zeros(max(len(sends), len(tokens)), np.int64)
-        return [
-            (sends, delays, none[: len(sends)]),
-            (delays, np.where(told >= 0, told, sends), np.where(told >= 0, self.found.lag, 1)),
-            (tokens, self.token_cause, none[: len(tokens)]),
+        came = np.where(told >= 0, told, sends)
+        ends = len(self.kept) + np.arange(len(sends))
+        before = np.flatnonzero(self.is_before)
+        up_to_begin = len(self.kept) + len(sends) + np.arange(len(before))
+        now = ~self.is_before
+        tokens = len(self.kept) + self.delays + np.arange(len(self.token_cause))
+        pairs = [
+            (sends, ends, 0),
+            (ends[now], came[now], 0),
+            (ends[before], up_to_begin, 1),
+            (up_to_begin, came[before], 0),
+            (tokens, self.token_cause, 0),
         ]
+        return [(target, source, np.full(len(target), lag, np.int64)) for target, source, lag in pairs]
 
-    def _of_ranks(self) -> dict[str, npt.NDArray[np.generic]]:
+    def _of_ranks(self) -> dict[str, Any]:
         plan = self.plan
         host = _numbered(int(max(self.hosts.max(), plan.rank_host.max())) + 1, self.hosts)
         stands_in = np.arange(len(self.ranks)) >= self.whole_ranks
@@ -217,7 +236,7 @@ class _Cut:
         }
 
 
-def _without_chunks() -> dict[str, npt.NDArray[np.generic] | tuple[str, ...]]:
+def _without_chunks() -> dict[str, Any]:
     nothing, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return {
         "chunk_bytes": nothing,
@@ -233,10 +252,10 @@ def _without_chunks() -> dict[str, npt.NDArray[np.generic] | tuple[str, ...]]:
     }
 
 
-def _added(count: int, **values: Int64 | int) -> dict[str, Int64]:
+def _added(count: int, **values: Columns) -> dict[str, Int64]:
     """Columns of further ops."""
-    empty = {name: NOTHING for name in ("lane", "chunk", "peer", "message", "traffic_class", "layer")}
-    given = {**dict.fromkeys(OP_DTYPES, 0), **empty, **values}
+    empty = ("lane", "chunk", "peer", "message", "traffic_class", "layer")
+    given: dict[str, Columns] = {**dict.fromkeys(OP_DTYPES, 0), **dict.fromkeys(empty, NOTHING), **values}
     return {name: np.broadcast_to(np.asarray(value, np.int64), (count,)) for name, value in given.items()}
 
 
