@@ -1,13 +1,14 @@
 """A point of which a part runs by packets ([part]): its plan and network, from an estimate of the whole.
 
 The whole is estimated first, on the network of the whole. Its plan is cut to the part, and the part is estimated as well:
-it has to take as long as the whole, or it is refused. Ports of stand-ins have their whole rate; where the part is
-nearer to the whole if they have what other messages leave of it (workloads/parts/border_rates.py), they have that.
+it has to take as long as the whole, or it is refused. Ports of stand-ins have their whole rate, and they send when their
+causes say so. Where the part is nearer to the whole if ports have what other messages leave of them
+(workloads/parts/border_rates.py), or if stand-ins keep the estimate's pace, they do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Job
 from gradwire.workloads.parts.border_rates import border_shares
 from gradwire.workloads.parts.causes import Times
-from gradwire.workloads.parts.cutting import PartOfPlan, part_of
+from gradwire.workloads.parts.cutting import PartOfPlan, parts_of
 from gradwire.workloads.parts.ring_part import RingBorder, ring_part
 
 NEAR = 0.01
@@ -43,8 +44,17 @@ TOO_MANY = (
     f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, a part is of a job that is one ring after the other (ddp, ring, "
     "layer-allreduce; docs/thousands.md)"
 )
-NOTE = "in part"
+PART_NOTE = "in part"
 """What the note of a cut plan begins with."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to cut a job."""
+
+    part: PartOfPlan
+    #: Of its port's rate, for each stand-in's host.
+    shares: Float64
 
 
 @dataclass(frozen=True)
@@ -85,9 +95,9 @@ def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan,
     return own if compiled.whole is None else [(compiled.whole, relative_times_of(point, compiled.whole)), *own]
 
 
-def _ring_of(point: ResolvedPoint) -> tuple[str, PartOfPlan, list[Float64], float] | None:
+def _ring_of(point: ResolvedPoint) -> tuple[str, Iterable[_Way], float] | None:
     """The part of a job that is one ring after the other, and whose plan with all ranks would be too large: its label, the
-    part, shares of stand-ins' ports to choose from, and how long the whole takes. None for other jobs.
+    one way to cut it, and how long the whole takes. None for other jobs.
 
     Raises InputFault for a job that needs classes of ranks and has none.
     """
@@ -115,43 +125,58 @@ def _ring_of(point: ResolvedPoint) -> tuple[str, PartOfPlan, list[Float64], floa
     behind = (first + count) % workers
     border = RingBorder(*border_times(sequence, found.lines, rule, (first - 1) % workers, behind))
     whole_s = ring_times(sequence, found.lines, rule).iteration_s
-    return found.label, ring_part(sequence, first, count, border), [], whole_s
+    part = ring_part(sequence, first, count, border)
+    return found.label, [_Way(part, np.ones(len(part.hosts) - part.whole))], whole_s
 
 
-def _cut(point: ResolvedPoint, fabric: Fabric, plan: Plan) -> tuple[PartOfPlan, list[Float64], float]:
-    """The part of a plan, shares of stand-ins' ports to choose from, and how long the whole takes."""
-    hosts = hosts_of_part(point.section, fabric)
+def _cut(point: ResolvedPoint, fabric: Fabric, plan: Plan) -> tuple[Iterator[_Way], float]:
+    """Ways to cut a plan, and how long the whole takes."""
     rule = rule_of(point.unsent_bytes)
     whole = estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule, with_ops=True)
     assert whole.op_start_s is not None
     assert whole.op_end_s is not None
     times = Times(whole.op_start_s[-2:], whole.op_end_s[-2:])
-    part = part_of(plan, hosts, times)
-    if part.whole == len(part.hosts):
-        raise InputFault("part: exchanges nothing with the rest of the job; run it as a job of so many workers")
+    return _ways(plan, fabric, hosts_of_part(point.section, fabric), times), whole.iteration_s
+
+
+def _ways(plan: Plan, fabric: Fabric, hosts: Sequence[int], times: Times) -> Iterator[_Way]:
     goodput_bytes_per_s = min(fabric.host_bps) / 8 * fabric.goodput_share()
-    shares = border_shares(plan, hosts, part.hosts[part.whole :], times, goodput_bytes_per_s)
-    return part, [shares] if (shares < 1.0).any() else [], whole.iteration_s
+    shares: Float64 | None = None
+    for part in parts_of(plan, hosts, times):
+        if part.whole == len(part.hosts):
+            raise InputFault("part: exchanges nothing with the rest of the job; run it as a job of so many workers")
+        yield _Way(part, np.ones(len(part.hosts) - part.whole))
+        if shares is None:
+            shares = border_shares(plan, hosts, part.hosts[part.whole :], times, goodput_bytes_per_s)
+        if (shares < 1.0).any():
+            yield _Way(part, shares)
 
 
 def _compiled(
-    point: ResolvedPoint, label: str, plan: Plan | None, part: PartOfPlan, shares: list[Float64], whole_s: float
+    point: ResolvedPoint, label: str, plan: Plan | None, ways: Iterable[_Way], whole_s: float
 ) -> CompiledPart:
-    """The part whose ports make it most like the whole. Raises InputFault where none does."""
+    """The part in the first of these ways that is about as like the whole as any. Raises InputFault where none is."""
     fabric, rule = point.fabric, rule_of(point.unsent_bytes)
-    stand_ins = len(part.hosts) - part.whole
-    candidates = [_placed(part, fabric, each) for each in (np.ones(stand_ins), *shares)]
-    offs = [estimated(cut, own, rule) / whole_s - 1 for cut, own in candidates]
-    chosen = int(len(offs) > 1 and abs(offs[1]) + EQUAL < abs(offs[0]))
-    if abs(offs[chosen]) > NEAR:
+    tried: list[tuple[_Way, float]] = []
+    for way in ways:
+        tried.append((way, estimated(*_placed(way, fabric), rule) / whole_s - 1))
+        if abs(tried[-1][1]) < EQUAL:
+            break
+    least = min(abs(off) for _, off in tried)
+    way, off = next((way, off) for way, off in tried if abs(off) <= least + EQUAL)
+    if abs(off) > NEAR:
         raise InputFault(
-            f"part: by estimate it would take {offs[chosen]:+.1%} longer than the whole ({whole_s:.4g} s), because messages "
-            "between other ranks hold it up, which it has not: choose other hosts, or another strategy"
+            f"part: by estimate an iteration is {off:+.1%} off that of the whole ({whole_s:.4g} s), because messages "
+            "between other ranks matter to it, which it has not: choose other hosts, or another strategy"
         )
-    cut, own = candidates[chosen]
+    part = way.part
+    cut, own = _placed(way, fabric)
     own.ports_named(point.section.run.capture)  # rejects unknown port names
     job = point.job
-    notes = (*cut.notes, _in_words(part, fabric, job.cluster.workers, offs[chosen], capped=bool(chosen)))
+    notes = (
+        *cut.notes,
+        _in_words(part, fabric, job.cluster.workers, off, capped=bool((way.shares < 1).any())),
+    )
     members = [
         worker for worker in range(job.cluster.workers) if job.cluster.worker_port(worker) in part.hosts[: part.whole]
     ]
@@ -171,8 +196,9 @@ def estimated(plan: Plan, fabric: Fabric, rule: SendEnds) -> float:
     return estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule).iteration_s
 
 
-def _placed(part: PartOfPlan, fabric: Fabric, shares: Float64) -> tuple[Plan, Fabric]:
-    """The part's plan and its network, whose stand-ins have these shares of a port's rate."""
+def _placed(way: _Way, fabric: Fabric) -> tuple[Plan, Fabric]:
+    """The part's plan and its network."""
+    part, shares = way.part, way.shares
     hosts, count = _places(part.hosts, fabric)
     settings = tuple(
         LinkSetting(f"h{host + 1}", rate_bps=fabric.host_bps[whole] * share)
@@ -205,11 +231,11 @@ def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
 
 def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, off: float, *, capped: bool) -> str:
     """What the part is, for listings and reports."""
-    hosts = part.hosts[: part.whole] + 1
-    ports = ", with the rate that others leave of their ports" if capped else ""
+    hosts, count = part.hosts[: part.whole] + 1, len(part.hosts) - part.whole
+    others = "one host sends and receives" if count == 1 else f"{count} hosts send and receive"
+    ports = ", at the rate that others leave of their ports" if capped else ""
     return (
-        f"{NOTE}: hosts h{hosts[0]} to h{hosts[-1]} of {fabric.hosts:,} run by packets; {len(part.hosts) - part.whole} "
-        f"stand-ins send and receive for the rest of {workers:,} workers at the times of an estimate of the whole{ports}. By "
-        f"estimate, the part's iteration takes {off:+.3%} longer. Not checked: what sums contain, and messages between the "
-        "others"
+        f"{PART_NOTE}: hosts h{hosts[0]} to h{hosts[-1]} of {fabric.hosts:,} run by packets; {others} for the rest of "
+        f"{workers:,} workers at the times of an estimate of the whole{ports}. By estimate, an iteration of the part is "
+        f"{off:+.3%} off that of the whole. Not checked: what sums contain, and messages between the others"
     )

@@ -6,12 +6,16 @@ receives what the part sends it, and sends what the part receives from it: as lo
 the whole, and nothing drifts. Where the cause came to another stand-in, that one sends a token, which stands for the
 messages on the way between the two. A message without a cause follows the one of the iteration before.
 
+Where what the part sends arrives sooner than in the whole, because others are not there, that alone would be too early. So
+stand-ins may also keep the estimate's *pace*: the part's first worker tells them when it begins an iteration, or to
+compute, and they send nothing sooner after that than in the estimate.
+
 Messages carry no contributions, since the sums of outside ranks are not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,12 +63,25 @@ class _Border:
     from_part: Int64
 
 
-def part_of(plan: Plan, hosts: Sequence[int], times: Times) -> PartOfPlan:
-    """The part of a plan on these hosts, whole machines, in the order given. Raises InputFault for a plan that cannot be cut."""
+def parts_of(plan: Plan, hosts: Sequence[int], times: Times) -> Iterator[PartOfPlan]:
+    """The part of a plan on these hosts, whole machines, in the order given: with stand-ins that go by causes alone, and
+    with some that keep the estimate's pace as well, from two beginnings. Raises InputFault for a plan that cannot be cut."""
     _refuse(plan)
     border = _border(plan, np.array(hosts, np.int64))
+    begins = plan.begin_op[border.inside[plan.ops.rank[plan.begin_op]]]
+    if not len(begins):
+        raise InputFault("part: its hosts have no worker: choose others")
     found = causes(plan, border.from_part, border.to_part, times)
-    return _Cut(plan, np.array(hosts, np.int64), border, found, times).build()
+    for begin in (NOTHING, int(begins[0]), _first_computation(plan, int(begins[0]), times)):
+        yield _Cut(plan, np.array(hosts, np.int64), border, found, times, begin).build()
+
+
+def _first_computation(plan: Plan, begin: int, times: Times) -> int:
+    """The op with which the worker of a first op begins to compute; an iteration may begin before what it waits for."""
+    ops = plan.ops
+    computes = (ops.rank == ops.rank[begin]) & (ops.kind == OpKind.COMPUTE) & (ops.lane < LATENCY_LANE)
+    found = np.flatnonzero(computes & (ops.duration_ns > 0))
+    return int(found[np.argmin(times.start_s[1, found])]) if len(found) else begin
 
 
 def _refuse(plan: Plan) -> None:
@@ -94,7 +111,7 @@ class _Cut:
     then on. So the first iteration, before which nothing came, is as cold as that of the whole.
     """
 
-    def __init__(self, plan: Plan, hosts: Int64, border: _Border, found: Causes, times: Times) -> None:
+    def __init__(self, plan: Plan, hosts: Int64, border: _Border, found: Causes, times: Times, pace_from: int) -> None:
         self.plan, self.border, self.found, self.times = plan, border, found, times
         ops = plan.ops
         self.kept = np.sort(np.concatenate([np.flatnonzero(border.inside[ops.rank]), border.to_part, border.from_part]))
@@ -109,6 +126,11 @@ class _Cut:
         #: Whether the cause of each message to the part is of the iteration before; without one, it is the message then.
         self.is_before = (found.lag > 0) | (found.op < 0)
         self.delays = len(border.to_part) + int(self.is_before.sum())
+        #: The op from which on messages to the part keep pace, which these do, and how much later they are; or NOTHING.
+        self.pace_from = pace_from
+        after_s = times.start_s[1, border.to_part] - times.start_s[1, pace_from]
+        self.paced = np.flatnonzero((after_s > 0) & (pace_from >= 0))
+        self.after_s = after_s[self.paced]
         self.new_rank = _numbered(len(plan.rank_role), self.ranks)
         self.queues = np.flatnonzero(self.new_rank[plan.queue_rank] >= 0)
         self.new_queue = _numbered(len(plan.queue_rank), self.queues)
@@ -116,10 +138,12 @@ class _Cut:
     def build(self) -> PartOfPlan:
         """Puts all together."""
         kept, delays, (tokens, told) = self._kept(), self._delays(), self._tokens()
+        pace, waits_for_pace = self._pace(len(self.kept) + self.delays + len(tokens["kind"]), delays["lane"])
         columns = {
-            name: np.concatenate([kept[name], delays[name], tokens[name]]).astype(OP_DTYPES[name]) for name in OP_DTYPES
+            name: np.concatenate([each[name] for each in (kept, delays, tokens, pace)]).astype(OP_DTYPES[name])
+            for name in OP_DTYPES
         }
-        waits = [self._waits_inside(), *self._waits_of_stand_ins(told)]
+        waits = [self._waits_inside(), *self._waits_of_stand_ins(told), *waits_for_pace]
         target, source, lag = (np.concatenate([each[row] for each in waits]) for row in range(3))
         by_target = np.argsort(target, kind="stable")
         count = len(columns["kind"])
@@ -192,6 +216,39 @@ class _Cut:
         recvs = _added(count, kind=int(OpKind.RECV), rank=target, peer=source, combine=int(Combine.CONTROL), **shared)
         return {name: np.concatenate([sends[name], recvs[name]]) for name in OP_DTYPES}, told
 
+    def _pace(self, first: int, lanes: Int64) -> tuple[dict[str, Int64], list[tuple[Int64, Int64, Int64]]]:
+        """Tokens of the part's first worker to each stand-in that keeps pace, and as long an op after them for each message
+        as it is sent after that worker's begin; and what waits for what."""
+        rank = self.new_rank[self.plan.ops.rank[self.border.to_part[self.paced]]]
+        told = np.unique(rank)
+        count, source = len(told), self.new_rank[self.plan.ops.rank[self.pace_from]]
+        shared: dict[str, Columns] = {
+            "size_bytes": CONTROL_BYTES,
+            "message": first + np.arange(count),
+            "traffic_class": CONTROL_CLASS,
+        }
+        queue = len(self.queues) + len(self.token_ranks)
+        parts = [
+            _added(count, kind=int(OpKind.SEND), rank=source, peer=told, lane=queue, order=np.arange(count), **shared),
+            _added(count, kind=int(OpKind.RECV), rank=told, peer=source, combine=int(Combine.CONTROL), **shared),
+            _added(
+                len(rank),
+                kind=int(OpKind.COMPUTE),
+                rank=rank,
+                duration_ns=np.round(self.after_s * 1e9).astype(np.int64),
+                lane=lanes.max(initial=LATENCY_LANE) + 1 + _turns(rank),
+            ),
+        ]
+        sends, recvs = first + np.arange(count), first + count + np.arange(count)
+        passing = first + 2 * count + np.arange(len(rank))
+        pairs = [
+            (sends, np.full(count, self.new_op[self.pace_from])),
+            (passing, recvs[np.searchsorted(told, rank)]),
+            (self.new_op[self.border.to_part[self.paced]], passing),
+        ]
+        waits = [(target, on, np.zeros(len(target), np.int64)) for target, on in pairs]
+        return {name: np.concatenate([each[name] for each in parts]) for name in OP_DTYPES}, waits
+
     def _waits_inside(self) -> tuple[Int64, Int64, Int64]:
         plan = self.plan
         waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
@@ -221,16 +278,18 @@ class _Cut:
         stands_in = np.arange(len(self.ranks)) >= self.whole_ranks
         queue_rank = self.new_rank[plan.queue_rank[self.queues]]
         discipline = np.where(stands_in[queue_rank], Discipline.FIFO, plan.queue_discipline[self.queues])
+        of_begin = self.new_rank[plan.ops.rank[[self.pace_from]]][: len(self.paced)]
+        own_queues = np.concatenate([self.token_ranks, of_begin])
         begins, ends = (
             self.new_op[each[self.border.inside[plan.ops.rank[each]]]] for each in (plan.begin_op, plan.end_op)
         )
         return {
             "rank_role": np.where(stands_in, Role.SERVER, plan.rank_role[self.ranks]).astype(np.uint8),
             "rank_host": host[plan.rank_host[self.ranks]].astype(np.int32),
-            "queue_rank": np.concatenate([queue_rank, self.token_ranks]).astype(np.int32),
-            "queue_discipline": np.concatenate(
-                [discipline, np.full(len(self.token_ranks), int(Discipline.FIFO))]
-            ).astype(np.uint8),
+            "queue_rank": np.concatenate([queue_rank, own_queues]).astype(np.int32),
+            "queue_discipline": np.concatenate([discipline, np.full(len(own_queues), int(Discipline.FIFO))]).astype(
+                np.uint8
+            ),
             "begin_op": begins,
             "end_op": ends,
         }

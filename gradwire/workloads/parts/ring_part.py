@@ -74,7 +74,7 @@ class _RingPart:
 
     def build(self) -> PartOfPlan:
         """Builds everything."""
-        builder, count = self.builder, len(self.members)
+        builder = self.builder
         ends = self._computation()
         done: Int64 | None = None
         first_started: Int64 | None = None
