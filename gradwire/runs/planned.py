@@ -31,11 +31,11 @@ from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, 
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
-from gradwire.runs.compiling.part_of_job import compiled_point, plans_to_check
+from gradwire.runs.compiling.part_of_job import compiled_part, plans_to_check
 from gradwire.runs.stored.run_folder import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
-from gradwire.scenario.resolution.compilation import Compiled
+from gradwire.scenario.resolution.compilation import Compiled, compile_resolved
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, refuse_multicast, refuse_scaled
 from gradwire.scenario.schema import PointSection
@@ -223,7 +223,8 @@ def plan_run(
     folder_of: gives the folder of a key. shared: has the plans of points before.
     """
     with origin_named(point):
-        compiled = compiled_point(point.resolved, (shared or SharedPlans()).of)
+        compile_it = compiled_part if point.section.part else compile_resolved
+        compiled = compile_it(point.resolved, (shared or SharedPlans()).of)
     rule = rule_of(compiled.unsent_bytes)
     division = _wanted_division(point, compiled, clock, rule)
     scale = max(clock.scale, division.number)

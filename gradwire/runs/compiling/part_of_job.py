@@ -66,13 +66,11 @@ class CompiledPart(Compiled):
     relative_times: tuple[float, ...]
 
 
-def compiled_point(
+def compiled_part(
     point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
-) -> Compiled:
-    """A point ready to run: the part of it that runs by packets, or all of it. Raises InputFault as `compile_resolved`, and
-    for what cannot be cut."""
-    if point.section.part is None:
-        return compile_resolved(point, plans_of)
+) -> CompiledPart:
+    """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved`, and for what cannot be
+    cut."""
     ring = _ring_of(point)
     if ring is not None:
         return _compiled(point, ring[0], None, *ring[1:])

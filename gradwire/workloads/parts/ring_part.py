@@ -156,7 +156,7 @@ class _RingPart:
         return done
 
     def _gates(self) -> Int64:
-        """A point in time at each rank, beside its computation."""
+        """A point in time at each rank, on a stream that does not compute."""
         ranks = np.arange(len(self.members))
         return np.array(self.builder.add_columns(OpKind.COMPUTE, len(ranks), rank=ranks, lane=COPY_LANE), np.int64)
 

@@ -15,7 +15,7 @@ from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.runs.compiling import part_of_job
 from gradwire.runs.compiling.ideal_times import rule_of
-from gradwire.runs.compiling.part_of_job import PART_NOTE, CompiledPart, compiled_point, plans_to_check
+from gradwire.runs.compiling.part_of_job import PART_NOTE, CompiledPart, compiled_part, plans_to_check
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
@@ -65,7 +65,7 @@ def slower(plan: Plan, rank: int) -> Plan:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_part_takes_as_long_as_the_whole_and_passes_the_checker(strategy: str) -> None:
     found = point(strategy)
-    part, whole = compiled_point(found.resolved), whole_of(found)
+    part, whole = compiled_part(found.resolved), whole_of(found)
     assert times(part).iteration_s == pytest.approx(times(whole).iteration_s, rel=0.006)
     (cut,) = part.plans.values()
     assert len(cut.workers) == 4
@@ -76,7 +76,7 @@ def test_a_part_takes_as_long_as_the_whole_and_passes_the_checker(strategy: str)
 
 def test_the_first_iteration_is_as_cold_as_that_of_the_whole() -> None:
     found = point()
-    part_s, whole_s = (times(each).iterations_s[0] for each in (compiled_point(found.resolved), whole_of(found)))
+    part_s, whole_s = (times(each).iterations_s[0] for each in (compiled_part(found.resolved), whole_of(found)))
     assert part_s == pytest.approx(whole_s, rel=0.01)
 
 
@@ -84,7 +84,7 @@ def test_the_first_iteration_is_as_cold_as_that_of_the_whole() -> None:
 def test_what_is_slow_in_the_part_is_waited_for_by_the_rest(strategy: str) -> None:
     """Stand-ins wait for what they wait for in the whole, so that a slow worker costs as much: they have no clock."""
     found = point(strategy)
-    part, whole = compiled_point(found.resolved), whole_of(found)
+    part, whole = compiled_part(found.resolved), whole_of(found)
     ((cut,), (plan,)) = part.plans.values(), whole.plans.values()
     longer_s = times(whole, slower(plan, 5)).iteration_s - times(whole).iteration_s
     assert longer_s > 0.5e-3
@@ -96,7 +96,7 @@ def test_what_is_slow_in_the_part_is_waited_for_by_the_rest(strategy: str) -> No
 def test_stand_ins_keep_pace_where_others_hold_them_up(strategy: str) -> None:
     """Whole tensors on few servers: those outside send to all workers, and would answer sooner if they had four alone."""
     found = point(strategy, fabric={"rate": "2gbit"})
-    part, whole = compiled_point(found.resolved), whole_of(found)
+    part, whole = compiled_part(found.resolved), whole_of(found)
     assert times(part).iteration_s == pytest.approx(times(whole).iteration_s, rel=0.002)
     for plan, relative_times in plans_to_check(found.resolved, part):
         check(plan, relative_times)
@@ -133,9 +133,9 @@ def test_a_ring_is_cut_alike_with_the_plan_of_all_ranks_and_without(
     monkeypatch: pytest.MonkeyPatch, strategy: str, tables: dict[str, Any]
 ) -> None:
     found = point(strategy, **tables)
-    by_plan = compiled_point(found.resolved)
+    by_plan = compiled_part(found.resolved)
     monkeypatch.setattr(part_of_job, "MOST_WHOLE_OPS", 0)
-    as_ring = compiled_point(found.resolved)
+    as_ring = compiled_part(found.resolved)
     assert isinstance(by_plan, CompiledPart)
     assert isinstance(as_ring, CompiledPart)
     assert by_plan.whole is not None
@@ -148,18 +148,18 @@ def test_a_ring_is_cut_alike_with_the_plan_of_all_ranks_and_without(
 
 def test_a_part_of_thousands_has_the_ops_of_its_ranks_alone() -> None:
     found = point(cluster={"workers": 1040}, hosts="h101-h102")
-    part = compiled_point(found.resolved)
+    part = compiled_part(found.resolved)
     (plan,) = part.plans.values()
     buckets = 3
     assert len(plan.ops) < 3 * buckets * 2 * 1040 * 4
     assert part.fabric.hosts == 3
     with pytest.raises(InputFault, match=r"with more than 1,024, a part is of a job that is one ring after the other"):
-        compiled_point(point("kvstore", cluster={"workers": 1040}).resolved)
+        compiled_part(point("kvstore", cluster={"workers": 1040}).resolved)
 
 
 def test_a_leaf_keeps_its_uplinks() -> None:
     found = point("fsdp", fabric=LEAVES, part={"leaf": 2})
-    part, whole = compiled_point(found.resolved), whole_of(found)
+    part, whole = compiled_part(found.resolved), whole_of(found)
     assert (part.fabric.leaves, part.fabric.hosts) == (3, 12)
     assert part.fabric.uplink_rate_bps == whole.fabric.uplink_rate_bps
     assert times(part).iteration_s == pytest.approx(times(whole).iteration_s, rel=part_of_job.NEAR)
@@ -168,7 +168,7 @@ def test_a_leaf_keeps_its_uplinks() -> None:
 def test_a_part_that_others_hold_up_is_refused() -> None:
     """Uplinks of other leaves are the bottleneck, and the part does not have them."""
     with pytest.raises(InputFault, match=r"part: by estimate an iteration is .*% off that of the whole"):
-        compiled_point(point("halving-doubling", fabric=LEAVES, part={"leaf": 2}).resolved)
+        compiled_part(point("halving-doubling", fabric=LEAVES, part={"leaf": 2}).resolved)
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def misfit_or_compiled(tables: dict[str, Any]) -> Compiled:
     found = point(**tables) if "fabric" not in tables else point(fabric=tables["fabric"])
     if found.resolved.misfits:
         raise InputFault("\n".join(found.resolved.misfits))
-    return compiled_point(found.resolved)
+    return compiled_part(found.resolved)
