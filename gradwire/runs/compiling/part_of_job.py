@@ -40,9 +40,6 @@ EQUAL = 1e-3
 MOST_WHOLE_OPS = 4_000_000
 """Of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a minute. Above it, rings are
 cut as rings."""
-FEW_BURSTS = 4
-"""Messages of fewer wait for bursts at every step, which those of stand-ins do not: with 1.6 bursts, a part of a ring of 512
-was 7 % short, and with 6, one of 64 was 0.1 %. Chosen between these two."""
 TOO_MANY = (
     f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, a part is of a job that is one ring after the other (ddp, ring, "
     "layer-allreduce; docs/thousands.md)"
@@ -239,18 +236,4 @@ def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, off: float, *, cap
         f"{PART_NOTE}: hosts h{hosts[0]} to h{hosts[-1]} of {fabric.hosts:,} run by packets; {others} for the rest of "
         f"{workers:,} workers at the times of an estimate of the whole{ports}. By estimate, an iteration of the part is "
         f"{off:+.3%} off that of the whole. Not checked: what sums contain, and messages between the others"
-        f"{_of_few_bursts(part.plan, fabric)}"
-    )
-
-
-def _of_few_bursts(plan: Plan, fabric: Fabric) -> str:
-    """A warning where half of the data goes in messages that wait for bursts at every step; "" elsewhere."""
-    sizes = np.sort(plan.ops.size_bytes[plan.is_remote()])
-    middle = int(sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)])
-    bursts = middle / fabric.burst_payload_bytes()
-    if bursts >= FEW_BURSTS:
-        return ""
-    return (
-        f". WARNING: messages have {middle / 1e3:,.0f} kB, {bursts:.1f} bursts, and wait for bursts at every step; between the "
-        "others they do not, so that the whole may take several % longer"
     )

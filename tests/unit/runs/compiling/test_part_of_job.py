@@ -195,10 +195,3 @@ def misfit_or_compiled(tables: dict[str, Any]) -> Compiled:
     if found.resolved.misfits:
         raise InputFault("\n".join(found.resolved.misfits))
     return compiled_part(found.resolved)
-
-
-@pytest.mark.parametrize(("size", "warns"), [("1MB", True), ("80MB", False)])
-def test_messages_of_few_bursts_are_warned_of(size: str, warns: bool) -> None:
-    layers = [{**LAYERS[0], "size": [size]}]
-    part = compiled_part(point("ring", model={"name": "toy", "batch": 1, "layers": layers}).resolved)
-    assert ("WARNING" in next(iter(part.plans.values())).notes[-1]) == warns
