@@ -83,6 +83,8 @@ class By(StrEnum):
     """The same plan on an ideal network (`gradwire estimate`): for networks that the virtual clock does not carry."""
     PROGRAMS = "programs"
     """Real programs on emulated hosts."""
+    SOCKETS = "sockets"
+    """NCCL's sockets on emulated hosts, by a program that does with them what NCCL does (nccl_ranks.py)."""
     CCL = "ccl"
     """The table of `gradwire ccl`, which is an estimate."""
 
@@ -141,13 +143,17 @@ class Called:
         """The options of the command."""
         return replace(
             USUAL,
-            **{name: (value,) if name == "variables" else value for name, value in self.options},  # type: ignore[arg-type]
+            **{  # type: ignore[arg-type]
+                name: tuple(str(value).split()) if name == "variables" else value for name, value in self.options
+            },
         )
 
     def command(self) -> str:
         """The command that predicts it alone."""
         told = " ".join(
-            f"--{OPTIONS.get(name, name).replace('_', '-')} {quoted(str(value))}" for name, value in self.options
+            f"--{OPTIONS.get(name, name).replace('_', '-')} {quoted(word)}"
+            for name, value in self.options
+            for word in (str(value).split() if name == "variables" else [str(value)])
         )
         return f"gradwire ccl all-reduce {told} --sizes {quoted(self.size)}"
 
@@ -173,11 +179,17 @@ class Programs:
     value: Callable[[Sequence[float]], float]
     #: What runs this row alone.
     alone: str
+    kind: By = By.PROGRAMS
 
     @property
     def by(self) -> By:
         """What predicts."""
-        return By.PROGRAMS
+        return self.kind
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether only a Python with PyTorch runs it."""
+        return self.kind is By.PROGRAMS
 
     def command(self) -> str:
         """The command that runs it alone."""

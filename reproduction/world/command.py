@@ -74,7 +74,7 @@ def chosen_cells(names: Sequence[str], given: Sequence[Row]) -> dict[Row, Cell]:
     return {
         row: cell
         for source, row, cell in every
-        if source in whole or (PROGRAMS in names and isinstance(cell.planned, Programs))
+        if source in whole or (PROGRAMS in names and isinstance(cell.planned, Programs) and cell.planned.needs_torch)
     }
 
 
@@ -143,13 +143,16 @@ def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None)
     every: dict[Planned | Programs | Called, Predicted] = dict(_of_plans(first, cells, where).items()) if first else {}
     explaining = [what_if.planned for cell in cells.values() for what_if in cell.what_ifs]
     every |= {called: Predicted(*called.predicted()) for called in (*whole, *explaining) if isinstance(called, Called)}
-    if python:
-        programs = [(row, cell.planned) for row, cell in cells.items() if isinstance(cell.planned, Programs)]
-        given = [planned for row, planned in programs if row.printed is not None]
-        further = [planned for row, planned in programs if row.printed is None]
-        with terminal.interruptible(terminal.RESUMES):
-            for wanted in (given, further):
-                every |= dict(run_programs(wanted, python, typed_command(sys.argv), terminal.screen()).items())
+    programs = [
+        (row, cell.planned)
+        for row, cell in cells.items()
+        if isinstance(cell.planned, Programs) and (python or not cell.planned.needs_torch)
+    ]
+    given = [planned for row, planned in programs if row.printed is not None]
+    further = [planned for row, planned in programs if row.printed is None]
+    with terminal.interruptible(terminal.RESUMES):
+        for wanted in (given, further):
+            every |= dict(run_programs(wanted, python, typed_command(sys.argv), terminal.screen()).items())
     return [score_row(row, cell, every) for row, cell in cells.items()]
 
 

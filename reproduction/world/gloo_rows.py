@@ -74,15 +74,20 @@ class Row:
     @property
     def netem(self) -> str:
         """The words of the netem on every host's egress; "none" for the default network. Raises ValueError for other words."""
+        # The cloud's limit of a connection stays where there is a delay alone, and netem takes the place of the queue
+        # that keeps it. Only rows of one connection have such a setting.
+        return self.netem_with(f"{FLOW_GBPS}gbit")
+
+    def netem_with(self, own_rate: str) -> str:
+        """The same, with this rate where the setting has a delay alone; "" for none."""
         delay, rate = re.search(r"delay (\d+) ms", self.setting), re.search(r"rate (\d+) Gbit/s", self.setting)
         if self.setting == "default":
             return "none"
         if not delay and not rate:
             raise ValueError(f"a setting of {SOURCE} is {self.setting!r}: must be a delay, a rate, or both")
         words = [f"delay {delay[1]}ms"] if delay else []
-        # The cloud's limit of a connection stays where there is a delay alone, and netem takes the place of the queue
-        # that keeps it. Only rows of one connection have such a setting.
-        words.append(f"rate {rate[1] if rate else FLOW_GBPS}gbit")
+        if kept := f"{rate[1]}gbit" if rate else own_rate:
+            words.append(f"rate {kept}")
         limit = NETEM_PACKETS
         if delay and rate:
             limit = round(LIMIT_FACTOR * float(rate[1]) * 1e9 / 8 * float(delay[1]) / 1e3 / LIMIT_PACKET_BYTES)
@@ -120,13 +125,7 @@ def scenario(row: Row, python: str, calls: int, hosts_tcp: str, pause_s: float =
         "title": f"Gloo's {row.collective} of {row.mebibytes} MiB on {row.hosts} hosts, {row.setting}",
         "metric": "time_s",
         "cluster": {"workers": row.hosts},
-        "fabric": {
-            "rate": f"{LINE_GBPS:g}gbit",
-            "flow_rate": f"{FLOW_GBPS:g}gbit",
-            "delay": f"{ROUND_TRIP_S / LINKS_OF_ROUND_TRIP * 1e6:g}us",
-            "mtu_bytes": MTU_BYTES,
-            "hosts": hosts_tcp,
-        },
+        "fabric": fabric_of(hosts_tcp),
         "program": {
             "gloo": {
                 "command": f'$python {RANKS} $collective $mib $calls "$netem" $pause_s',
@@ -135,6 +134,17 @@ def scenario(row: Row, python: str, calls: int, hosts_tcp: str, pause_s: float =
             }
         },
         "run": {"memory_mb": OTHER_MB + HOST_MB * row.hosts, "time_limit": "3000s", "stall_limit": "1000s"},
+    }
+
+
+def fabric_of(hosts_tcp: str) -> dict[str, object]:
+    """The cloud's network, of any library's rows; what tc adds is each host's own."""
+    return {
+        "rate": f"{LINE_GBPS:g}gbit",
+        "flow_rate": f"{FLOW_GBPS:g}gbit",
+        "delay": f"{ROUND_TRIP_S / LINKS_OF_ROUND_TRIP * 1e6:g}us",
+        "mtu_bytes": MTU_BYTES,
+        "hosts": hosts_tcp,
     }
 
 

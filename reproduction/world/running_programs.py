@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -44,14 +45,15 @@ def refuse_unfit(python: Path) -> Path:
 
 
 def run_programs(
-    wanted: Iterable[Programs], python: Path, command: str, screen: Screen
+    wanted: Iterable[Programs], python: Path | None, command: str, screen: Screen
 ) -> dict[Planned | Programs, Predicted]:
     """What each of them came to. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
     continues from there. They run on this machine, whose files they are.
 
-    command: what the runs' reports show as having begun them. Raises the Fault of a scenario that is wrong.
+    python: one that has PyTorch; None where no row needs it. command: what the runs' reports show as having begun them.
+    Raises the Fault of a scenario that is wrong.
     """
-    documents = {programs: programs.document(str(python)) for programs in wanted}
+    documents = {programs: programs.document(str(python or sys.executable)) for programs in wanted}
     found: dict[Planned | Programs, Predicted] = {}
     for programs, document in sorted(documents.items(), key=lambda item: _memory_mb(item[1])):
         scenario = resolved_scenario(document, Origin.given(document))

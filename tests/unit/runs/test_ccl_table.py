@@ -52,6 +52,8 @@ RINGS = [
     (communicator("2.21", H100_TCP, 2, NCCL_ALGO="Ring"), SLOW, ALL_REDUCE, 2**20),
     (communicator("2.21", H100_TCP, 3, NCCL_ALGO="Ring"), SLOW, ALL_REDUCE, 2**28),
     (communicator("2.22", B200, 3, NCCL_ALGO="Ring"), FAST, ALL_REDUCE, 2**26),
+    (communicator("2.27", B200, 3, NCCL_ALGO="Ring", NCCL_PROTO="LL128"), SLOW, ALL_REDUCE, 2**22),
+    (communicator("2.22", H100_RDMA, 2, NCCL_ALGO="Ring", NCCL_PROTO="LL"), SLOW, ALL_REDUCE, 2**20),
     (communicator("2.18", V100_ALONE, 4), replace(SLOW, nic_bps=10e9, crossing_s=2e-3), ALL_REDUCE, 2**27),
     (communicator("2.22", A100, 2), FAST, Collective.ALL_GATHER, 2**26),
     (communicator("2.22", H100_TCP, 3), SLOW, Collective.REDUCE_SCATTER, 2**24),
@@ -87,6 +89,19 @@ def test_trees_of_one_chunk_and_of_many_take_what_the_second_engine_says(
     call = call_of(comm, wires, ALL_REDUCE, size_bytes)
     assert call.algorithm in ("Tree", "NVLSTree")
     assert duration_s(call) == pytest.approx(replayed_s(call, wires), rel=within)
+
+
+def test_by_lines_a_chunk_goes_through_a_machine_in_its_own_time_once() -> None:
+    comm = communicator("2.27", B200, 4, NCCL_ALGO="Ring", NCCL_PROTO="LL128")
+    call = call_of(comm, Wires(nic_bps=400e9, mtu_bytes=9000, crossing_s=75e-6), ALL_REDUCE, 2**26)
+    assert call.pieces.loops == 1
+    chunk = call.pieces.chunk_bytes
+    # The last chunk's way around 32 GPUs, nearly twice: 8 times between machines, and through 8 machines.
+    inside_s, between_s = chunk / call.inside, chunk / call.between
+    way_s = call.apart_s + 54 * call.hop_s + 8 * (call.crossing_s + between_s + inside_s)
+    assert duration_s(call) == pytest.approx(way_s, rel=0.1)
+    # Passed on whole, it would take its time at each of 54 hops.
+    assert duration_s(call) < way_s + 46 * inside_s / 2
 
 
 def test_trees_are_replayed_where_their_plans_are_not_too_large() -> None:

@@ -37,11 +37,11 @@ def ops_of(call: Call) -> int:
     """About how many ops the plan of a call has."""
     channels, loops = round(call.channels_of_a_nic), call.pieces.loops
     if _is_chain(call):
-        return 3 * channels * loops * call.comm.ranks
+        return (5 if call.by_lines else 3) * channels * loops * call.comm.ranks
     if call.algorithm is RING:
-        return 3 * channels * loops * call.slices * call.comm.ranks * steps_of(call)
+        return (5 if call.by_lines else 3) * channels * loops * call.slices * call.comm.ranks * steps_of(call)
     ranks = call.comm.machines if call.algorithm is NVLS_TREE else call.comm.ranks
-    return 6 * channels * loops * ranks
+    return (10 if call.by_lines else 6) * channels * loops * ranks
 
 
 def has_plan(call: Call) -> bool:
@@ -74,6 +74,18 @@ class _Lane:
     dst: int
     #: What a message takes before the network has it; inside a machine, on the GPU's links.
     latency_s: float
+    is_inside: bool
+    #: The queue of first lines, where a chunk is passed on line by line, and the SEND of the last message.
+    lines: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True)
+class _Come:
+    """Ops at which a message has come: its first line, for a GPU of the same machine that passes lines on, and all of it."""
+
+    first: int
+    whole: int
 
 
 class _CallPlan:
@@ -101,22 +113,40 @@ class _CallPlan:
         queue = self.builder.queue(src)
         # On the line, bursts already take what the host takes for full ones.
         latency_s = data / call.inside if inside else max(0.0, call.bursts_s(1, data) - data / call.between)
-        return _Lane(queue, dst, latency_s)
+        return _Lane(queue, dst, latency_s, inside, self.builder.queue(src) if inside and call.by_lines else None)
 
     def send(self, lane: _Lane, data: float) -> tuple[int, int]:
         """A message with so much data; its SEND and its RECV."""
         size_bytes = max(1, round(data * WIRE[self.call.protocol]))
         return self.builder.message(lane.queue, lane.dst, size_bytes, traffic_class=0, latency_s=lane.latency_s)
 
-    def come(self, received: int, rank: int, sender: int, stream: int) -> int:
-        """The op at which a message has taken effect: inside of a machine, a hop's latency after its last byte."""
-        if rank // self.gpus != sender // self.gpus:
-            return received
+    def passed(self, lane: _Lane, data: float, after: list[int], stream: int) -> tuple[int, _Come]:
+        """A message after some ops: its SEND, and when it has taken effect. Inside of a machine, that is a hop's latency
+        after its last byte, and by lines, of its first line as well."""
+        before = lane.last
+        sent, received = self.send(lane, data)
+        lane.last = sent
+        self.builder.depend(sent, *after)
+        if not lane.is_inside:
+            return sent, _Come(received, received)
+        whole = self._a_hop_after(lane.dst, received, stream)
+        if lane.lines is None:
+            return sent, _Come(whole, whole)
+        begun, line = self.builder.message(lane.lines, lane.dst, 1, traffic_class=0)
+        self.builder.depend(begun, *after, *([] if before is None else [before]))
+        return sent, _Come(self._a_hop_after(lane.dst, line, stream), whole)
+
+    def _a_hop_after(self, rank: int, received: int, stream: int) -> int:
         self._messages += 1
         lane = FIRST_STREAM + stream * STREAMS + self._messages % STREAMS
         come = self.builder.compute(rank, self.call.hop_s, lane=lane)
         self.builder.depend(come, received)
         return come
+
+    @staticmethod
+    def needed(come: _Come, lane: _Lane) -> int:
+        """What a message on a lane waits for, of one that has come."""
+        return come.first if lane.is_inside else come.whole
 
     def build(self) -> Plan:
         """The plan."""
@@ -137,21 +167,20 @@ class _RingPlan(_CallPlan):
         ranks, slices = range(self.ranks), range(call.slices)
         data = call.size_bytes / (call.pieces.channels * call.pieces.loops * self.ranks * call.slices)
         lanes = [self.lane(rank, (rank + 1) % self.ranks, data) for rank in ranks]
-        start: list[tuple[int, ...]] = [(begun,) for begun in self.begun]
+        start: list[list[int]] = [[begun] for begun in self.begun]
         for _ in range(call.pieces.loops):
-            come: list[list[tuple[int, ...]]] = [[start[rank] for _ in slices] for rank in ranks]
-            last: list[tuple[int, ...]] = [() for _ in ranks]
+            ready: list[list[list[int]]] = [[start[rank] for _ in slices] for rank in ranks]
+            last = [0 for _ in ranks]
+            come: list[list[_Come]] = []
             for _ in range(steps_of(call)):
-                coming: list[list[tuple[int, ...]]] = [[() for _ in slices] for _ in ranks]
+                come = [[_Come(0, 0) for _ in slices] for _ in ranks]
                 for rank in ranks:
                     for piece in slices:
-                        sent, received = self.send(lanes[rank], data)
-                        depend(sent, *come[rank][piece])
-                        following = (rank + 1) % self.ranks
-                        coming[following][piece] = (self.come(received, following, rank, channel),)
-                        last[rank] = (sent,)
-                come = coming
-            start = [(*last[rank], *(op for piece in slices for op in come[rank][piece])) for rank in ranks]
+                        last[rank], come[lanes[rank].dst][piece] = self.passed(
+                            lanes[rank], data, ready[rank][piece], channel
+                        )
+                ready = [[[self.needed(come[rank][piece], lanes[rank])] for piece in slices] for rank in ranks]
+            start = [[last[rank], *(come[rank][piece].whole for piece in slices)] for rank in ranks]
         for rank in ranks:
             depend(self.ended[rank], *start[rank])
 
@@ -166,13 +195,11 @@ class _ChainPlan(_CallPlan):
         data, depend = self.call.data_of_a_piece, self.builder.depend
         lanes = [self.lane(rank, rank + 1, data) for rank in range(self.ranks - 1)]
         for _ in range(self.call.pieces.loops):
-            come = self.begun[0]
+            come = _Come(self.begun[0], self.begun[0])
             for rank, lane in enumerate(lanes):
-                sent, received = self.send(lane, data)
-                depend(sent, come)
+                sent, come = self.passed(lane, data, [self.needed(come, lane)], channel)
                 depend(self.ended[rank], sent)
-                come = self.come(received, rank + 1, rank, channel)
-                depend(self.ended[rank + 1], come)
+                depend(self.ended[rank + 1], come.whole)
 
 
 class _TreePlan(_CallPlan):
@@ -220,21 +247,22 @@ class _TreePlan(_CallPlan):
         stream = 2 * channel
         order = list(_from_the_root(above))
         for _ in range(self.call.pieces.loops):
-            sums: dict[int, list[int]] = {rank: [self.begun[rank]] for rank in order}
+            sums: dict[int, list[_Come]] = {rank: [_Come(self.begun[rank], self.begun[rank])] for rank in order}
             for rank in reversed(order):
                 if rank in up:
-                    sent, received = self.send(up[rank], data)
-                    depend(sent, *sums[rank])
+                    sent, come = self.passed(
+                        up[rank], data, [self.needed(each, up[rank]) for each in sums[rank]], stream
+                    )
                     depend(self.ended[rank], sent)
-                    sums[above[rank]].append(self.come(received, above[rank], rank, stream))
-            whole = {order[0]: sums[order[0]]}
+                    sums[above[rank]].append(come)
+            sums = {order[0]: sums[order[0]]}
             for rank in order[1:]:
-                sent, received = self.send(down[rank], data)
-                depend(sent, *whole[above[rank]])
+                ready = [self.needed(each, down[rank]) for each in sums[above[rank]]]
+                sent, come = self.passed(down[rank], data, ready, stream + 1)
                 depend(self.ended[above[rank]], sent)
-                whole[rank] = [self.come(received, rank, above[rank], stream + 1)]
+                sums[rank] = [come]
             for rank in order:
-                depend(self.ended[rank], *whole[rank])
+                depend(self.ended[rank], *(each.whole for each in sums[rank]))
 
 
 def _from_the_root(above: list[int]) -> Iterator[int]:

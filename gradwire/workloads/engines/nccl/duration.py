@@ -4,6 +4,9 @@ NCCL's own formulas (`chooser`) serve to choose. They know rates of a table, and
 network really does. Here, the rates between machines are those of the network, and each channel pipelines its chunks:
 
 - In a ring, a GPU sends a chunk when its last one has left and the first slice of the chunk has come.
+- By LL and LL128, a GPU passes each line on to the next GPU as it comes: every 8 or 128 bytes have their flag
+  (`LLGenericOp`, src/device/prims_ll.h and prims_ll128.h). A network is handed whole slices (`sendProxyProgress`,
+  src/transport/net.cc).
 - In a tree, chunks go up chains and machines, and down again while others go up.
 - NVLS adds and copies in the switch, and trees join the machines' heads.
 
@@ -95,6 +98,11 @@ class Call:
     def slices(self) -> int:
         """Slices of a chunk."""
         return max(1, round(self.pieces.chunk_bytes / self.pieces.slice_bytes))
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether GPUs of a machine pass a chunk on while it comes."""
+        return self.protocol is not SIMPLE
 
     @property
     def data_of_a_piece(self) -> float:
@@ -219,8 +227,13 @@ def _around(call: Call) -> float:
             before = range(-1, gpus - 1)
             come = [0.0] * gpus if step == 0 else [begun[i] + slice_s[i] + late_s[i] for i in before]
             whole = [0.0] * gpus if step == 0 else [ended[i] + late_s[i] for i in before]
+            if call.by_lines and step:
+                # What the network brings is there at once, and what it takes must be whole.
+                come = [whole[0], *(begun[i] + late_s[i] for i in range(gpus - 1))]
+                come[-1] = whole[-1]
             begun = [max(ended[i], come[i]) for i in range(gpus)]
-            ended = [max(begun[i] + sends[i], whole[i] + slice_s[i]) for i in range(gpus)]
+            last_s = [0.0] * (gpus - 1) + slice_s[-1:] if call.by_lines else slice_s
+            ended = [max(begun[i] + sends[i], whole[i] + last_s[i]) for i in range(gpus)]
         ended = [max(ended[i], ended[i - 1] + late_s[i - 1]) for i in range(gpus)]
         ends.append(max(ended))
     further = (pieces.loops - len(ends)) * (ends[-1] - ends[-2]) if pieces.loops > len(ends) else 0.0
@@ -232,7 +245,8 @@ def _along(call: Call) -> float:
     comm, pieces = call.comm, call.pieces
     chunk = call.size_bytes / (pieces.channels * pieces.loops)
     crossing = max(chunk / call.between, call.bursts_s(1, chunk))
-    first = (comm.ranks - comm.machines) * (call.hop_s + chunk / call.inside)
+    chains = comm.machines * min(1, comm.gpus - 1) if call.by_lines else comm.ranks - comm.machines
+    first = (comm.ranks - comm.machines) * call.hop_s + chains * chunk / call.inside
     first += (comm.machines - 1) * (call.crossing_s + crossing)
     return first + (pieces.loops - 1) * max(crossing, chunk / call.inside)
 
@@ -270,7 +284,8 @@ def _tree_s(call: Call) -> float:
     comm, data = call.comm, call.data_of_a_piece
     shape, loops = tree_shape(comm.machines), max(1, call.pieces.loops)
     crossing_s, inside_s = max(data / call.between, call.bursts_s(1, data)), data / call.inside
-    up_s = (comm.gpus - 1) * (call.hop_s + inside_s) + shape.depth * call.crossing_s + shape.climb * crossing_s
+    chain_s = (comm.gpus - 1) * call.hop_s + inside_s * (min(1, comm.gpus - 1) if call.by_lines else comm.gpus - 1)
+    up_s = chain_s + shape.depth * call.crossing_s + shape.climb * crossing_s
     # Up and down share a GPU's links.
     each_s = max(shape.load * crossing_s, 2 * inside_s if comm.gpus > 1 else 0.0)
     return 2 * up_s + (loops - 1) * each_s

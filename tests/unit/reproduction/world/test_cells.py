@@ -93,11 +93,11 @@ def test_units() -> None:
 
 
 def test_a_command_runs_the_row_alone() -> None:
-    row = next(row for row in GIVEN if row.what == "nccl all-reduce, 128 MiB, 4 hosts" and row.setting == "default")
+    row = Row("tc_cluster", "nccl all-reduce, 128 MiB, 8 hosts", "default", "time", "ms")
     planned = next(source for source in SOURCES if source.name == "tc_cluster").cell(row).planned
     assert isinstance(planned, Planned)
     assert planned.command() == (
-        "gradwire run reproduction/world/scenarios/tc-cluster-nccl.toml --set cluster.workers=4 "
+        "gradwire run reproduction/world/scenarios/tc-cluster-nccl.toml --set cluster.workers=8 "
         "--set fabric.rate=10000mbit --set fabric.delay=50us --set strategy.options.collective=all-reduce "
         "--set strategy.options.size=128MiB"
     )

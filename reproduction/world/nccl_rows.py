@@ -1,0 +1,86 @@
+"""Rows of NCCL over sockets as scenarios of programs: what NCCL 2.7 does with its connections, without a GPU, on the hosts
+and the network that the rows of Gloo have (gloo_rows).
+
+Nothing is fitted on them: the pause between calls is Gloo's.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from reproduction.world.cells import By, Programs
+from reproduction.world.gloo_rows import CALLS, HOSTS_TCP, PAUSE_S, SOURCE, Row, fabric_of, later_ms
+
+RANKS = Path(__file__).parent / "nccl_ranks.py"
+SOCKETS = 8
+"""The source: NCCL_SOCKET_NTHREADS = 1 and NCCL_NSOCKS_PERTHREAD = "8 or 16", of each channel."""
+CHANNELS = {"p2p": 1}
+"""For sends to another machine (`ncclTopoGetNchannels`, src/graph/paths.cc:473, NCCL 2.7.8)."""
+RINGS = 2
+"""The search finds one ring, and each is there twice (`ncclTopoPostset`, src/graph/connect.cc:291)."""
+HOST_MB, OTHER_MB = 100, 1000
+MOST_HOSTS = 4
+"""Of cells that are not given, beyond which `gradwire reproduce` keeps to plans: the whole page in under an hour."""
+ALONE = "python -m reproduction.world.nccl"
+WHAT = re.compile(r"nccl (p2p|all-reduce|broadcast|reduce), (\d+) MiB, (\d+) hosts")
+
+
+def rows_of(lines: Iterable[dict[str, str]]) -> list[Row]:
+    """NCCL's rows of the given values, with few hosts and bytes first."""
+    found = []
+    for line in lines:
+        match = WHAT.fullmatch(line["what"])
+        if line["source"] == SOURCE and match and line["unit"] == "ms":
+            found.append(Row(match[1], int(match[2]), int(match[3]), line["setting"], float(line["printed"])))
+    return sorted(found, key=lambda row: (row.hosts, row.mebibytes, row.collective, row.printed_ms))
+
+
+def scenario(
+    row: Row, calls: int = CALLS, pause_s: float = PAUSE_S, sockets: int = SOCKETS, hosts_tcp: str = HOSTS_TCP
+) -> dict[str, object]:
+    """A row as a scenario of programs. They need no module beyond Python's own."""
+    arguments = {
+        "python": sys.executable,
+        "collective": row.collective,
+        "mib": row.mebibytes,
+        "calls": calls,
+        "netem": row.netem_with(""),
+        "pause_s": pause_s,
+        "sockets": sockets,
+        "channels": CHANNELS.get(row.collective, RINGS),
+    }
+    return {
+        "title": f"NCCL's sockets, {row.collective} of {row.mebibytes} MiB on {row.hosts} hosts, {row.setting}",
+        "metric": "time_s",
+        "cluster": {"workers": row.hosts},
+        "fabric": fabric_of(hosts_tcp),
+        "program": {
+            "nccl": {
+                "command": f'$python {RANKS} $collective $mib $calls "$netem" $pause_s $sockets $channels',
+                "launch": "torch",
+                "arguments": arguments,
+            }
+        },
+        "run": {"memory_mb": OTHER_MB + HOST_MB * row.hosts, "time_limit": "3000s", "stall_limit": "1000s"},
+    }
+
+
+def name_of(row: Row) -> str:
+    """A folder's name."""
+    return f"nccl-{row.name}"
+
+
+def programs(row: Row) -> Programs:
+    """A row as programs to run, which the world's score knows."""
+    return Programs(
+        name=name_of(row),
+        document=lambda _: scenario(row),
+        figure="time_s",
+        ordered_by="call",
+        value=later_ms,
+        alone=f"{ALONE} --only '^{name_of(row)}$'",
+        kind=By.SOCKETS,
+    )
