@@ -1,11 +1,12 @@
 """Whether estimates by classes of ranks are those of all ranks: random points, or all points of the shipped scenarios.
 
-    .venv/bin/python benchmarks/class_agreement.py [--points 200] [--seed 1] [--shipped]
+    .venv/bin/python benchmarks/class_agreement.py [--points 200] [--seed 1] [--shipped] [--papers] [--least N]
 
 A random point is a strategy that has classes, with options, workers, machines, a network and costs that are drawn for
 it; one that has no classes is drawn again. `--shipped` takes the points of all scenarios that come with gradwire, those
-of the papers among them, however few workers they have. Prints the largest difference of any iteration, how many points
-were compared, and why others have no classes. Ends with status 1 if a difference is more than 1e-9.
+of the papers among them, however few workers they have; `--papers` takes those of the papers alone. Prints the largest
+difference of any iteration, how many points were compared, and why others have no classes: those are estimated with all
+ranks. Ends with status 1 if a difference is more than 1e-9, or if fewer than N points were compared.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ SAME = 1e-9
 VISION = {"name": "vit-l16", "device": "v100", "blocks": 2}
 MIXTURE = {"name": "mixtral-8x7b", "device": "h100", "blocks": 2}
 DECODER = {"name": "llama3-8b", "device": "h100", "blocks": 2}
+PAPERS = ("geryon-", "gradientflow-", "netops-", "p3-", "tictac-")
+"""What the names of the papers' scenarios begin with."""
 ONE_BY_ONE = {"concurrent": False, "forward_waits": "all"}
 
 
@@ -42,10 +45,13 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=200, help="random points that have classes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shipped", action="store_true", help="the points of all shipped scenarios instead")
+    parser.add_argument("--papers", action="store_true", help="the points of the papers' scenarios instead")
+    parser.add_argument("--least", type=int, default=1, help="points that have to be compared")
     asked = parser.parse_args()
     without: Counter[str] = Counter()
     largest, compared = 0.0, 0
-    for name, point in _shipped() if asked.shipped else _random(random.Random(asked.seed)):
+    drawn = not (asked.shipped or asked.papers)
+    for name, point in _random(random.Random(asked.seed)) if drawn else _shipped(PAPERS if asked.papers else ""):
         try:
             difference = _difference(point)
         except NotByClass as reason:
@@ -59,12 +65,15 @@ def main() -> None:
         largest = max(largest, difference)
         if difference > SAME:
             print(f"{name}: {difference:.2g}", flush=True)
-        if not asked.shipped and compared == asked.points:
+        if drawn and compared == asked.points:
             break
-    print(f"{compared} points by both, largest difference {largest:.2g}; {without.total()} points without classes:")
+    print(
+        f"{compared + without.total()} points: {compared} by both, largest difference {largest:.2g}; "
+        f"{without.total()} without classes:"
+    )
     for why, count in without.most_common():
         print(f"  {count}: {why}")
-    sys.exit(largest > SAME)
+    sys.exit(largest > SAME or compared < asked.least)
 
 
 def _difference(point: ResolvedPoint) -> float:
@@ -78,8 +87,10 @@ def _difference(point: ResolvedPoint) -> float:
     return float(np.abs(by_class.iterations_s[:both] / times_s - 1).max())
 
 
-def _shipped() -> Iterator[tuple[str, ResolvedPoint]]:
+def _shipped(of: str | tuple[str, ...]) -> Iterator[tuple[str, ResolvedPoint]]:
     for name in scenario_names():
+        if not name.startswith(of):
+            continue
         for point in load_scenario(scenario_path(Path(name))).points:
             yield name, point.resolved
 
@@ -123,7 +134,7 @@ def _content(draw: random.Random) -> dict[str, Any]:
 
 def _strategy(draw: random.Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """A strategy, a model and options."""
-    kind = draw.choice(["ring", "pairs", "sharded", "megatron", "megatron", "experts", "context"])
+    kind = draw.choice(["ring", "pairs", "trees", "sharded", "megatron", "megatron", "experts", "context"])
     if kind == "ring":
         name = draw.choice(["ddp", "ring", "layer-allreduce", "lazy-allreduce"])
         return name, VISION, ONE_BY_ONE if name == "ring" else {"overlap": draw.random() < 0.7}
@@ -131,6 +142,9 @@ def _strategy(draw: random.Random) -> tuple[str, dict[str, Any], dict[str, Any]]
         name = draw.choice(["halving-doubling", "butterfly", "butterfly-mixing", "ddp", "fsdp"])
         options: dict[str, Any] = {"algorithm": "halving-doubling"} if name in ("ddp", "fsdp") else {}
         return name, VISION, options | ({"forward_waits": "all"} if name == "butterfly-mixing" else {})
+    if kind == "trees":
+        segments, concurrent = draw.choice([1, 1, 2]), draw.random() < 0.3
+        return "double-tree", VISION, {"segments": segments, "concurrent": concurrent, "overlap": draw.random() < 0.7}
     if kind == "sharded":
         name = draw.choice(["fsdp", "zero1", "zero2"])
         return name, VISION, {"prefetch": draw.choice([0, 1, 3])} if name == "fsdp" else {}

@@ -1,10 +1,11 @@
 """The shares that layers of each kind reach, of what was timed on a GPU, and what they predict of whole models.
 
-    python -m benchmarks.layer_shares [LAYERS.csv] [--peak 989e12] [--memory 3.35e12] [--models MODELS.csv]
+    python -m benchmarks.layer_shares [LAYERS.csv] [--peak 989e12] [--memory 3.35e12] [--models MODELS.csv] [--blocks BLOCKS.csv]
 
 LAYERS.csv is what `benchmarks/gpu/time_layers.py` writes; by default that of an H100, of which the table in
-gradwire/workloads/models/measured_shares.py is made. MODELS.csv is what `benchmarks/gpu/time_models.py` writes. No time of
-a whole model goes into the table.
+gradwire/workloads/models/measured_shares.py is made. MODELS.csv is what `benchmarks/gpu/time_models.py` writes, and
+BLOCKS.csv what `benchmarks/gpu/time_decoder.py` does: one block of a Llama 3, divided by tensor parallelism. No time of a
+whole model or block goes into the table.
 """
 
 from __future__ import annotations
@@ -73,6 +74,32 @@ class TimedModel(NamedTuple):
         return with_tokens(cut, self.tokens) if self.tokens else cut
 
 
+class TimedBlock(NamedTuple):
+    """A timed block of a decoder, as one rank of a tensor-parallel group computes it."""
+
+    model: str
+    tokens: int
+    #: Ranks of the group.
+    tensor: int
+    is_fused: bool
+    forward_s: float
+    iteration_s: float
+
+    def profile(self) -> Profile:
+        """The model as gradwire knows it."""
+        return with_tokens(model(self.model), self.tokens)
+
+    def layers(self) -> list[int]:
+        """Numbers of the block's layers."""
+        return [n for n, layer in enumerate(self.profile().layers) if layer.name.startswith("block1/")]
+
+    def flops(self) -> float:
+        """Of a rank's part of both passes."""
+        profile = self.profile()
+        forward_flops = sum(profile.layers[number].flops for number in self.layers())
+        return (1 + BACKWARD_PER_FORWARD) * forward_flops / self.tensor
+
+
 def timed_layers(path: Path) -> list[Timed]:
     """Reads a file of time_layers.py."""
     rows = csv.reader(line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
@@ -85,6 +112,13 @@ def timed_models(path: Path) -> list[TimedModel]:
     rows = csv.reader(line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     next(rows)
     return [TimedModel(row[0], *map(int, row[1:4]), *map(float, row[4:])) for row in rows]
+
+
+def timed_blocks(path: Path) -> list[TimedBlock]:
+    """Reads a file of time_decoder.py."""
+    rows = csv.reader(line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    next(rows)
+    return [TimedBlock(row[0], int(row[1]), int(row[2]), row[3] == "1", float(row[4]), float(row[5])) for row in rows]
 
 
 def shares_of(layers: Sequence[Timed], roof: Roof, source: str) -> Shares:
@@ -172,6 +206,12 @@ def predicted_s(timed: TimedModel, roof: Roof, shares: Shares) -> float:
     return sum(forward) + sum(backward)
 
 
+def predicted_block_s(timed: TimedBlock, roof: Roof, shares: Shares) -> float:
+    """Seconds of a rank's part of the block's kernels, by the table."""
+    forward, backward = layer_times(timed.profile(), 1, roof, shares)
+    return sum(forward[number] + backward[number] for number in timed.layers()) / timed.tensor
+
+
 def _print_table(shares: Shares, console: Console) -> None:
     for work, table in shares.products.items():
         console.print(f"{work}: intensity in ridges, share forward, share backward")
@@ -204,11 +244,27 @@ def _print_models(rows: Sequence[TimedModel], roof: Roof, shares: Shares, consol
     console.print(f"median error {math.expm1(statistics.median(errors)):.1%}; {within} of {len(errors)} within 10 %")
 
 
+def _print_blocks(rows: Sequence[TimedBlock], roof: Roof, shares: Shares, console: Console) -> None:
+    table = Table("block of", "tokens", "tensor", "fused", "timed (ms)", "predicted (ms)", "share of the peak, timed")
+    for row in rows:
+        table.add_row(
+            row.model,
+            str(row.tokens),
+            str(row.tensor),
+            "yes" if row.is_fused else "no",
+            f"{row.iteration_s * 1e3:.2f}",
+            f"{predicted_block_s(row, roof, shares) * 1e3:.2f}",
+            f"{row.flops() / row.iteration_s / roof.flops_per_s:.1%}",
+        )
+    console.print(table)
+
+
 def main() -> None:
-    """Prints both tables."""
+    """Prints all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", type=Path, nargs="?", default=MEASURED / "h100_layers.csv")
     parser.add_argument("--models", type=Path, default=MEASURED / "h100_models.csv")
+    parser.add_argument("--blocks", type=Path, default=MEASURED / "h100_decoder.csv")
     parser.add_argument("--peak", type=float, default=H100.flops_per_s, metavar="FLOP/s")
     parser.add_argument("--memory", type=float, default=H100.memory_bytes_per_s, metavar="BYTES/s")
     asked = parser.parse_args()
@@ -216,6 +272,7 @@ def main() -> None:
     shares = shares_of(timed_layers(asked.layers), roof, str(asked.layers))
     _print_table(shares, console)
     _print_models(timed_models(asked.models), roof, shares, console)
+    _print_blocks(timed_blocks(asked.blocks), roof, shares, console)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 [FAMILY...]`.
 
 Families are those of tests/mutations/fault.py; without any, all of them run, in ten minutes on one core. --write puts
-what was found into docs/mutations.md after each fault.
+what was found into tests/mutations/outcomes.md after each fault; docs/mutations.md has the counts.
 """
 
 from __future__ import annotations

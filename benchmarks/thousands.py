@@ -24,6 +24,8 @@ NVLINK = '{value = "450GB/s", source = "NVLink 4 of an H100, one direction"}'
 MACHINES = {"cluster.workers_per_host": 8, "cluster.nics_per_host": 8, "costs.local_rate": NVLINK}
 LEAVES = {"fabric.topology": '"leaf-spine"', "fabric.spines": 32}
 FAT_TREE = {"fabric.topology": '"fat-tree"', "fabric.spines": 8, "fabric.cores": 8}
+SHARED = {"fabric.spines": 1, "fabric.oversubscription": 2}
+SHARED_CORES = SHARED | {"fabric.cores": 1}
 HOSTS_OF_LEAF, HOSTS_OF_POD = 32, 256
 
 
@@ -37,8 +39,14 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
     #: Workers that the settings divide; None: any of those asked for.
     workers: int | None = None
+    #: By which a strategy with several algorithms reduces.
+    algorithm: str = ""
 
 
+DIVIDED = {
+    **MACHINES,
+    "strategy.options": "{tensor = 8, stages = 4, microbatches = 8, sequence_parallel = true}",
+}
 WHOLE = "sequence_parallel = true, sharded_optimizer = true, overlap_gradients = true"
 PLAIN = ("layer-allreduce", "ddp", "zero2", "fsdp", "halving-doubling", "butterfly")
 CASES = (
@@ -46,13 +54,22 @@ CASES = (
     Case("ring", "one switch", settings={"strategy.options": '{concurrent = false, forward_waits = "all"}'}),
     *(Case(strategy, "leaf/spine, 32 hosts for each leaf", settings=LEAVES) for strategy in ("ddp", "fsdp")),
     *(Case(strategy, "fat tree, pods of 8 leaves with 32 hosts", settings=FAT_TREE) for strategy in ("ddp", "fsdp")),
+    *(
+        Case("ddp", network, "resnet50", settings, algorithm="double-tree")
+        for network, settings in (
+            ("one switch", {}),
+            ("leaf/spine of 2:1, 32 hosts for each leaf", LEAVES | SHARED),
+            ("fat tree of 2:1, pods of 8 leaves with 32 hosts", FAT_TREE | SHARED_CORES),
+        )
+    ),
+    Case("megatron", "machines of 8 GPUs and NICs, one switch", settings=DIVIDED),
+    Case(
+        "megatron", "the same machines, leaf/spine of 2:1, 32 hosts for each leaf", settings=DIVIDED | LEAVES | SHARED
+    ),
     Case(
         "megatron",
-        "machines of 8 GPUs and NICs, one switch",
-        settings={
-            **MACHINES,
-            "strategy.options": "{tensor = 8, stages = 4, microbatches = 8, sequence_parallel = true}",
-        },
+        "the same machines, fat tree of 2:1, pods of 8 leaves with 32 hosts",
+        settings=DIVIDED | FAT_TREE | SHARED_CORES,
     ),
     Case(
         "megatron",
@@ -101,7 +118,8 @@ def main() -> None:
     print("| strategy | model | network | workers | iteration (s) | CPU (s) | memory (GB) |")
     print("|---|---|---|---|---|---|---|")
     for case, workers in _points([int(number) for number in asked.workers.split(",")]):
-        words = f"`{case.strategy}` | {case.model} | {case.network} | {workers:,}"
+        by = f" by {case.algorithm}" if case.algorithm else ""
+        words = f"`{case.strategy}`{by} | {case.model} | {case.network} | {workers:,}"
         if asked.only in words:
             time_s, cpu_s, memory_bytes = _estimated(case, workers)
             print(f"| {words} | {time_s:.4g} | {cpu_s:.1f} | {memory_bytes / 1e9:.2f} |", flush=True)
@@ -125,6 +143,8 @@ def _switches(topology: str | None, hosts: int) -> dict[str, int]:
 def _estimated(case: Case, workers: int) -> tuple[float, float, int]:
     """Iteration time; CPU seconds and the most memory of the process that estimated it."""
     settings = {"cluster.workers": workers, **case.settings}
+    if case.algorithm:
+        settings["strategy.options"] = f'{{algorithm = "{case.algorithm}"}}'
     settings |= _switches(case.settings.get("fabric.topology"), workers)
     with tempfile.TemporaryDirectory() as folder:
         scenario, result = Path(folder, "point.toml"), Path(folder, "result.json")

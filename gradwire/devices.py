@@ -9,8 +9,9 @@ every layer its time:
 The module then sleeps where a device would compute. A layer sleeps for its forward time when its forward pass has
 ended, and for its backward time before the gradients of its parameters are there: what the layers above it have
 yielded is on its way meanwhile, as on a real device. The times are those of gradwire's plans
-(workloads/models/compute_times.py): of the device's facts or rate, divided among the layers in proportion to their
-FLOPs, which torch counts during the first pass.
+(workloads/models/compute_times.py). Where most FLOPs are convolutions, each layer takes what layers of its kind take
+(workloads/models/layer_times.py). Otherwise the time of the device's facts or rate is divided among the layers in
+proportion to their FLOPs. torch counts FLOPs, and sizes of activations, during the first pass.
 
 A script's own Python needs torch and at least version 3.11; `gradwire exec` puts this package, and nothing else, on
 its path.
@@ -18,11 +19,12 @@ its path.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,12 +34,21 @@ from torch.utils.flop_counter import flop_registry
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN
-from gradwire.workloads.models.compute_times import TRAINING_PER_FORWARD, compute_time
+from gradwire.workloads.models.compute_times import TRAINING_PER_FORWARD, compute_time, goes_by_kind
+from gradwire.workloads.models.device_facts import Device
+from gradwire.workloads.models.layer_times import layer_times
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 
 LATENESS_NS = 2000
 """A computation that begins this long after the end of the one before, or less, begins at that end: the process woke
 up late. Of 2,000 sleeps of 1 ms on each of eight hosts, half ended 32 ns late and the latest 1,040 ns. A program that
 waits for the network waits longer: a burst of 64 KiB takes 5 us at 100 Gbit/s."""
+CONVOLUTIONS = frozenset((torch.ops.aten.convolution, torch.ops.aten._convolution))
+ADDITIONS = frozenset((torch.ops.aten.add, torch.ops.aten.add_))
+"""Of residuals, which are a pass over memory each."""
+IMAGE_AXES = 3
+"""An addition of so many axes or more is one of activations."""
+POOLS = torch.nn.modules.pooling
 PARAMETERS_TOLERANCE = 0.1
 """Implementations of one model differ by a few per cent of their parameters, such as in the last layer's classes;
 other models by more."""
@@ -77,6 +88,8 @@ class Speed:
     flops_per_s: float | None
     #: By number of samples: seconds of the forward and of the backward pass. Of a device with a rate, unused.
     passes_s: Callable[[int], tuple[float, float]] | None = None
+    #: The device of the rate.
+    device: Device | None = None
 
     def times(self, flops: float, samples: int) -> tuple[float, float]:
         """Seconds of the forward and the backward pass over `samples` samples, whose forward passes take `flops`
@@ -93,8 +106,8 @@ class LayerTimes:
     `takes_time_of`.
 
     forward_s and backward_s have the seconds of one call by the name of the layer, as `named_modules` has them. They
-    are empty before the first pass, and have no layer without a FLOP that torch counts: normalisations, activations
-    and poolings take no time.
+    are empty before the first pass, and have no layer that takes no time: where layers go by their FLOPs, these are
+    normalisations, activations and poolings.
     """
 
     def __init__(self, model: torch.nn.Module, speed: Speed, batch: int | None, pace: Pace) -> None:
@@ -135,10 +148,10 @@ class LayerTimes:
         if self._count is not None:
             self._count.enter(name)
 
-    def _leave(self, name: str, _: object, __: object, output: object) -> None:
+    def _leave(self, name: str, module: torch.nn.Module, words: object, output: object) -> None:
         """Takes the layer's forward time, and makes its backward pass take its own."""
         if self._count is not None:
-            self._count.leave(name)
+            self._count.leave(name, module, words, output)
         else:
             self.pace.compute(self.forward_s.get(name, 0.0))
         if self._count is not None or name in self.backward_s:
@@ -163,11 +176,26 @@ class LayerTimes:
                 "no layer's share of the time is known"
             )
         samples = count.samples if self._batch is None else self._batch
+        known = self._speed.device
+        if known is not None and count.layers:
+            profile = Profile("module", tuple(layer for _, layer in count.layers), samples, "counted by torch")
+            if goes_by_kind(profile, known):
+                self._take_kinds(count, profile, known)
+                return
         forward_s, backward_s = self._speed.times(total / count.samples * samples, samples)
         for name, flops in count.flops.items():
             if flops:
                 share = flops / total / count.calls[name]
                 self.forward_s[name], self.backward_s[name] = forward_s * share, backward_s * share
+
+    def _take_kinds(self, count: _Count, profile: Profile, device: Device) -> None:
+        """Gives each layer the mean of its calls' times by kind."""
+        assert device.roof is not None
+        assert device.shares is not None
+        passes = zip(*layer_times(profile, profile.batch, device.roof, device.shares), strict=True)
+        for (name, _), (forward_s, backward_s) in zip(count.layers, passes, strict=True):
+            self.forward_s[name] = self.forward_s.get(name, 0.0) + forward_s / count.calls[name]
+            self.backward_s[name] = self.backward_s.get(name, 0.0) + backward_s / count.calls[name]
 
 
 def takes_time_of(
@@ -182,8 +210,8 @@ def takes_time_of(
     """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is
     wrapped (DDP).
 
-    device: one of `gradwire devices`. Of `v100`, `a100` and `h100`, the rate at which they train is known. All others
-        have times of some models: name the one that this is with `profile`.
+    device: one of `gradwire devices`. Of `v100`, `a100` and `h100`, it is known how fast they train any module. All
+        others have times of some models: name the one that this is with `profile`.
     batch: samples that the device works on in one pass; by default as many as the module is given, by the first axis
         of its first tensor. Their real number changes no time, so that a script may be given one sample and take the
         time of 32.
@@ -191,8 +219,8 @@ def takes_time_of(
         layers.
     iteration_s: seconds of a forward and a backward pass together, a third of them forward, in place of a device.
 
-    A module that is called several times in a pass takes as much each time. A backward pass takes twice the FLOPs of
-    the forward pass, as in gradwire's plans, also where a first or a frozen layer spares a part. The optimiser takes
+    A module that is called several times in a pass takes as much each time. Where layers go by FLOPs, a backward pass
+    takes twice those of the forward pass, as in gradwire's plans, also where a first or a frozen layer spares a part. The optimiser takes
     none. Raises InputFault for an unknown name, a device without a time for the model, or a profile of another model;
     and during the first pass, if nothing in it can be counted.
     """
@@ -226,7 +254,7 @@ def _speed(model: torch.nn.Module, device: str | None, profile: str | None, iter
                 "them this model is, "
                 f'such as profile="{models[0]}"'
             )
-        return Speed(listed.flops_per_s * listed.efficiency)
+        return Speed(listed.flops_per_s * listed.efficiency, device=listed)
     known = BUILT_IN.model(profile)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if abs(parameters / known.parameters - 1) > PARAMETERS_TOLERANCE:
@@ -251,16 +279,21 @@ class _Running:
     begin_flops: int
     #: Those of the modules in it that have ended.
     inner_flops: int = 0
+    #: Numbers that residual additions in it yielded, but not in modules in it.
+    added: list[int] = field(default_factory=list)
+    has_convolved: bool = False
 
 
 class _Count(TorchDispatchMode):
-    """Counts FLOPs as torch does while it is entered: by name of the module, without those of the modules in it."""
+    """Counts FLOPs as torch does while it is entered: by name of the module, without those of the modules in it. Keeps
+    what each call does as layers of a profile, in the order in which they end."""
 
     def __init__(self, samples: int) -> None:
         super().__init__()
         self.samples = samples
         self.flops: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
+        self.layers: list[tuple[str, Layer]] = []
         self._total = 0
         self._running: list[_Running] = []
 
@@ -270,14 +303,19 @@ class _Count(TorchDispatchMode):
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
             self._total += formula(*args, **(kwargs or {}), out_val=out)
+        if self._running:
+            if func._overloadpacket in CONVOLUTIONS:
+                self._running[-1].has_convolved = True
+            elif func._overloadpacket in ADDITIONS and _is_of_activations(args):
+                self._running[-1].added.append(out.numel())
         return out
 
     def enter(self, name: str) -> None:
         """Notes that a module begins."""
         self._running.append(_Running(name, self._total))
 
-    def leave(self, name: str) -> None:
-        """Notes that a module has ended."""
+    def leave(self, name: str, module: torch.nn.Module, words: object, output: object) -> None:
+        """Notes that a module has ended, what it was given and what it yields."""
         ended = self._running.pop()
         assert ended.name == name, (ended.name, name)
         flops = self._total - ended.begin_flops
@@ -285,6 +323,56 @@ class _Count(TorchDispatchMode):
         self.calls[name] += 1
         if self._running:
             self._running[-1].inner_flops += flops
+        read, yielded = (sum(tensor.numel() for tensor in _tensors(each)) / self.samples for each in (words, output))
+        kind = _kind(module, flops - ended.inner_flops, has_convolved=ended.has_convolved)
+        if kind is not None:
+            own = (flops - ended.inner_flops) / self.samples
+            operations = _pooled(module, read, yielded) if kind is LayerKind.POOL else own
+            self.layers.append((name, _layer(name, module, kind, operations, read, yielded)))
+        for numbers in ended.added:
+            each = numbers / self.samples
+            addition = Layer(name, LayerKind.OTHER, (), each, (), elements_in=each, elements_out=each)
+            self.layers.insert(0, (name, addition))  # not last, where a model has its loss
+
+
+def _is_of_activations(args: Sequence[object]) -> bool:
+    """Whether two tensors of one shape are added, which have samples, channels and places."""
+    both = [each for each in args if isinstance(each, torch.Tensor)]
+    return len(both) == 2 and both[0].shape == both[1].shape and both[0].dim() >= IMAGE_AXES
+
+
+def _kind(module: torch.nn.Module, own_flops: float, *, has_convolved: bool) -> LayerKind | None:
+    """What a module does itself, without the modules in it; None for what takes no time or goes with another layer:
+    activations are timed with the layer before them."""
+    if isinstance(module, torch.nn.modules.batchnorm._NormBase | torch.nn.LayerNorm | torch.nn.GroupNorm):
+        return LayerKind.NORM
+    if isinstance(module, POOLS._MaxPoolNd | POOLS._AvgPoolNd | POOLS._AdaptiveAvgPoolNd | POOLS._AdaptiveMaxPoolNd):
+        return LayerKind.POOL
+    if not own_flops:
+        return None
+    return LayerKind.CONV if has_convolved else LayerKind.FC
+
+
+def _pooled(module: torch.nn.Module, read: float, yielded: float) -> float:
+    """Numbers that the windows of a pooling read."""
+    window = getattr(module, "kernel_size", None)
+    if window is None:
+        return read
+    axes = 1 if isinstance(module, torch.nn.MaxPool1d | torch.nn.AvgPool1d) else 2
+    axes = 3 if isinstance(module, torch.nn.MaxPool3d | torch.nn.AvgPool3d) else axes
+    return yielded * (math.prod(window) if isinstance(window, tuple) else window**axes)
+
+
+def _layer(
+    name: str, module: torch.nn.Module, kind: LayerKind, operations: float, read: float, yielded: float
+) -> Layer:
+    """The layer of a profile that takes as long as a call of this module without the modules in it."""
+    tensors = tuple(
+        Tensor(own, parameter.numel()) for own, parameter in module.named_parameters(recurse=False) if parameter.numel()
+    )
+    # Running means and variances tell normalisations of images from those of sequences.
+    untrained = 2 if isinstance(module, torch.nn.modules.batchnorm._NormBase) else 0
+    return Layer(name, kind, tensors, operations, (), untrained, elements_in=read, elements_out=yielded)
 
 
 def _before_backward(output: object, compute: Callable[[], None]) -> None:

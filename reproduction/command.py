@@ -79,6 +79,11 @@ def reproduce(asked: Asked, where: Where) -> None:
     folder = asked.out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
     where.refuse_what_cannot_be(Clock())
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
+    terminal.console.print(
+        f"{len(scenarios)} scenarios with {reproduction.points} points; those that the store of runs has are not run again",
+        highlight=False,
+        soft_wrap=True,
+    )
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))

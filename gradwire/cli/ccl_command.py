@@ -30,7 +30,7 @@ Nics = Annotated[int, typer.Option(help="NICs of a machine")]
 TransportName = Annotated[
     str, typer.Option("--transport", help="tcp (sockets), rdma (InfiniBand or RoCE) or efa; all with GPUDirect but tcp")
 ]
-NvLink = Annotated[int | None, typer.Option(help="links of NVLink of a GPU, 0 for none; default: the GPU's")]
+NvLink = Annotated[int | None, typer.Option(help="NVLink links of a GPU, 0 for none; default: the GPU's")]
 NvSwitch = Annotated[bool, typer.Option(help="whether GPUs are joined by NVSwitch, which NVLS needs")]
 Amd = Annotated[bool, typer.Option("--amd", help="machines have AMD's processors, not Intel's")]
 Sizes = Annotated[str, typer.Option(help="8..16GiB doubles from the first to the last; also 1MiB,64MiB")]
@@ -41,24 +41,24 @@ Variables = Annotated[
 ]
 Latency = Annotated[
     str | None,
-    typer.Option(help="what hosts take for a message, e.g. 20us, on top of NCCL's table; default: the transport's"),
+    typer.Option(
+        help="time that hosts take for a message, e.g. 20us, on top of NCCL's table; default: the transport's"
+    ),
 ]
-Delay = Annotated[str, typer.Option(help="of the network, one way")]
+Delay = Annotated[str, typer.Option(help="delay of the network, one way")]
 MachineRate = Annotated[
     str | None, typer.Option(help="what a machine carries each way at most, e.g. 12GB/s, whatever its NICs do")
 ]
 BurstCost = Annotated[
     str | None,
     typer.Option(
-        help="what a host takes for each burst of up to 64 KiB, e.g. 5us, one after the other; default: the transport's"
+        help="time that a host takes for each burst of up to 64 KiB, e.g. 5us, one after the other; default: the transport's"
     ),
 ]
 Mtu = Annotated[int, typer.Option(min=576, max=9216, help="bytes; headers are those of TCP")]
 Expect = Annotated[
     list[str] | None,
-    typer.Option(
-        help="a busbw that a size must reach, with what may be missing: 1GiB=350GB/s:5%; status 1 if one does not"
-    ),
+    typer.Option(help="busbw that a size must reach, and by how much it may be lower: 1GiB=350GB/s:5%; else status 1"),
 ]
 WithPackets = Annotated[
     bool, typer.Option("--packets", help="also send small calls as packets in the machine, next to the estimate")

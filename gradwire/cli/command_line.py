@@ -137,7 +137,7 @@ def run(
     clock: ClockName = "virtual",
     scale: Scale = None,
     fidelity: Fidelity = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="run the points that are there already as well")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="run all points again, also those that are there")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
@@ -188,7 +188,7 @@ def estimate(
     send_ends: Annotated[
         str | None,
         typer.Option(
-            help="on a network that holds nothing, a send queue continues when a message's last byte has left "
+            help="for a network that holds nothing: a send queue continues when a message's last byte has left "
             "(departure), or earlier (buffered); by default as in the point's run, whose ports and switches hold data"
         ),
     ] = None,

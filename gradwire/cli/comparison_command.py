@@ -34,7 +34,7 @@ Rate = Annotated[
 Gpus = Annotated[
     int | None,
     typer.Option(
-        help="instead of --workers: searches the ways to divide a large model among so many GPUs, and estimates the best"
+        help="instead of --workers: searches the ways to divide a large model among this many GPUs, and estimates the best"
     ),
 ]
 MachineGpus = Annotated[
@@ -51,12 +51,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="with --gpus: print JSON")]
 Device = Annotated[
     str | None, typer.Option(help="GPU, or a device file; default: the first that has a time for the model")
 ]
-IterationTime = Annotated[str | None, typer.Option(help="of one worker alone, e.g. 350ms, instead of a device's")]
+IterationTime = Annotated[
+    str | None, typer.Option(help="time of an iteration of one worker alone, e.g. 350ms, instead of a device's")
+]
 Servers = Annotated[int | None, typer.Option(help="parameter servers, on the workers' hosts; default: one per worker")]
 Strategies = Annotated[list[str] | None, typer.Option("--strategy", help="only this one; may be given again")]
 LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]
-Oversubscription = Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")]
-Seeds = Annotated[int, typer.Option(min=2, help="runs of strategies with random orders")]
+Oversubscription = Annotated[
+    float | None, typer.Option(help="of the leaves' uplinks, e.g. 4 for 4:1; implies --leaf-spine")
+]
+Seeds = Annotated[int, typer.Option(min=2, help="number of seeds that strategies with random orders run with")]
 EstimateFirst = Annotated[
     bool, typer.Option("--estimate-first", help="run only what may win by its estimate on an ideal network")
 ]

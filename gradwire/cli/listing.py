@@ -34,7 +34,7 @@ from gradwire.scenario.scenario_files import SCENARIOS, scenario_names
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.workloads.installed_packages import DEVICES, GRADWIRE, MODELS
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
-from gradwire.workloads.models.device_facts import GIB, Device
+from gradwire.workloads.models.device_facts import GIB, ByKind, Device
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.strategy import AS_THEY_LEAVE, Strategy
 from gradwire.workloads.strategy_registry import strategy, strategy_names, strategy_origins
@@ -178,8 +178,15 @@ def _of_package(facts: Mapping[str, Any]) -> str:
 def _timed(device: Device) -> list[str]:
     """Models that have a time on the device: printed, of a model alike, or by the device's rate."""
     names = list(dict.fromkeys([*(fact.model for fact in device.facts), *device.alike]))
-    by = "by kind of layer" if device.shares else "by its FLOPs"
-    return names or ([f"any, {by}"] if device.flops_per_s else [])
+    if names or not device.flops_per_s:
+        return names
+    if not device.shares:
+        return ["any, by its FLOPs"]
+    return [
+        "any, by kind of layer"
+        if device.by_kind is ByKind.ALL
+        else "any: convolutional by kind of layer, others by FLOPs"
+    ]
 
 
 def _memory(device: Device) -> str:

@@ -40,7 +40,9 @@ Strategies = Annotated[
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of the scenario; may be given again")]
 Measure = Annotated[
     int,
-    typer.Option(min=0, help="so many cells are also run by packets: half of them near borders, and others by --seed"),
+    typer.Option(
+        min=0, help="number of cells that are also run: half of them near borders, the others drawn by --seed"
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="draws the cells to measure that are not near a border")]
 Tie = Annotated[

@@ -25,7 +25,7 @@ PointName = Annotated[
         metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
     ),
 ]
-IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
+IterationNumber = Annotated[int | None, typer.Option(help="number of the iteration; default: the slowest measured one")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
     def report(
         run_path: RunPath,
         out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
-        open_it: Annotated[bool, typer.Option("--open", help="and open it in the browser")] = False,
+        open_it: Annotated[bool, typer.Option("--open", help="open it in the browser")] = False,
     ) -> None:
         """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran
         it."""

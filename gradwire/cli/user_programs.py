@@ -148,8 +148,7 @@ def shell(size: Size, memory: str | None) -> None:
     check_folder(Path.cwd())
     chosen_mb = bench.memory_mb if memory is None else memory_mb(memory)
     _get_ready(bench, warns_of_root=True)
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _end)
+    _end_when_told()
     with terminal.interruptible("interrupted"), terminal.errors.status("building the network") as status:
 
         def on_ready() -> None:
@@ -157,6 +156,12 @@ def shell(size: Size, memory: str | None) -> None:
             terminal.console.print(_greeting(bench.fabric), highlight=False)
 
         run_shell(bench.fabric, chosen_mb, on_ready)
+
+
+def _end_when_told() -> None:
+    """Has the signals that end a command do so as if its input had ended, so that nothing is left."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _end)
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:
@@ -308,6 +313,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
         terminal.screen().warn(warning)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    _end_when_told()
     with terminal.interruptible(f"interrupted; what was written is in {folder}"):
         summary = run_script(request)
     _tell(summary, request)

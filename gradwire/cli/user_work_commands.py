@@ -46,7 +46,9 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of 
 Workers = Annotated[int | None, typer.Option(min=1, help="number of hosts on one switch, without a scenario")]
 Rate = Annotated[str | None, typer.Option(help="line rate of a host, e.g. 10gbit")]
 LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]
-Oversubscription = Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")]
+Oversubscription = Annotated[
+    float | None, typer.Option(help="of the leaves' uplinks, e.g. 4 for 4:1; implies --leaf-spine")
+]
 Rdma = Annotated[str, typer.Option(help="each host's RDMA device: rxe (RoCEv2) or siw (iWARP), without a scenario")]
 CpuTime = Annotated[
     float,
@@ -172,7 +174,7 @@ def mininet(
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", show_default=False, help="Mininet script (.py), or mn for Mininet's own")
     ],
-    rate: Annotated[str, typer.Option(help="of links whose script names none")] = "10gbit",
+    rate: Annotated[str, typer.Option(help="line rate of links to which the script gives none")] = "10gbit",
     python: Annotated[
         str | None, typer.Option(help="Python to run it with, e.g. python3; default: gradwire's own, with its Mininet")
     ] = None,
@@ -250,7 +252,7 @@ def import_traces(
         str | None, typer.Option(help="of a device, e.g. 150TFLOP/s, where traces have operations and no durations")
     ] = None,
 ) -> None:
-    """Reads traces of a training job, says what the reading rests on, and makes a workload that scenarios can name
+    """Reads traces of a training job, says what it assumed, and makes a workload that scenarios can name
     (model.trace)."""
 
     from gradwire.cli import trace_import
@@ -263,7 +265,7 @@ def record(
     world_size: Annotated[int, typer.Option(min=2, help="ranks of the job")],
     device: Annotated[
         str | None,
-        typer.Option(help="whose rate computation has: one of `gradwire devices` that has a rate, e.g. h100"),
+        typer.Option(help="device that computes, one of `gradwire devices` that has a rate, e.g. h100"),
     ] = None,
     flop_rate: Annotated[
         str | None, typer.Option(help="the rate itself, in place of a device, e.g. 150TFLOP/s")
@@ -280,7 +282,7 @@ def record(
         typer.Option(
             min=1,
             help="steps of the optimizer after which the script is ended; default: as soon as two after the first are alike, "
-            "at most 8. Of a script without: into how many equal parts its calls fall",
+            "at most 8. Without an optimizer: the number of equal parts that its calls make",
         ),
     ] = None,
     values: Annotated[

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+from gradwire.datatypes.machine_size import LEAST_CPU_TIME, MOST_CPU_TIME
 from gradwire.faults import InputFault, MachineFault
 
-LEAST_CPU_TIME, MOST_CPU_TIME = 0.001, 1000.0
-"""The kernel counts thousandths."""
 CPU_CLOCK_OF_ALL_THREADS = 2
 """CPUCLOCK_SCHED (linux/posix-timers.h)."""
 

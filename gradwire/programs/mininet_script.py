@@ -27,23 +27,22 @@ from gradwire.programs.outside import TAIL_BYTES, wanted_outside
 from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.program_protocol import (
-    Asked,
     Full,
-    Given,
-    Interrupt,
     Output,
     OutputFull,
-    Passed,
     Refused,
     ScriptReport,
     Taken,
-    Typed,
     line_of,
 )
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
-from gradwire.programs.stock_mininet.changes import LINK_RATE_VARIABLE, MOST_MBIT
+from gradwire.programs.stock_mininet.changes import ASKING_VARIABLE, LINK_RATE_VARIABLE, MOST_MBIT
 from gradwire.programs.stock_mininet.interpreter import Interpreter
-from gradwire.programs.stock_mininet.task import MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
+from gradwire.programs.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
+from gradwire.programs.talk import Talk
+from gradwire.programs.typed_protocol import Asked, Given, Interrupt, Over, Passed, Rested, Screen, Wanted
+from gradwire.programs.windows import Windows
+from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
 from gradwire.vm.streaming import FollowEnd
 
@@ -129,6 +128,7 @@ def script_environment(request: ScriptRequest, environment: Mapping[str, str]) -
         **kept,
         "PATH": ":".join(dict.fromkeys(path)),
         "PYTHONPATH": ":".join(filter(None, (str(MODULES), kept.get("PYTHONPATH")))),
+        ASKING_VARIABLE: str(INPUT),
         LINK_RATE_VARIABLE: f"{request.link_rate_bps / 1e6:f}",
     }
 
@@ -140,20 +140,48 @@ def check_link_rate(rate_bps: float) -> None:
 
 
 class _Conversation:
-    """What the job and this command tell each other."""
+    """What the job and this command tell each other. folder: where windows' socket lies."""
 
-    def __init__(self, request: ScriptRequest, running: Session, key: bytes, files: ExitStack) -> None:
+    def __init__(self, request: ScriptRequest, running: Session, key: bytes, files: ExitStack, folder: Path) -> None:
         self._request, self._running, self._files = request, running, files
         self._events = SignedEvents(key)
+        self._talk = Talk(running)
+        self._windows = Windows(folder, self._talk.send, os.environ)
+        files.callback(self._windows.close)
+        self._limit = running.time_limit(request.wall_limit_s)
         self._kept: dict[int, BinaryIO] = {}
         self._interrupts = 0
-        #: None before the first line was asked for: until then nobody waits.
-        self._person: Person | None = None
+        self._asked: Asked | None = None
+        self._end: FollowEnd | None = None
         self.tail = b""
         self.report: ScriptReport | None = None
         self.refused: Refused | None = None
 
-    def take(self, line: str) -> None:
+    def follow(self) -> FollowEnd:
+        """Hears the job, and answers it, until nothing more will come; says what ended that."""
+        while not self._hear_until(lambda: self._asked is not None and self._talk.rests):
+            self._answer()
+        assert self._end is not None
+        return self._end
+
+    def _hear_until(self, until: Callable[[], bool]) -> bool:
+        """Whether nothing more will come, and not what was waited for."""
+        end = self._running.follow(
+            self._take,
+            finished=lambda: self._is_over or until(),
+            time_limit_s=self._limit,
+            stall_limit_s=self._request.stall_limit_s,
+            watched=self._windows.watch,
+        )
+        if end is not FollowEnd.FINISHED or self._is_over:
+            self._end = end
+        return self._end is not None
+
+    @property
+    def _is_over(self) -> bool:
+        return self.report is not None or self.refused is not None
+
+    def _take(self, line: str) -> None:
         """Hears one line of the job's."""
         match event := self._events.event_of(line):
             case Output(stream=stream, data=data):
@@ -163,18 +191,16 @@ class _Conversation:
             case Full():
                 self._running.answer(line_of(Taken()))
             case Asked():
-                self._answer(event)
-            case Passed(virtual_s=virtual_s):
-                self._let_pass(virtual_s)
+                self._asked = event
+            case Wanted(node=node):
+                self._running.answer(line_of(self._windows.open(node)))
+            case Rested() | Passed() | Screen() | Over():
+                seen = self._interrupts
+                self._talk.take(event, self._windows, lambda: self._interrupts > seen, reads_lines=self._asked is None)
             case ScriptReport():
                 self.report = event
             case Refused():
                 self.refused = event
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will come."""
-        return self.report is not None or self.refused is not None
 
     def _write(self, stream: int, data: bytes) -> None:
         if stream not in self._kept:
@@ -187,37 +213,33 @@ class _Conversation:
             shown.write(data)
             shown.flush()
 
-    def _let_pass(self, virtual_s: float) -> None:
-        """Stops the kernel while its clock is far ahead of the person who types, and passes on what they type."""
-        seen = self._interrupts
-        person = self._person
-        typed = None if person is None else person.wait(virtual_s, self._running, lambda: self._interrupts > seen)
-        self._running.answer(line_of(Taken() if typed is None else Typed(typed)))
-
-    def _answer(self, asked: Asked) -> None:
-        """Reads a line while the kernel is stopped, so that it takes no CPU."""
-        self._running.hold()
+    def _answer(self) -> None:
+        """Gives the script the line that it has asked for."""
+        assert self._asked is not None
+        question = Question(self.tail.rpartition(b"\n")[2], self._asked)
         self._interrupts = 0
+        answer: Given | Interrupt
         try:
-            line = self._request.read_line(Question(self.tail.rpartition(b"\n")[2], asked))
-            answer = line_of(Given(line[:INPUT_LINE_BYTES]))
+            line = self._talk.line(lambda: self._request.read_line(question), self._windows, self._hear_until)
+            answer = Given(line[:INPUT_LINE_BYTES])
         except KeyboardInterrupt:
-            answer = line_of(Interrupt())
-        finally:
-            self._running.go_on()
-        self._running.send(answer)
+            answer = Interrupt()
+        self._asked = None
         self.tail += b"\n"  # that of the line: what comes now stands at the beginning of another
-        self._person = Person()
+        self._talk.person = Person()
+        self._talk.send(answer)
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
         """Turns Ctrl-C into an interrupt of the script; the third ends the command."""
 
         def interrupt(_: int, frame: FrameType | None) -> None:
+            if self._asked is not None and self._windows:
+                return  # the copy of this process that reads a line hears it as well
             self._interrupts += 1
             if self._interrupts > 2 or _is_reading(frame):
                 raise KeyboardInterrupt
-            self._running.send(line_of(Interrupt()))
+            self._talk.send(Interrupt())
 
         before = signal.signal(signal.SIGINT, interrupt)
         try:
@@ -267,15 +289,14 @@ def run_script(request: ScriptRequest) -> ScriptSummary:
     write_task(folder, task)
     key, begin_s = secrets.token_bytes(KEY_BYTES), time.monotonic()
     try:
-        with ExitStack() as files, job("mininet_job", request.memory_mb, folder, key) as running:
-            heard = _Conversation(request, running, key, files)
+        with (
+            temporary_folder() as own,
+            ExitStack() as files,
+            job("mininet_job", request.memory_mb, folder, key) as running,
+        ):
+            heard = _Conversation(request, running, key, files, own)
             with heard.interrupting():
-                end = running.follow(
-                    heard.take,
-                    finished=lambda: heard.over,
-                    time_limit_s=request.wall_limit_s,
-                    stall_limit_s=request.stall_limit_s,
-                )
+                end = heard.follow()
             memory_bytes = running.memory_bytes()
             if end is FollowEnd.CLOSED:
                 raise KernelDied("the virtual-time kernel died before the script had ended")

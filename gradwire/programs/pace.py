@@ -11,10 +11,10 @@ import os
 import readline
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradwire.programs.program_protocol import Asked
+from gradwire.programs.typed_protocol import Asked
 from gradwire.vm.session import Session
 
 AHEAD_S = 5.0
@@ -46,18 +46,30 @@ class Person:
         self._begin_s = time.monotonic()
         self._pace: Pace | None = None
 
-    def wait(self, virtual_s: float, running: Session, interrupted: Callable[[], bool]) -> bytes | None:
-        """Waits until time may pass, and gives what was typed: a line, b"" for Ctrl-D, None for nothing."""
+    def wait(
+        self,
+        virtual_s: float,
+        running: Session,
+        interrupted: Callable[[], bool],
+        *,
+        reads_lines: bool = True,
+        others: Sequence[int] = (),
+    ) -> bytes | None:
+        """Waits until time may pass, and gives what was typed: a line, b"" for Ctrl-D, None for nothing.
+
+        reads_lines: whether what is typed is read here. others: what else is waited for, and read by somebody else.
+        """
         self._pace = self._pace or Pace(virtual_s, time.monotonic())
         running.hold()
         try:
             while not interrupted():
                 wall_s = time.monotonic()
                 left_s = min(LOOK_S, self._pace.ahead_s(virtual_s, wall_s))
-                is_heard = wall_s - self._begin_s > PASTED_S
-                if select.select([0] if is_heard else [], [], [], max(0.0, left_s))[0]:
+                is_heard = reads_lines and wall_s - self._begin_s > PASTED_S
+                heard = select.select([0, *others] if is_heard else others, [], [], max(0.0, left_s))[0]
+                if heard:
                     self._pace = None
-                    return os.read(0, TYPED_BYTES)
+                    return os.read(0, TYPED_BYTES) if 0 in heard else None
                 if left_s <= 0:
                     return None
             self._pace = None

@@ -17,6 +17,7 @@ from gradwire.datatypes.host_settings import HostParameter
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.programs.python_command import WarmPython
+from gradwire.programs.typed_protocol import Size, TypedCommand, TypedEvent
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -201,16 +202,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     pauses: PauseState | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, tag_field="event", tag="asked"):
-    """A script wants a line of input: no virtual time passes before a Given or an Interrupt comes."""
-
-    #: What may begin a line, and what may follow, for whoever completes words.
-    first_words: tuple[str, ...] = ()
-    later_words: tuple[str, ...] = ()
-    #: Earlier lines, of which the script has read a file.
-    history: tuple[str, ...] = ()
-
-
 class ScriptReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="script"):
     """A script has ended, by itself or at its limit, with all that it had started."""
 
@@ -241,6 +232,8 @@ class Execute(msgspec.Struct, frozen=True, tag_field="command", tag="execute"):
     background: bool
     #: What its outputs are called.
     name: str = ""
+    #: Of the terminal that a person types to it in; without one it reads no input.
+    terminal: Size | None = None
 
 
 class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
@@ -264,29 +257,6 @@ class Change(msgspec.Struct, frozen=True, tag_field="command", tag="change"):
 
 class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
     """Everything up to a Full has been read: an answer."""
-
-
-class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
-    """The line that a script has asked for, with its end; empty at the end of the input."""
-
-    line: bytes
-
-
-class Passed(msgspec.Struct, frozen=True, tag_field="event", tag="passed"):
-    """A script that a person types to has run for a while: it continues when a Taken or a Typed comes."""
-
-    #: The virtual clock.
-    virtual_s: float
-
-
-class Typed(msgspec.Struct, frozen=True, tag_field="command", tag="typed"):
-    """What a person has typed while a script ran that had not asked for it."""
-
-    data: bytes
-
-
-class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
-    """End the program that runs, as Ctrl-C does."""
 
 
 class Counted(msgspec.Struct, frozen=True, tag_field="event", tag="counted"):
@@ -360,21 +330,10 @@ class Conclude(msgspec.Struct, frozen=True, tag_field="command", tag="conclude")
 
 LabEvent = Counted | Held
 Event = (
-    Ready
-    | Output
-    | OutputFull
-    | Ended
-    | CommandDone
-    | Full
-    | Report
-    | Asked
-    | Passed
-    | ScriptReport
-    | Refused
-    | LabEvent
+    Ready | Output | OutputFull | Ended | CommandDone | Full | Report | ScriptReport | Refused | LabEvent | TypedEvent
 )
 LabCommand = Begin | Kill | Inject | Moment | Proceed | Count | Conclude
-Command = Execute | PingAll | Change | Interrupt | Taken | Given | Typed | LabCommand
+Command = Execute | PingAll | Change | Taken | TypedCommand | LabCommand
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

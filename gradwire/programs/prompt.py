@@ -11,8 +11,8 @@ import readline
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +21,9 @@ import msgspec
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.execution import job, raise_refused
+from gradwire.programs.keyboard import Keyboard, size_here
 from gradwire.programs.launch import shared_environment
+from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders
 from gradwire.programs.program_protocol import (
     TASK_FILE,
@@ -31,7 +33,6 @@ from gradwire.programs.program_protocol import (
     Event,
     Execute,
     Full,
-    Interrupt,
     Output,
     Ready,
     Refused,
@@ -42,6 +43,9 @@ from gradwire.programs.program_protocol import (
 )
 from gradwire.programs.prompt_commands import Shell, Stopped
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
+from gradwire.programs.talk import Talk
+from gradwire.programs.typed_protocol import Interrupt, Over, Passed, Rested, Screen
+from gradwire.programs.windows import Windows
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
 from gradwire.vm.streaming import FollowEnd
@@ -53,13 +57,18 @@ HEARD = "heard"
 
 
 class Conversation:
-    """Asks the job in the kernel to do one thing after the other, and shows what programs write."""
+    """Asks the job in the kernel to do one thing after the other, and shows what programs write. Where a person types,
+    programs read it. environment: the caller's."""
 
-    def __init__(self, running: Session, key: bytes) -> None:
+    def __init__(self, running: Session, key: bytes, folder: Path, environment: Mapping[str, str]) -> None:
         self._running, self._events = running, SignedEvents(key)
+        self._talk = Talk(running)
+        self.windows = Windows(folder, self._talk.send, environment)
+        self.is_typed = _is_typed()
         self._done: CommandDone | None = None
         self._refused: Refused | None = None
         self._heard = bytearray()
+        self._interrupts = 0
         self.pids: tuple[int, ...] = ()
         self.virtual_s = 0.0
         #: Status of the last foreground command.
@@ -67,18 +76,51 @@ class Conversation:
 
     def begin(self) -> None:
         """Waits until the network is there. Raises a Fault if it cannot be built."""
-        self._wait(START_LIMIT_S)
+        self._done = self._refused = None
+        self._follow(lambda: self._done is not None, START_LIMIT_S)
         if self._refused is not None:
             raise_refused(self._refused)
 
+    def line(self, read: Callable[[], bytes]) -> bytes:
+        """A line that a person is asked for, while the clock stands still, or commands run in windows. Raises
+        KeyboardInterrupt, KernelDied, and Stopped."""
+
+        def follow(until: Callable[[], bool]) -> bool:
+            self._follow(until)
+            return False
+
+        with self._ignoring() if self.windows else nullcontext():
+            return self._talk.line(read, self.windows, follow)
+
+    def open_window(self, name: str, host: int) -> str:
+        """Opens a window with a node's shell; says where, or why it cannot."""
+        if not self.is_typed:
+            return f"no window for {name}: nobody types at a terminal here"
+        return self.windows.open(name, host).said
+
     def ask(self, command: Command) -> str:
-        """Has a command carried out, during which Ctrl-C goes to its program; returns why it was refused, or "".
-        Raises KernelDied, and Stopped."""
-        with self._interrupting():
-            self._running.go_on()
-            self._running.send(line_of(command))
-            self._wait(float("inf"))
+        """Has a command carried out, during which Ctrl-C goes to its program, as all that is typed; returns why it was
+        refused, or "". Raises KernelDied, and Stopped."""
+        self._done = self._refused = None
+        self._talk.person = Person()
+        if not (self.is_typed and isinstance(command, Execute) and command.name != HEARD):
+            self._carry_out(command, lambda: None)
+        elif command.background:
+            self._carry_out(msgspec.structs.replace(command, terminal=size_here()), lambda: None)
+        else:
+            keyboard = Keyboard(self.windows, self._talk.send)
+            with keyboard.lent():
+                self._carry_out(msgspec.structs.replace(command, terminal=size_here()), keyboard.look)
         return "" if self._refused is None else self._refused.message
+
+    def _carry_out(self, command: Command, look: Callable[[], None]) -> None:
+        def is_done() -> bool:
+            look()
+            return self._done is not None
+
+        with self._interrupting():
+            self._talk.send(command)
+            self._follow(is_done)
 
     def heard(self, command: Execute) -> str:
         """The same for a command whose output is not shown but returned. Raises InputFault if it was refused."""
@@ -87,17 +129,17 @@ class Conversation:
             raise InputFault(refused)
         return self._heard.decode(errors="replace")
 
-    def _wait(self, limit_s: float) -> None:
-        self._done = self._refused = None
+    def _follow(self, until: Callable[[], bool], limit_s: float = float("inf")) -> None:
         try:
-            end = self._running.follow(self._take, finished=lambda: self._done is not None, time_limit_s=limit_s)
+            end = self._running.follow(self._take, finished=until, time_limit_s=limit_s, watched=self.windows.watch)
         except InputFault as fault:
             raise Stopped(str(fault)) from fault
         if end is FollowEnd.TIMED_OUT:
             raise MachineFault(f"the network was not there within {limit_s:g} s; see `gradwire doctor`")
         if end is FollowEnd.CLOSED:
             raise KernelDied("the virtual-time kernel died")
-        self._running.hold()
+        if not self.windows:
+            self._running.hold()
 
     def _take(self, line: str) -> None:
         event: Event | None = self._events.event_of(line)
@@ -119,19 +161,37 @@ class Conversation:
                     self._done = CommandDone(0.0)
             case CommandDone(virtual_s=virtual_s):
                 self._done, self.virtual_s = event, virtual_s
+            case Rested() | Passed() | Screen() | Over():
+                seen = self._interrupts
+                self._talk.take(event, self.windows, lambda: self._interrupts > seen, reads_lines=False)
 
     @contextmanager
     def _interrupting(self) -> Iterator[None]:
         """Turns Ctrl-C into an Interrupt for the program that runs."""
 
         def interrupt(_: int, __: FrameType | None) -> None:
-            self._running.send(line_of(Interrupt()))
+            self._interrupts += 1
+            self._talk.send(Interrupt())
 
         before = signal.signal(signal.SIGINT, interrupt)
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+    @contextmanager
+    def _ignoring(self) -> Iterator[None]:
+        """Leaves Ctrl-C to whoever reads a line."""
+        before = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _is_typed() -> bool:
+    """Whether a person types here, and sees what programs write."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def run_shell(fabric: Fabric, memory_mb: int, on_ready: Callable[[], None]) -> None:
@@ -148,21 +208,35 @@ def run_shell(fabric: Fabric, memory_mb: int, on_ready: Callable[[], None]) -> N
         write_task(folder / TASK_FILE, task)
         key = secrets.token_bytes(KEY_BYTES)
         with job("shell_job", memory_mb, folder, key) as running:
-            conversation = Conversation(running, key)
+            conversation = Conversation(running, key, folder, os.environ)
             conversation.begin()
             on_ready()
-            with _history():
-                _read_commands(Shell(fabric, conversation))
+            try:
+                with _history():
+                    _read_commands(Shell(fabric, conversation), conversation)
+            finally:
+                conversation.windows.close()
 
 
-def _read_commands(shell: Shell) -> None:
-    while True:
+def _read_commands(shell: Shell, conversation: Conversation) -> None:
+    shell.make_ready()
+    is_over = False
+    while not is_over:
         try:
-            shell.cmdloop()
+            line = conversation.line(lambda: _read_line(shell.prompt)).decode(errors="replace")
+            if conversation.windows and line.strip():
+                readline.add_history(line)  # a copy of this process has read it
+            is_over = shell.onecmd(shell.precmd(line))
         except KeyboardInterrupt:  # at the prompt: the line is given up, and the shell stays
             print()
-        else:
-            return
+
+
+def _read_line(prompt: str) -> bytes:
+    """A line; cmd's word for the end of the input at its end."""
+    try:
+        return input(prompt).encode()
+    except EOFError:
+        return b"EOF"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmd
 import io
+import readline
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -36,14 +37,16 @@ iperfudp BW H1 H2   the same for UDP at a rate such as 10M
 link A B up|down    brings the links between two nodes down or up; `switch S stop|start` takes a switch away
 nodes, links, net, ports, intfs, dump
                     what the network consists of; `dump` has addresses and processes
+xterm NODE...       windows with shells of nodes, in tmux or on a display; while none of their commands runs, and none of
+                    this prompt, the clock stands still
 sh, dpctl           a command where the switches are, or one of ovs-ofctl for each switch: dpctl dump-flows
 py, px              a Python expression or statement: py h1.cmd("hostname"), py net.hosts
 source FILE         carries out the commands of a file
 time [COMMAND]      the virtual clock, which stands still between commands, or how long a command takes on it
 exit                ends the network and all programs; so does Ctrl-D
 
-Ctrl-C ends the program that runs; twice, at once. Each command begins in the folder that gradwire was started in, and reads no input."""
-NO_WINDOW = "no window can be opened in the virtual-time kernel: type commands for {0} at the prompt, {0} COMMAND"
+A program reads what you type. Ctrl-C ends it; twice, at once. Each command begins in the folder that gradwire was
+started in."""
 
 
 def nodes(fabric: Fabric) -> str:
@@ -119,6 +122,9 @@ class Carrier(Protocol):
 
     def heard(self, command: Execute) -> str:
         """The same for one whose output is not shown but returned. Raises InputFault if it was refused."""
+
+    def open_window(self, name: str, host: int) -> str:
+        """Opens a window with a node's shell; says where, or why it cannot."""
 
 
 class Stopped(InputFault):
@@ -364,11 +370,24 @@ class Shell(cmd.Cmd):
         return written.read()
 
     def do_xterm(self, line: str) -> None:
-        """xterm NODE: not possible here; says what to do instead"""
-        for word in line.split() or ["h1"]:
-            print(NO_WINDOW.format(word))
+        """xterm NODE...: a window with a node's shell"""
+        if not line:
+            raise InputFault("usage: xterm NODE..., such as: xterm h1 h2")
+        for node in line.split():
+            if node not in self._places:
+                raise InputFault(f"{node}: no such node; `nodes` lists them")
+            print(self._carrier.open_window(node, self._places[node]))
 
-    do_gterm = do_x = do_xterm
+    do_gterm = do_xterm
+
+    def do_x(self, _: str) -> None:
+        """x NODE COMMAND: not possible here"""
+        print("programs in the virtual-time kernel reach no display; xterm NODE opens a window with a shell")
+
+    def make_ready(self) -> None:
+        """Has readline complete words, as `cmdloop` does."""
+        readline.set_completer(self.complete)  # type: ignore[arg-type]  # typeshed: a list for a word
+        readline.parse_and_bind("tab: complete")
 
     def do_help(self, line: str) -> None:
         """help [COMMAND]"""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
+from gradwire.datatypes.fabric import Routing
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
@@ -20,16 +21,19 @@ from gradwire.scenario.resolution.transport_fit import crowded_memory, path_byte
 from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.strategy import STATE_BYTES
 
-BOOT_S, HOST_S, LATER_HOST_S = 1.5, 0.03, 0.05
-"""From the start of a machine to its first byte, on one core of a current server (benchmarks/start_up.py): with 8
-hosts 1.7 to 2.2 s, with 64 hosts 3.3 to 3.9 s, with 512 hosts 26 to 27 s."""
+BOOT_S, HOST_S, LATER_HOST_S = 1.1, 0.01, 0.02
+"""From the start of a machine to its first byte (benchmarks/performance/figures.json, `start_up`: with 8 hosts 0.76 s, with
+64 hosts 1.25 s, with 512 hosts 10.1 s), and 0.37 s of judging."""
 FEW_HOSTS = 64
 """So many cost less each than those beyond."""
-PAYLOAD_BYTES_PER_S = 1.6e9
-"""Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
-MESSAGE_S = 200e-6
-"""What a message costs in addition to its bytes, within a host as well: 150 to 300 us (docs/performance.md), 100 to
-214 us on a faster machine."""
+PAYLOAD_BYTES_PER_S = 5.4e9
+"""Of messages of 40 kB to 3 MB in bursts of 64 KiB, fitted together with MESSAGE_S to 89 points of a map's cells (docs/map.md), 4
+to 48 workers: they took 0.49 to 1.87 times what the two say, 80 % of them 0.7 to 1.2 times, side by side on two cores. Messages of
+tens of megabytes go twice as fast."""
+MESSAGE_S = 7e-6
+"""What a message costs in addition to its bytes, within a host as well, if the compiled agent replays it."""
+PYTHON_MESSAGE_S = 40e-6
+"""The same of agents in Python: 32 to 69 us more than the compiled agent's (benchmarks/message_cost.py, docs/performance.md)."""
 
 
 def expected_s(planned: Planned) -> float:
@@ -39,7 +43,23 @@ def expected_s(planned: Planned) -> float:
     messages = planned.iteration_messages * planned.iterations
     hosts = planned.fabric.hosts
     start_s = BOOT_S + HOST_S * min(hosts, FEW_HOSTS) + LATER_HOST_S * max(0, hosts - FEW_HOSTS)
-    return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + MESSAGE_S * messages
+    message_s = PYTHON_MESSAGE_S if _by_python(planned) else MESSAGE_S
+    return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + message_s * messages
+
+
+def _by_python(planned: Planned) -> bool:
+    """Whether agents in Python replay a point, as agents/__main__.py decides."""
+    if not isinstance(planned, PlannedRun):
+        return False
+    section, fabric = planned.point.section, planned.fabric
+    return bool(
+        planned.clock.name != "virtual"
+        or section.transport.agent_code == "python"
+        or section.fault
+        or fabric.host_tcp.is_stock
+        or fabric.routing is Routing.FLOWLET
+        or any(plan.multicasts() for plan in planned.plans.values())
+    )
 
 
 class Expectation:

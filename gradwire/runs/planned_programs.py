@@ -11,6 +11,7 @@ from pathlib import Path
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
+from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.launch import Started
 from gradwire.runs.stored.run_folder import folder_name
 from gradwire.runs.stored.stored_run import StoredRun
@@ -76,6 +77,7 @@ def plan_programs(points: Sequence[ProgramPoint], folder: Path) -> list[PlannedP
     for point in points:
         with origin_named(point):
             refuse_wrong_commands(point.programs)
+            charged_cpu_time(point.section.run.cpu_time, "run.cpu_time")
     return [PlannedPrograms(point, folder / "points" / folder_name(point), key_of(point)) for point in points]
 
 

@@ -306,4 +306,5 @@ def _request(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> Reque
         cpu=cpu,
         stop=stop,
         limit_names=RUN_KEYS,
+        cpu_time=section.run.cpu_time,
     )

@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB, LEAST_CPU_TIME, MOST_CPU_TIME
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
@@ -67,8 +67,17 @@ class ProgramRunSection(Section):
     """Wall time that programs may compute while no virtual time passes."""
     memory_mb: int = Field(DEFAULT_MEMORY_MB, ge=512, le=MOST_MEMORY_MB)
     """Memory of the virtual-time kernel, for all hosts together."""
+    cpu_time: float = Field(0.0, ge=0, le=MOST_CPU_TIME)
+    """How much virtual time the computation of programs takes: a factor, 0.001 or more, of the CPU time that this machine counts for it.
+    0: none. Such points do not repeat."""
     capture: Names = ()
     """Hosts, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port."""
+
+    @model_validator(mode="after")
+    def _the_kernel_counts_thousandths(self) -> Self:
+        if 0 < self.cpu_time < LEAST_CPU_TIME:
+            raise ValueError(f"cpu_time: must be 0, where computation takes no time, or at least {LEAST_CPU_TIME:g}")
+        return self
 
 
 class ProgramFileSection(AboutSection):

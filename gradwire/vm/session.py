@@ -35,7 +35,7 @@ from gradwire.vm.machine import (
     whole_kernel,
 )
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import FollowEnd, follow, is_stopped, pipe, process_group
+from gradwire.vm.streaming import FollowEnd, TimeLimit, Watch, follow, is_stopped, pipe, process_group
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
 ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
@@ -100,17 +100,18 @@ class Session:
         take: Callable[[str], None],
         *,
         finished: Callable[[], bool],
-        time_limit_s: float = float("inf"),
+        time_limit_s: float | TimeLimit = float("inf"),
         stall_limit_s: float = STALL_LIMIT_S,
         process_limit: int | None = None,
         limit_names: LimitNames = LimitNames(),
+        watched: Watch | None = None,
     ) -> FollowEnd:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
         Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time, or if
         there are more than `process_limit` processes at one time: by default, one for every 2 MiB of memory.
-        limit_names: what gives more. Raises KernelFault if the kernel does not come up, or a signal has stopped one of
-        its processes, and InternalFault if the job ends before `finished()`.
+        limit_names: what gives more. watched: what else may be readable. Raises KernelFault if the kernel does not come
+        up, or a signal has stopped one of its processes, and InternalFault if the job ends before `finished()`.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.take}
         watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
@@ -126,6 +127,7 @@ class Session:
                 time_limit_s=time_limit_s,
                 finished=lambda: finished() or self._status_file.exists() or wrong(),
                 held=self._is_stopped,
+                watched=watched,
             )
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
@@ -136,6 +138,10 @@ class Session:
                 raise InternalFault("the job in the virtual-time kernel ended before it had said how the run went")
             raise self._stalled(stall_limit_s, limit_names)
         return end
+
+    def time_limit(self, limit_s: float) -> TimeLimit:
+        """A limit of wall time for several calls of `follow` together."""
+        return TimeLimit(limit_s, self._is_stopped)
 
     def _refuse_crowd(self, most: int, names: LimitNames) -> None:
         if time.monotonic() - self._counted_s < COUNT_PERIOD_S:

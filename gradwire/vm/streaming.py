@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from gradwire.faults import MachineFault
 
@@ -39,6 +39,13 @@ class FollowEnd(Enum):
     FINISHED = auto()
     TIMED_OUT = auto()
     STOPPED = auto()
+
+
+class Watch(NamedTuple):
+    """Something that may be readable, as the outputs are, and what is done then."""
+
+    fd: int
+    act: Callable[[], None]
 
 
 class LineSplitter:
@@ -112,10 +119,11 @@ class TimeLimit:
 def follow(
     outputs: Mapping[int, LineTaker],
     *,
-    time_limit_s: float,
+    time_limit_s: float | TimeLimit,
     finished: Callable[[], bool] = lambda: False,
     stop: threading.Event | None = None,
     held: Callable[[], bool] = lambda: False,
+    watched: Watch | None = None,
 ) -> FollowEnd:
     """Passes every line of the given file descriptors to its taker as it arrives, and returns the first of:
 
@@ -125,15 +133,19 @@ def follow(
       was true,
     - STOPPED: `stop` is set.
 
-    Exceptions of a taker propagate. The descriptors become non-blocking.
+    watched: what else may be readable, and what is done then. Exceptions of a taker propagate. The descriptors become
+    non-blocking. A TimeLimit is one for several calls together.
     """
-    limit = TimeLimit(time_limit_s, held)
+    limit = time_limit_s if isinstance(time_limit_s, TimeLimit) else TimeLimit(time_limit_s, held)
     splitters = {fd: LineSplitter(take) for fd, take in outputs.items()}
     with selectors.DefaultSelector() as selector:
         for fd in outputs:
             os.set_blocking(fd, False)
             selector.register(fd, selectors.EVENT_READ)
-        while selector.get_map():
+        if watched is not None:
+            selector.register(watched.fd, selectors.EVENT_READ)
+        left = set(outputs)
+        while left:
             is_finished = finished()  # asked before reading, so that what was written until then is read
             left_s = limit.left_s()
             if not is_finished and left_s <= 0:
@@ -141,8 +153,11 @@ def follow(
             if not is_finished and stop is not None and stop.is_set():
                 return FollowEnd.STOPPED
             for key, _ in selector.select(0 if is_finished else min(left_s, POLL_S)):
-                if not _drain(key.fd, splitters[key.fd], limit):
+                if watched is not None and key.fd == watched.fd:
+                    watched.act()
+                elif not _drain(key.fd, splitters[key.fd], limit):
                     selector.unregister(key.fd)
+                    left.discard(key.fd)
             if is_finished:
                 return FollowEnd.FINISHED
     return FollowEnd.FINISHED if finished() else FollowEnd.CLOSED

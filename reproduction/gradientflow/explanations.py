@@ -30,13 +30,10 @@ from reproduction.gradientflow.points import (
 )
 from reproduction.scoring.evidence import Points
 from reproduction.scoring.explanations import Explanation, explains, premise
-from reproduction.scoring.reference import Claim, Where, printed_fact, printed_number
+from reproduction.scoring.reference import Claim, printed_fact, printed_number
 from reproduction.scoring.shapes import close
 
 P_MIXED, V_MIXED = "gradientflow-tables-p-mixed", "gradientflow-tables-v-mixed"
-SINGLE = "wire=fp16, overlap=False"
-"""Tensor by tensor after the backward pass."""
-FULL_SPEED = "An emulated GPU computes at full speed while it communicates"
 AGREES = 0.05
 """Share of a printed time within which a measured one confirms it: half of the tolerance of a claim."""
 
@@ -50,125 +47,6 @@ def _ms(row: PointResult) -> float:
 def _printed_ms(row: PointResult, scenario: str, claim: str) -> float:
     """What a printed throughput means for an iteration with as many images as the row's."""
     return row.throughput_per_s * row.iteration_time_s / _printed(scenario, claim) * 1e3
-
-
-def _hidden_in_print_ms(table: str, cluster: str) -> float:
-    """What overlap saves of the printed iteration, layer by layer and in mixed precision."""
-    return 1e3 * (_printed(table, f"{cluster}-nccl+mp-iter") - _printed(table, f"{cluster}-nccl+mp+overlap-iter"))
-
-
-@explains("gradientflow-table1", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
-@explains("gradientflow-fig14", "alexnet-p128-ratio")
-def _overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
-    row = best_row(points, claim.where)
-    single = points.row(run=P_MIXED, model=ALEXNET, strategy="layer-allreduce", options=SINGLE)
-    pascal, volta = (points.model(run=run, model=ALEXNET) for run in (P_MIXED, V_MIXED))
-    argument = pascal_hides_less(
-        single_ms=_ms(single),
-        printed_single_ms=1e3 * _printed("gradientflow-table1", "p-nccl+mp-iter"),
-        hidden_ms=_ms(single) - _ms(row),
-        printed_hidden_ms={c: _hidden_in_print_ms("gradientflow-table1", c) for c in "pv"},
-        backward_ms={"p": sum(pascal.backward_s) * 1e3, "v": sum(volta.backward_s) * 1e3},
-    )
-    return Explanation(FULL_SPEED, argument, str(account(points, row)))
-
-
-def pascal_hides_less(
-    single_ms: float,
-    printed_single_ms: float,
-    hidden_ms: float,
-    printed_hidden_ms: Mapping[str, float],
-    backward_ms: Mapping[str, float],
-) -> str:
-    """By cluster: what overlap hides of an iteration. single_ms: without overlap."""
-    premise(
-        close(single_ms, printed_single_ms, AGREES),
-        "the two to agree without overlap",
-        f"{single_ms:.1f} and {printed_single_ms:.1f} ms",
-    )
-    premise(
-        hidden_ms >= 0.9 * backward_ms["p"],
-        "overlap to hide nearly the whole backward pass here",
-        f"{hidden_ms:.1f} of {backward_ms['p']:.1f} ms",
-    )
-    shares = {cluster: printed_hidden_ms[cluster] / backward_ms[cluster] for cluster in "pv"}
-    premise(
-        shares["v"] > 0.5 > shares["p"],
-        "the printed overlap to hide most of Volta's backward pass, and the lesser part of Pascal's",
-        f"{shares['v']:.0%} and {shares['p']:.0%}",
-    )
-    return (
-        f"AlexNet, tensor by tensor: overlap hides {hidden_ms:.1f} ms here, nearly the whole backward pass, and "
-        f"{printed_hidden_ms['p']:.1f} ms in the paper; without overlap the two agree ({single_ms:.1f} and "
-        f"{printed_single_ms:.1f} ms), so the network is not the reason. Volta GPUs come near the full speed "
-        f"({printed_hidden_ms['v']:.1f} of {backward_ms['v']:.0f} ms printed), Pascal GPUs evidently do not."
-    )
-
-
-@explains("gradientflow-table1", "p-nccl+mp+la+overlap-throughput", "p-nccl+mp+la+overlap-iter")
-@explains("gradientflow-table1", "p-nccl+mp+la+overlap-speedup")
-@explains("gradientflow-fig19", "alexnet-p-vs-la")
-def _lazy_on_pascal(points: Points, _: Claim) -> Explanation:
-    lazy: Where = {"run": P_MIXED, "model": ALEXNET, "strategy": "lazy-allreduce"}
-    row, fused = best_row(points, lazy), points.row(**lazy, options=FUSED)
-    argument = fusion_hides_less(
-        fused_ms=_ms(fused),
-        printed_fused_ms=_printed_ms(fused, "gradientflow-fig16", "alexnet-p-noov"),
-        overlapped_ms=_ms(row),
-        printed_overlapped_ms=1e3 * _printed("gradientflow-table1", "p-nccl+mp+la+overlap-iter"),
-    )
-    return Explanation(FULL_SPEED, argument, f"Lazy allreduce: {account(points, row)}")
-
-
-def fusion_hides_less(
-    fused_ms: float, printed_fused_ms: float, overlapped_ms: float, printed_overlapped_ms: float
-) -> str:
-    """Iterations with lazy allreduce, without overlap and with it."""
-    hidden_ms, printed_hidden_ms = fused_ms - overlapped_ms, printed_fused_ms - printed_overlapped_ms
-    premise(
-        close(fused_ms, printed_fused_ms, AGREES),
-        "the two to agree without overlap",
-        f"{fused_ms:.1f} and {printed_fused_ms:.1f} ms",
-    )
-    premise(
-        hidden_ms > printed_hidden_ms > 0,
-        "overlap to hide more here than in the paper",
-        f"{hidden_ms:.1f} and {printed_hidden_ms:.1f} ms",
-    )
-    return (
-        f"AlexNet, fused: overlap hides {hidden_ms:.1f} ms here and {printed_hidden_ms:.1f} ms in the paper; without "
-        f"it the two take {fused_ms:.1f} and {printed_fused_ms:.1f} ms."
-    )
-
-
-@explains("gradientflow-table2", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
-@explains("gradientflow-fig14", "resnet50-p128-ratio")
-def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
-    measured = account(points, best_row(points, claim.where))
-    argument = allreduces_fit_under_the_pass(
-        measured, _printed("gradientflow-table2", "p-nccl+mp+overlap-iter") - measured.compute_s
-    )
-    return Explanation(FULL_SPEED, argument, str(measured))
-
-
-def allreduces_fit_under_the_pass(measured: Account, printed_beyond_s: float) -> str:
-    """Here nothing is left of the allreduces, and in the paper something
-    is: `printed_beyond_s`, beyond computation."""
-    premise(
-        measured.tail_s <= 0.01 * measured.iteration_s,
-        "next to nothing of the allreduces after the backward pass",
-        f"{measured.tail_s * 1e3:.1f} of {measured.iteration_s * 1e3:.1f} ms",
-    )
-    premise(
-        printed_beyond_s > measured.tail_s,
-        "more beyond computation in the printed iteration",
-        f"{printed_beyond_s * 1e3:.1f} ms",
-    )
-    return (
-        "ResNet-50, tensor by tensor: the allreduces fit under the backward pass and cost nothing here; printed are "
-        f"{(measured.compute_s + printed_beyond_s) * 1e3:.1f} ms, {printed_beyond_s * 1e3:.0f} ms more than the "
-        "computation."
-    )
 
 
 @explains("gradientflow-abstract", "resnet50-512", "resnet50-minutes", "vs-akiba")

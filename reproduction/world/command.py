@@ -41,6 +41,8 @@ from reproduction.world.sources import SOURCES
 WORLD = "world"
 PROGRAMS = f"{WORLD}-programs"
 """All rows that are of real programs, and no others."""
+MANY = 5
+"""So many sources are counted where fewer are named."""
 PAGES = "reproduction"
 """Folder of the papers' pages, below the one that --pages names."""
 
@@ -114,6 +116,7 @@ def reproduce_world(
         raise InputFault(f"{PROGRAMS}: runs real programs: give --python, a Python that has PyTorch")
     folder = out or RUNS / "-".join(["reproduction", *names])
     where.refuse_what_cannot_be(Clock())
+    _say(f"predicting {sum(row.printed is not None for row in cells)} printed values of {_listed_sources(cells)}")
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
@@ -168,11 +171,27 @@ def _of_plans(first: Sequence[Planned], cells: Mapping[Row, Cell], where: Where)
             if isinstance(what_if.planned, Planned) and what_if.planned not in found
         ]
         if second:
-            found |= _gathered(Predictions(second), second, executor)
+            found |= _gathered(Predictions(second), second, executor, "to explain what is off: ")
     return found
 
 
-def _gathered(predictions: Predictions, wanted: Sequence[Planned], executor: Executor) -> dict[Planned, Predicted]:
+def _say(text: str) -> None:
+    """A line for those who wait, on a terminal or not: the first point may take minutes."""
+    terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _listed_sources(cells: Mapping[Row, Cell]) -> str:
+    names = list(dict.fromkeys(row.source for row in cells))
+    return ", ".join(names) if len(names) < MANY else f"{len(names)} sources"
+
+
+def _gathered(
+    predictions: Predictions, wanted: Sequence[Planned], executor: Executor, why: str = ""
+) -> dict[Planned, Predicted]:
+    _say(
+        f"{why}{predictions.points} scenarios by packets and {predictions.estimates} by estimate; those that the store "
+        "of runs has are not run again"
+    )
     with LiveProgress(terminal.console, predictions.points) as progress:
         predictions.gather(executor, progress)
     return {planned: predictions.of(planned) for planned in wanted}

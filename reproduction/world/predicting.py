@@ -62,6 +62,11 @@ class Predictions:
         """Number of points to run."""
         return sum(planned.by is By.PACKETS for planned in self._planned.values())
 
+    @property
+    def estimates(self) -> int:
+        """Number of points to estimate."""
+        return len(self._planned) - self.points
+
     def gather(self, executor: Executor, watcher: Progress) -> None:
         """Runs and estimates what is not there yet. On Ctrl-C, what is complete is kept.
 

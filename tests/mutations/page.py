@@ -1,4 +1,4 @@
-"""docs/mutations.md: what became of each fault, as a table for each family with a row for each outcome, and the score."""
+"""outcomes.md: what became of each fault, as a table for each family with a row for each outcome, and the score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 from tests.mutations.fault import FAMILIES, STAR, Outcome, faults_of
 from tests.mutations.unseen import REASONS
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "mutations.md"
+PAGE = Path(__file__).with_name("outcomes.md")
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "mutations.md"
+"""What users read: how many faults of each family were caught, and what was not."""
 NOT_CAUGHT = "not caught"
 HARMLESS = "harmless"
 ROW = re.compile(r"^\| (?P<found>[^|]+) \| (?P<faults>[^|]+) \|$", re.MULTILINE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 COULD_BE_FASTER = (
     "A log shows a message that was too fast, not one that could have been faster. The comparison "
-    "[with an ideal network](trust/exactness.md#compared-with-an-ideal-network) does, and warns above 2 %"
+    "[with an ideal network](../../docs/trust/exactness.md#compared-with-an-ideal-network) does, and warns above 2 %"
 )
 REASONS: Mapping[tuple[str, str], str] = {
     ("plans", "a message is half as large as its chunk"): (

@@ -90,6 +90,8 @@ def carry_out(words: list[str], call: Any) -> None:
         assert set(rest) <= make_targets(), rest
     elif program.endswith("gradwire"):
         carry_out_gradwire(rest, call)
+    elif program.startswith("tests/"):
+        assert (ROOT / program).exists(), program
     elif program.endswith("python"):
         assert (ROOT / rest[0]).exists(), rest[0]
     elif program == "pipx":
@@ -98,6 +100,6 @@ def carry_out(words: list[str], call: Any) -> None:
         assert rest[:2] == ["install", "--editable"]
         assert (Path(rest[2]).expanduser() / "pyproject.toml").exists()
     else:
-        assert program in ("cd", "git", "vagrant", "wireshark", "tshark", ".venv/bin/dask"), (
+        assert program in ("cd", "export", "git", "vagrant", "wireshark", "tshark", ".venv/bin/dask"), (
             f"no test knows what `{' '.join(words)}` does"
         )

@@ -67,6 +67,67 @@ def test_a_device_with_a_rate_takes_as_long_as_the_flops_that_torch_counts(clock
     assert times.backward_s == pytest.approx({name: 2 * seconds for name, seconds in forward_s.items()})
 
 
+def bottleneck(inputs: int, width: int, stride: int) -> Any:
+    """A block of ResNet-50 with a shortcut."""
+
+    class Block(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            shapes = ((inputs, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1))
+            self.convs = nn.ModuleList(
+                nn.Conv2d(before, after, window, step, window // 2, bias=False)
+                for before, after, window, step in shapes
+            )
+            self.norms = nn.ModuleList(nn.BatchNorm2d(after) for _, after, _, _ in shapes)
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width)
+            )
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x: Any) -> Any:
+            y = x
+            for number, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+                y = norm(conv(y))
+                y = self.relu(y) if number < 2 else y
+            y += self.shortcut(x)
+            return self.relu(y)
+
+    return Block()
+
+
+def test_convolutional_modules_take_what_their_layers_do_in_plans(clock: Clock) -> None:
+    """The first block of ResNet-50's third stage, whose layers gradwire knows."""
+    profile = BUILT_IN.model("resnet50-torchvision")
+    planned = compute_time(profile, "v100", batch=32)
+    block = bottleneck(256, 128, 2)
+    times = takes_time_of(block, "v100", batch=32, pace=clock.pace())
+    block(torch.ones(2, 256, 56, 56)).sum().backward()
+    own = [number for number, layer in enumerate(profile.layers) if layer.name.startswith("block2/unit1/")]
+    assert sum(times.forward_s.values()) == pytest.approx(sum(planned.forward_s[n] for n in own), rel=1e-6)
+    assert sum(times.backward_s.values()) == pytest.approx(sum(planned.backward_s[n] for n in own), rel=1e-6)
+    assert set(times.forward_s) == {"", *(f"{kind}.{n}" for kind in ("convs", "norms") for n in range(3))} | {
+        "shortcut.0",
+        "shortcut.1",
+    }
+
+
+def test_poolings_and_products_take_their_own_times(clock: Clock) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(64, 9),
+    )
+    times = takes_time_of(model, "h100", batch=128, pace=clock.pace())
+    model(torch.ones(1, 3, 32, 32)).sum().backward()
+    memory_bytes_per_s, images_bytes = 3.35e12, 2 * 128 * 64 * 32 * 32
+    assert set(times.forward_s) == {"0", "2", "3", "5"}
+    assert times.forward_s["2"] == pytest.approx(4.2 * images_bytes / memory_bytes_per_s + 4e-6)
+    assert times.forward_s["0"] > 7.4 * images_bytes / memory_bytes_per_s, "biases and the ReLU"
+
+
 def test_without_a_batch_the_real_samples_count(clock: Clock) -> None:
     taken = []
     for samples in (1, 6):

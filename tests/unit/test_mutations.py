@@ -1,4 +1,4 @@
-"""Faults put in on purpose, those that need no kernel: each is found as docs/mutations.md says. And the page has all, with their score."""
+"""Faults put in on purpose that need no kernel: each is found as outcomes.md says, and docs/mutations.md has their counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, P
 from gradwire.datatypes.wire.framing import Framing
 from tests.mutations.bases import compiled, plan_of
 from tests.mutations.fault import FAMILIES, STAR, faults_of
-from tests.mutations.page import NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on
+from tests.mutations.page import GUIDE, HARMLESS, NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on
 from tests.mutations.trial import Ran, is_among, judged, of_a_plan, of_a_record
 from tests.mutations.unseen import REASONS
 from tests.shared.simulation import replay
@@ -46,8 +46,19 @@ def test_at_least_six_times_twenty_faults_are_on_the_page() -> None:
     faults = {(family, name) for family in FAMILIES for name in faults_of(family)}
     assert set(SAID) == faults
     assert min(len(faults_of(family)) for family in FAMILIES) == 20
-    (found,) = SCORE.findall(PAGE.read_text())
-    assert found == score(SAID.values())
+    for page in (PAGE, GUIDE):
+        (found,) = SCORE.findall(page.read_text())
+        assert found == score(SAID.values())
+
+
+def test_the_guide_has_the_counts_of_each_family_and_says_what_is_not_caught() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in GUIDE.read_text().splitlines() if "|" in line]
+    counts = [
+        [int(cell or 0) for cell in (caught, *others)] for _, _, caught, _, *others in rows[2 : 2 + len(FAMILIES)]
+    ]
+    kinds = {family: [kind_of(said) for (of, _), said in SAID.items() if of == family] for family in FAMILIES}
+    assert counts == [[kinds[family].count(kind) for kind in ("caught", HARMLESS, NOT_CAUGHT)] for family in FAMILIES]
+    assert sum(len(row[0].split("; ")) for row in rows if len(row) == 3) - 2 == len(REASONS)
 
 
 def test_what_is_not_caught_has_a_reason() -> None:

@@ -12,7 +12,7 @@ where all that a host sends counts as much as its own port lets through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -132,7 +132,7 @@ def class_lines(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) ->
     all_ways = ways_of(fabric, spine_of, flows.source, flows.target)
     travel_s = _travel_s(fabric, all_ways, flows)
     counts, rates, routes = _kinds_passed(fabric, all_ways, flows)
-    repeats = [[int(counts[port, kind]) for port in route] for kind, route in enumerate(routes)]
+    repeats = [[counts[port, kind] for port in route] for kind, route in enumerate(routes)]
     return _lines(classes, fabric, flows, routes, repeats, rates, travel_s)
 
 
@@ -144,12 +144,14 @@ def flows_of(classes: ClassPlan) -> Flows:
     none = np.empty(0, np.int64)
     if not len(sends):
         return Flows(none, none, none, kind_of_send)
-    columns = np.stack([ops.rank[sends].astype(np.int64), ops.peer[sends], classes.peers_of[sends]])
-    keys, key = np.unique(columns, axis=1, return_inverse=True)
+    ranks, sorts = len(members), len(classes.peers)
+    columns = (ops.rank[sends].astype(np.int64) * ranks + ops.peer[sends]) * sorts + classes.peers_of[sends]
+    keys, key = np.unique(columns, return_inverse=True)
     machine = hosts // classes.plan.nics_per_host
     ends: list[Int64] = []
-    kinds = np.full(keys.shape[1], -1, np.int64)
-    for number, (sender, peer, peers) in enumerate(keys.T.tolist()):
+    kinds = np.full(len(keys), -1, np.int64)
+    for number, (pair, peers) in enumerate(zip(*(part.tolist() for part in np.divmod(keys, sorts)), strict=True)):
+        sender, peer = divmod(pair, ranks)
         target = classes.receivers(peer, classes.peers[peers])
         source = np.tile(members[sender], classes.peers[peers].messages)
         apart = machine[source] != machine[target]
@@ -204,7 +206,11 @@ def _plain_paths(fabric: Fabric, ways: Ways, route_start: Int64) -> Paths:
     )
 
 
-def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Int64, Float64, list[list[int]]]:
+Counts = Mapping[tuple[int, int], int]
+"""How many flows pass a port, by its kind and theirs, where there are some."""
+
+
+def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Float64, list[list[int]]]:
     """Of each kind of ports, how many flows of each kind pass it and its rate, and the kinds of ports that flows of each
     kind pass. Raises NotByClass.
 
@@ -223,17 +229,25 @@ def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Int64, Floa
     raise refused
 
 
-def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Int64, Float64]:
+def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Counts, Float64]:
     """The kind of each port, the number of flows of each kind at a port of each kind, and the rates of ports of each
     kind."""
-    used, place = np.unique(ways.port, return_inverse=True)
-    counts = np.zeros((len(used), kinds), np.int64)
-    np.add.at(counts, (place, kind_of_flow[ways.flow]), 1)
-    rates, rate = np.unique(ways.port_bytes_per_ns[used], return_inverse=True)
-    table, kind_of_used = np.unique(np.column_stack([rate.reshape(-1), counts]), axis=0, return_inverse=True)
+    pairs, times = np.unique(ways.port * kinds + kind_of_flow[ways.flow], return_counts=True)
+    port, kind = np.divmod(pairs, kinds)
+    used, first = np.unique(port, return_index=True)
+    found: dict[tuple[float, bytes, bytes], int] = {}
+    counts: dict[tuple[int, int], int] = {}
     port_kind = np.full(len(ways.port_bytes_per_ns), -1, np.int64)
-    port_kind[used] = kind_of_used.reshape(-1)
-    return port_kind, table[:, 1:], rates[table[:, 0]]
+    for number, start, end in zip(used.tolist(), first.tolist(), [*first[1:].tolist(), len(port)], strict=True):
+        passing, of_each = kind[start:end], times[start:end]
+        key = float(ways.port_bytes_per_ns[number]), passing.tobytes(), of_each.tobytes()
+        if key not in found:
+            found[key] = len(found)
+            counts |= {
+                (found[key], flow): count for flow, count in zip(passing.tolist(), of_each.tolist(), strict=True)
+            }
+        port_kind[number] = found[key]
+    return port_kind, counts, np.array([rate for rate, _, _ in found])
 
 
 def _routes(ways: Ways, port_kind: Int64, flows: Flows) -> list[list[int]]:

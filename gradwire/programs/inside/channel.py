@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 import tty
 from pathlib import Path
 
 from gradwire.programs.program_protocol import Command, Event, Full, command_of, line_of
 from gradwire.programs.signatures import Signatures
+from gradwire.programs.typed_protocol import Passed, Rested
 from gradwire.vm.answers import Answers
 
 TERMINAL = "/dev/tty1"
@@ -43,6 +45,7 @@ class Channel:
         tty.setraw(self._fd)
         self._rest = b""
         self._unread_bytes = 0
+        self._heard_count = 0
 
     def fileno(self) -> int:
         """For a selector: readable if a command may have come."""
@@ -70,6 +73,16 @@ class Channel:
             os.sched_yield()
         return command
 
+    def rest(self) -> Command:
+        """Says that nothing runs that a person waits for, and waits for what they do next."""
+        self.say(Rested(self._heard_count))
+        return self.next()
+
+    def let_pass(self) -> Command:
+        """Waits, while time stands still, until the person wants more of it to pass; gives what they have typed."""
+        self.say(Passed(time.monotonic()))
+        return self.answer()
+
     def _write(self, event: Event) -> int:
         """Writes an event as a line; returns its length."""
         line = self._signatures.signed(line_of(event)).encode() + b"\n"
@@ -91,4 +104,5 @@ class Channel:
         if not end:
             return None
         self._rest = rest
+        self._heard_count += 1
         return command_of(line)

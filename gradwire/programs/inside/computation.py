@@ -21,6 +21,6 @@ def charge_computation(factor: float, setting: Path = SETTING) -> None:
         setting.write_text(f"{round(factor * 1000)}\n")
     except OSError as error:
         raise MachineFault(
-            "this kernel cannot charge programs for CPU time (--cpu-time); build it from a linux-source of 6.12: "
-            "`gradwire kernel`"
+            "this kernel cannot charge programs for CPU time (--cpu-time, cpu_time of a lab or run.cpu_time); build it from "
+            "a linux-source of 6.12: `gradwire kernel`"
         ) from error

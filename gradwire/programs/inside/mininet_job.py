@@ -15,7 +15,8 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,18 +30,29 @@ from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.namespaces import BIND, NEW_HOSTNAME, NEW_MOUNTS, enter, mount, unshare
 from gradwire.programs.inside.processes import READ_BYTES, STDOUT, Processes, Running, Streams
 from gradwire.programs.inside.sandbox import ProcessNamespace, cover
-from gradwire.programs.program_protocol import FOLDER, Asked, Given, Interrupt, Passed, Refused, ScriptReport, Typed
+from gradwire.programs.inside.terminals import COMPUTING, SETTLE_S, TICK_S, WINDOW, Windows
+from gradwire.programs.program_protocol import FOLDER, Refused, ScriptReport
 from gradwire.programs.stock_mininet.start import END_OF_INPUT, NOT_TYPED, TYPED
 from gradwire.programs.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, read_task
 from gradwire.programs.stock_mininet.tools import copy_changed, programs
+from gradwire.programs.typed_protocol import (
+    Asked,
+    Given,
+    Interrupt,
+    Keys,
+    Open,
+    Opening,
+    Resized,
+    Shut,
+    Typed,
+    Wanted,
+)
 
 SCRIPT = 0
 """In the place of a host's index: there is one program."""
 UNKILLABLE = "-1000"
 HOSTNAME = "mininet"
 START = Path(__file__).parent.parent / "stock_mininet" / "start.py"
-TICK_S = 0.5
-"""Of virtual time, after which a person is asked whether more may pass."""
 QUESTION_BYTES = 1 << 20
 """More than the words and lines that start.py sends."""
 RECURSIVE, PRIVATE = 0x4000, 0x40000
@@ -48,49 +60,80 @@ RECURSIVE, PRIVATE = 0x4000, 0x40000
 
 
 class Input:
-    """Answers a script that asks for lines. Meanwhile nothing else happens, and no virtual time passes.
+    """Takes what a script asks for: lines, and windows of its nodes. Nothing else happens meanwhile, and no virtual time
+    passes, unless commands run in windows.
 
-    stdin: what a person types without having been asked can be read there.
+    stdin: what a person types without having been asked can be read there. typed: whether a person types.
     """
 
-    def __init__(self, processes: Processes, channel: Channel) -> None:
-        self._processes, self._channel = processes, channel
+    def __init__(self, processes: Processes, channel: Channel, *, typed: bool) -> None:
+        self._processes, self._channel, self._is_typed = processes, channel, typed
         self.stdin, self._typed = os.pipe()
         os.set_blocking(self._typed, False)
         #: How many lines were asked for.
         self.count = 0
+        #: By window: the node that it is for.
+        self.wanted: dict[int, Wanted] = {}
+        #: Takes what comes meanwhile.
+        self.hear: Callable[[object], None] = lambda _: None
+        self._askers: deque[socket.socket] = deque()
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(INPUT))
         self._listening.listen()
         processes.watch(self._listening.fileno(), self._accept)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether the script waits for a line."""
+        return bool(self._askers)
+
+    def give(self, command: Given | Interrupt) -> None:
+        """Gives the script the line that it has asked for."""
+        line = command.line.decode(errors="replace") if isinstance(command, Given) else None
+        _answer(self._askers.popleft(), line)
+
     def _accept(self) -> None:
         asker, _ = self._listening.accept()
-        self._processes.watch(asker.fileno(), lambda: self._answer(asker))
+        self._processes.watch(asker.fileno(), lambda: self._hear(asker))
 
-    def _answer(self, asker: socket.socket) -> None:
+    def _hear(self, asker: socket.socket) -> None:
         question = _whole_line(asker)
         if not question:
             self._processes.unwatch(asker.fileno())
             asker.close()
             return
-        self.count += 1
-        self._processes.pass_on_what_is_there()
-        self._channel.say(msgspec.json.decode(question, type=Asked))
-        while not isinstance(command := self._channel.next(), Given | Interrupt):
-            pass
-        line = command.line.decode(errors="replace") if isinstance(command, Given) else None
-        with suppress(OSError):  # the script is gone
-            asker.sendall(json.dumps(line).encode() + b"\n")
+        match asked := msgspec.json.decode(question, type=Asked | Wanted):
+            case Asked():
+                self.count += 1
+                self._processes.pass_on_what_is_there(self.hear)
+                self._askers.append(asker)
+                self._channel.say(asked)
+            case Wanted():
+                _answer(asker, self._opened(asked))
+
+    def _opened(self, wanted: Wanted) -> list[object]:
+        """The number of a window that is being opened, or -1, and what the script says of it."""
+        if not self._is_typed:
+            return [-1, f"no window for {wanted.node}: nobody types at a terminal here"]
+        self._channel.say(wanted)
+        answer = self._channel.answer()
+        assert isinstance(answer, Opening)
+        if answer.window >= 0:
+            self.wanted[answer.window] = wanted
+        return [answer.window, answer.said]
 
     def let_pass(self) -> None:
         """Waits until the person wants time to pass, and passes on what they have typed. What nobody has read for long is
         dropped when the pipe is full."""
-        self._channel.say(Passed(time.monotonic()))
-        answer = self._channel.answer()
+        answer = self._channel.let_pass()
         if isinstance(answer, Typed):
             with suppress(BlockingIOError):
                 os.write(self._typed, answer.data or END_OF_INPUT)
+
+
+def _answer(asker: socket.socket, answer: object) -> None:
+    with suppress(OSError):  # the script is gone
+        asker.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def _whole_line(asker: socket.socket) -> bytes:
@@ -112,20 +155,13 @@ def run_script(task: ScriptTask, folder: Path, channel: Channel) -> ScriptReport
     machine = MininetMachine(folder, task)
     killed_before = killed_for_memory()
     processes = Processes([machine], machine, channel, task.output_limit_bytes)
-    asked = Input(processes, channel)
+    asked = Input(processes, channel, typed=task.typed)
     charge_computation(task.cpu_time)
     begin_s = time.monotonic()
     how = TYPED if task.typed else NOT_TYPED
     argv = [task.python, str(FOLDER / START.name), str(INPUT), how, task.script, *task.arguments]
     program = processes.start(SCRIPT, argv, task.env, task.folder, streams=_streams(asked.stdin, one=task.one_output))
-    deadline_s, on_interrupt = begin_s + task.time_limit_s, _Interrupting(program, asked)
-    while (now_s := time.monotonic()) < deadline_s:
-        next_s = now_s + TICK_S if task.typed else deadline_s
-        is_over = lambda: program.status is not None  # noqa: E731
-        if processes.follow(is_over, deadline_s=min(next_s, deadline_s), on_interrupt=on_interrupt):
-            break
-        if task.typed:
-            asked.let_pass()
+    _Typing(task, processes, channel, asked, program).follow(begin_s + task.time_limit_s)
     status, duration_s = program.status, time.monotonic() - begin_s
     processes.end_all()
     machine.end()
@@ -148,17 +184,61 @@ def _streams(stdin: int, *, one: bool) -> Streams:
     return Streams({out_read: STDOUT, err_read: STDOUT + 1}, (out_write, err_write), stdin)
 
 
-class _Interrupting:
-    """What Ctrl-C does to a script: the first asks it to end, a second one ends it, unless it has asked for a line in
-    between."""
+class _Typing:
+    """Follows a script with a person who types to it, and to windows of its nodes."""
 
-    def __init__(self, program: Running, asked: Input) -> None:
-        self._program, self._asked, self._seen = program, asked, -1
+    def __init__(
+        self, task: ScriptTask, processes: Processes, channel: Channel, asked: Input, program: Running
+    ) -> None:
+        self._task, self._processes, self._channel = task, processes, channel
+        self._asked, self._program = asked, program
+        self._interrupted_at = -1
+        asked.hear = self._hear
+        settle_s = SETTLE_S * (COMPUTING if task.cpu_time else 1)
+        self._windows = Windows(processes, channel, self._name_of, self._begin, settle_s)
 
-    def __call__(self) -> None:
-        number = signal.SIGKILL if self._seen == self._asked.count else signal.SIGINT
-        self._seen = self._asked.count
+    def follow(self, deadline_s: float) -> None:
+        """Until it has ended, or the virtual clock has come so far."""
+        tick_s = self._next_tick_s()
+        while self._program.status is None and (now_s := time.monotonic()) < deadline_s:
+            if self._rests():
+                self._hear(self._channel.rest())
+                tick_s = self._next_tick_s()
+                continue
+            if now_s >= tick_s:
+                self._asked.let_pass()
+                tick_s = self._next_tick_s()
+            until = lambda: self._program.status is not None or self._rests()  # noqa: E731
+            self._windows.follow(until, min(deadline_s, tick_s), self._hear)
+
+    def _next_tick_s(self) -> float:
+        return time.monotonic() + TICK_S if self._task.typed else float("inf")
+
+    def _rests(self) -> bool:
+        return self._asked.is_asked and self._windows.at_rest()
+
+    def _hear(self, command: object) -> None:
+        match command:
+            case Given() | Interrupt() if self._asked.is_asked:
+                self._asked.give(command)
+            case Interrupt():
+                self._interrupt()
+            case Open() | Keys() | Resized() | Shut():
+                self._windows.obey(command)
+
+    def _interrupt(self) -> None:
+        """The first Ctrl-C asks the script to end, a second one ends it, unless it has asked for a line in between."""
+        number = signal.SIGKILL if self._interrupted_at == self._asked.count else signal.SIGINT
+        self._interrupted_at = self._asked.count
         self._program.signal(number)
+
+    def _name_of(self, command: Open) -> str:
+        return self._asked.wanted[command.window].node
+
+    def _begin(self, command: Open, argv: list[str], streams: Streams) -> Running:
+        node = ["mnexec", "-a", str(self._asked.wanted[command.window].pid)]
+        env = {**self._task.env, "TERM": command.kind}
+        return self._processes.start(SCRIPT, [*node, *argv], env, self._task.folder, name=WINDOW, streams=streams)
 
 
 def main() -> None:

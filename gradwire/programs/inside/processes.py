@@ -4,12 +4,14 @@ Ctrl-C."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import math
 import os
 import pty
 import selectors
 import signal
 import subprocess
+import termios
 import time
 import tty
 from collections import deque
@@ -23,7 +25,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.inside.fault_times import Nothing, Timed
 from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.traffic_classes import join_class
-from gradwire.programs.program_protocol import NO_HOST, Ended, Interrupt, Output, OutputFull, Program
+from gradwire.programs.program_protocol import NO_HOST, Ended, Output, OutputFull, Program
 from gradwire.programs.python_command import WarmPython
 
 READ_BYTES = 32768
@@ -59,6 +61,8 @@ class Running:
         #: Which stream a descriptor carries.
         self.outputs = dict(outputs)
         self.status: int | None = None
+        #: What it has written since whoever counts has set it to 0.
+        self.said_bytes = 0
 
     def signal(self, number: int) -> None:
         """Sends a signal to the program and all that it started, unless that left its session."""
@@ -108,6 +112,10 @@ class Streams:
     read_ends: Mapping[int, int]
     write_ends: tuple[int, int]
     stdin: int = subprocess.DEVNULL
+    #: Whether the input is a terminal that turns keys into signals for the program.
+    controls: bool = False
+    #: Whether what it leaves in the background goes on when it has ended, as without such a terminal.
+    keeps_background: bool = False
 
 
 class Processes:
@@ -156,7 +164,7 @@ class Processes:
                         stderr=write_ends[1],
                         env=dict(env),
                         start_new_session=True,
-                        preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
+                        preexec_fn=self._entering(host, folder, traffic_class, streams),  # noqa: PLW1509 (this process has one thread)
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 why = _why_not_executed(error) if isinstance(error, OSError) else f"cannot be started: {error}"
@@ -195,16 +203,16 @@ class Processes:
         until: Callable[[], bool],
         *,
         deadline_s: float = float("inf"),
-        on_interrupt: Callable[[], None] = lambda: None,
+        on_command: Callable[[object], None] = lambda _: None,
     ) -> bool:
         """Passes on what programs write until `until()`; False if the virtual clock (time.monotonic) reaches
-        `deadline_s` before."""
+        `deadline_s` before. on_command: takes what comes meanwhile."""
         while not until():
             left_s = deadline_s - time.monotonic() if deadline_s < float("inf") else None
             if left_s is not None and left_s <= 0:
                 return False
-            if isinstance(self._channel.heard(), Interrupt):
-                on_interrupt()
+            if (command := self._channel.heard()) is not None:
+                on_command(command)
                 continue
             for key, _ in self._selector.select(None if left_s is None else min(left_s, LONGEST_WAIT_S)):
                 if key.data is None:
@@ -217,10 +225,10 @@ class Processes:
                     self._pass_on(key.data, key.fd)
         return True
 
-    def pass_on_what_is_there(self) -> None:
+    def pass_on_what_is_there(self, on_command: Callable[[object], None] = lambda _: None) -> None:
         """Passes on what programs have written, and notes those that have ended, without waiting for more."""
         while any(isinstance(key.data, Running) for key, _ in self._selector.select(0)):
-            self.follow(_once())
+            self.follow(_once(), on_command=on_command)
 
     def end_all(self) -> None:
         """Ends all programs: they may end by themselves, and then they have to. No Ended is said of them."""
@@ -236,8 +244,12 @@ class Processes:
         left = ", ".join(self._name(program.host) for program in self.running)
         raise MachineFault(f"a program cannot be ended: {left}")
 
-    def _entering(self, host: int, folder: str, traffic_class: int | None) -> Callable[[], None]:
+    def _entering(self, host: int, folder: str, traffic_class: int | None, streams: Streams) -> Callable[[], None]:
         def become() -> None:
+            if streams.controls:
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            if streams.keeps_background:
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
             join_class(traffic_class)
             if host != NO_HOST:
                 self._hosts[host].enter(folder)
@@ -261,6 +273,7 @@ class Processes:
                 raise
             data = b""
         if data:
+            program.said_bytes += len(data)
             self._keep(program, program.outputs[fd], data)
             return True
         self._selector.unregister(fd)
@@ -310,11 +323,15 @@ def pipes() -> Streams:
     return Streams({out_read: STDOUT, err_read: STDERR}, (out_write, err_write))
 
 
-def one_terminal() -> Streams:
-    """A terminal for both outputs, so that a program writes line by line. It changes no line end: the one of the user
-    does that."""
+def one_terminal(*, ends_lines: bool = False) -> Streams:
+    """A terminal for both outputs, so that a program writes line by line. ends_lines: whether it begins each line at the
+    left, because the one of the user does not."""
     master, slave = pty.openpty()
     tty.setraw(slave)
+    if ends_lines:
+        attributes = termios.tcgetattr(slave)
+        attributes[1] |= termios.OPOST | termios.ONLCR
+        termios.tcsetattr(slave, termios.TCSANOW, attributes)
     os.set_blocking(master, False)
     return Streams({master: STDOUT}, (slave, slave))
 

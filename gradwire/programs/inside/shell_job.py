@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -18,7 +19,16 @@ from gradwire.injection import Act, Patient
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
-from gradwire.programs.inside.processes import Processes, Running, one_terminal
+from gradwire.programs.inside.processes import Processes, Running, Streams, one_terminal
+from gradwire.programs.inside.terminals import (
+    COMPUTING,
+    INTERRUPT_KEY,
+    SETTLE_S,
+    TICK_S,
+    WINDOW,
+    Foreground,
+    Windows,
+)
 from gradwire.programs.program_protocol import (
     NO_HOST,
     Change,
@@ -29,6 +39,7 @@ from gradwire.programs.program_protocol import (
     Refused,
     Task,
 )
+from gradwire.programs.typed_protocol import FOREGROUND, Interrupt, Keys, Open, Resized, Shut
 from gradwire.topo.network import Network
 
 ECHO_REQUEST, ECHO_REPLY = 8, 0
@@ -38,6 +49,8 @@ WAIT_S = 1.0
 STALE_S = 1.0
 """After a switch has its rules again, what it decided without them holds for up to half a second (max-revalidator)."""
 IP_HEADER_BYTES = 20
+MACHINE = "switches"
+"""What the shell of a window calls the place where they are."""
 
 
 def reached(network: Network, source: int, hosts: Sequence[int]) -> set[int]:
@@ -99,6 +112,59 @@ class Commands:
         self._processes = Processes(lab.hosts, lab.sandbox, channel)
         self._patient = Patient(lab.network, lab.controller, CONTROLLER_PORT, has_seed=lab.abilities.has_netem_seed)
         self._out: list[PlannedFault] = []
+        self._foreground: tuple[Running, Foreground] | None = None
+        self._waiting: deque[Execute | PingAll | Change] = deque()
+        settle_s = SETTLE_S * (COMPUTING if task.cpu_time else 1)
+        self.windows = Windows(self._processes, channel, self._name_of, self._begin_window, settle_s)
+
+    def next(self) -> Execute | PingAll | Change:
+        """What is asked for next. Until then time passes while a command runs in a window, and otherwise not."""
+        while not self._waiting:
+            if self.windows.at_rest():
+                self.hear(self._channel.rest())
+            else:
+                self._follow_for_a_while(lambda: bool(self._waiting) or self.windows.at_rest())
+        return self._waiting.popleft()
+
+    def hear(self, command: object) -> None:
+        """Does what was done at a terminal, and keeps the rest for `next`."""
+        match command:
+            case Keys(window=number, data=data) if number == FOREGROUND:
+                if self._foreground is not None:
+                    program, terminal = self._foreground
+                    terminal.press(data, program)
+            case Interrupt():
+                if self._foreground is not None:
+                    program, terminal = self._foreground
+                    terminal.press(INTERRUPT_KEY, program)
+            case Resized(window=number, size=size) if number == FOREGROUND:
+                if self._foreground is not None:
+                    self._foreground[1].resize(size)
+            case Open() | Keys() | Resized() | Shut():
+                self.windows.obey(command)
+            case Execute() | PingAll() | Change():
+                self._waiting.append(command)
+
+    def _name_of(self, command: Open) -> str:
+        return self._lab.hosts[command.host].name if command.host != NO_HOST else MACHINE
+
+    def _begin_window(self, command: Open, argv: list[str], streams: Streams) -> Running:
+        env = {**self._environment(command.host), "TERM": command.kind}
+        return self._processes.start(command.host, argv, env, self._task.folder, name=WINDOW, streams=streams)
+
+    def _environment(self, index: int) -> dict[str, str]:
+        host = None if index == NO_HOST else self._lab.hosts[index]
+        own = {} if host is None else {"GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)}
+        return {**self._task.env, **own}
+
+    def _follow_for_a_while(self, until: Callable[[], bool]) -> None:
+        """Lets time pass at a person's pace, until something is so."""
+        tick_s = time.monotonic() + TICK_S
+        while time.monotonic() < tick_s:
+            self.windows.follow(until, tick_s, self.hear)
+            if until():
+                return
+        self._channel.let_pass()
 
     def carry_out(self, command: Execute | PingAll | Change) -> None:
         """Does what a command says. Raises a Fault if that cannot be done."""
@@ -113,20 +179,34 @@ class Commands:
 
     def _execute(self, command: Execute) -> None:
         """Starts a line on a host, and waits for its end unless it goes to the background."""
-        host = None if command.host == NO_HOST else self._lab.hosts[command.host]
-        own = {} if host is None else {"GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)}
-        env = {**self._task.env, **own}
+        size = command.terminal
+        terminal = None if size is None or command.background else Foreground(size)
+        env = self._environment(command.host)
         program = self._processes.start(
             command.host,
             [SHELL, "-c", command.line],
             env,
             self._task.folder,
             name=command.name,
-            streams=one_terminal(),
+            streams=one_terminal(ends_lines=size is not None) if terminal is None else terminal.streams,
         )
-        if not command.background:
-            self._processes.follow(lambda: program.status is not None, on_interrupt=_interrupting(program))
-        self._processes.pass_on_what_is_there()
+        if terminal is not None:
+            self._foreground = program, terminal
+            while program.status is None:
+                self._follow_for_a_while(lambda: program.status is not None)
+            self._foreground = None
+        elif not command.background:
+            signals = iter([signal.SIGINT])
+
+            def hear(command: object) -> None:
+                """The first Ctrl-C asks a program to end, a second one ends it."""
+                if isinstance(command, Interrupt):
+                    program.signal(next(signals, signal.SIGKILL))
+                else:
+                    self.hear(command)
+
+            self._processes.follow(lambda: program.status is not None, on_command=hear)
+        self._processes.pass_on_what_is_there(self.hear)
 
     def _change(self, command: Change) -> None:
         """Takes something out of the network or puts it back; nothing for what is so already."""
@@ -167,23 +247,14 @@ class Commands:
         self._channel.say(Output(NO_HOST, 1, text.encode()))
 
 
-def _interrupting(program: Running) -> Callable[[], None]:
-    """What Ctrl-C does to a program: the first asks it to end, a second one ends it."""
-    signals = iter([signal.SIGINT])
-    return lambda: program.signal(next(signals, signal.SIGKILL))
-
-
 def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     """Carries out commands until the kernel is ended from outside."""
     begin_s = time.monotonic()
     commands = Commands(task, lab, channel)
     channel.say(CommandDone(0.0))
     while True:
-        command = channel.next()
-        if not isinstance(command, Execute | PingAll | Change):
-            continue  # an Interrupt of a program that had just ended, or not yet begun
         try:
-            commands.carry_out(command)
+            commands.carry_out(commands.next())
         except Fault as fault:
             channel.say(Refused(type(fault).__name__, str(fault)))
         channel.say(CommandDone(time.monotonic() - begin_s))

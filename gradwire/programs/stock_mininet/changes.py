@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import select
 import shutil
+import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 LINK_RATE_VARIABLE = "GRADWIRE_LINK_MBIT"
+ASKING_VARIABLE = "GRADWIRE_ASKING"
+"""The path of the socket that lines and windows are asked for at."""
 MOST_MBIT = 100_000
 """The fastest link. Mininet ignores rates above 1,000 Mbit/s, which real time does not carry."""
 MININETS_OWN_MBIT = 1000
@@ -205,21 +210,20 @@ def _change_network(module: dict[str, Any]) -> None:
         with _heard_to_its_end(hosts[-1]):
             return test(self, hosts, *words, **options)
 
-    network.iperf = iperf
+    def start_terms(self: Any) -> None:
+        # Mininet asks for a DISPLAY, which is not the only place where windows open here.
+        self.terms += module["makeTerms"]([*self.controllers, *self.switches, *self.hosts])
 
-
-NO_WINDOW = (
-    "no window can be opened in the virtual-time kernel; type commands for {0} at the prompt ({0} COMMAND), or {0} bash, "
-    "which reads what you type until exit\n"
-)
+    network.iperf, network.startTerms = iperf, start_terms
 
 
 def _change_terminals(module: dict[str, Any]) -> None:
-    """There is no display: whoever wants a window reads what to do instead."""
+    """Windows open outside the kernel, where there is tmux or a display; programs of nodes reach none."""
     error = module["error"]
 
     def make_term(node: Any, *_: Any, **__: Any) -> list[Any]:
-        error(NO_WINDOW.format(node))
+        number, said = _wanted(node)
+        (error if number < 0 else sys.modules["mininet.log"].output)(f"{said}\n")
         return []
 
     def make_terms(nodes: Any, *_: Any, **__: Any) -> list[Any]:
@@ -227,8 +231,22 @@ def _change_terminals(module: dict[str, Any]) -> None:
             make_term(node)
         return []
 
+    def run_x11(node: Any, *_: Any) -> list[Any]:
+        error(f"programs in the virtual-time kernel reach no display; xterm {node} opens a window with a shell\n")
+        return []
+
     module["makeTerm"], module["makeTerms"] = make_term, make_terms
-    module["runX11"] = module["tunnelX11"] = make_term
+    module["runX11"] = module["tunnelX11"] = run_x11
+
+
+def _wanted(node: Any) -> tuple[int, str]:
+    """Asks for a window with a shell on a node: its number, or -1, and what became of it."""
+    question = {"event": "wanted", "node": str(node), "pid": node.pid}
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as asking:
+        asking.connect(os.environ[ASKING_VARIABLE])
+        asking.sendall(json.dumps(question).encode() + b"\n")
+        number, said = json.loads(asking.makefile("rb").readline())
+    return number, said
 
 
 def _change_prompt(module: dict[str, Any]) -> None:

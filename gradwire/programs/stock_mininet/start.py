@@ -91,11 +91,12 @@ class Asking(io.TextIOBase):
             found += character
         return found.decode(errors="replace")
 
-    def _question(self) -> "dict[str, list[str]]":  # noqa: UP037 (the script's Python may be older)
+    def _question(self) -> "dict[str, object]":  # noqa: UP037 (the script's Python may be older)
         """What goes with the request for a line: words and earlier lines, for whoever edits it."""
         if not self._typed:
-            return {}
-        question = {"first_words": candidates(""), "later_words": candidates("x ")}
+            return {"event": "asked"}
+        question: "dict[str, object]" = {"event": "asked"}  # noqa: UP037
+        question.update(first_words=candidates(""), later_words=candidates("x "))
         if not self._has_told_history and "readline" in sys.modules:
             lines = sys.modules["readline"]
             end = lines.get_current_history_length() + 1

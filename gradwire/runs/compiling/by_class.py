@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gradwire.analysis.bounds import Bounds
 from gradwire.analysis.by_class.bounds import class_bounds, ring_bounds
+from gradwire.analysis.by_class.checking import check_classes
 from gradwire.analysis.by_class.ring_times import RingLines, ring_lines, ring_times
 from gradwire.analysis.by_class.symmetry import ClassLines, class_lines
 from gradwire.analysis.fluid.delays import own_delays
@@ -120,9 +121,13 @@ def classes_of(point: ResolvedPoint) -> ByClass:
             compiled = compile_classes(job, point.options, Folding(neighbours, undelayed))
             if isinstance(compiled, RingSequence) and not undelayed and windows < math.inf:
                 raise NotByClass("sockets' buffers do not fill links with delays (transport.buffer)")
-            return ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
+            found = ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
         except NotByClass as reason:
             first = first or reason
+            continue
+        if isinstance(compiled, ClassPlan):
+            check_classes(compiled)
+        return found
     raise first or NotByClass("its workers do not divide among machines")
 
 

@@ -31,7 +31,7 @@ from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.job import BYTES_PER_PARAMETER
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.compute_times import ComputeTime
-from gradwire.workloads.models.device_facts import Device, Fact
+from gradwire.workloads.models.device_facts import ByKind, Device, Fact
 from gradwire.workloads.models.measured_shares import H100_PYTORCH
 from gradwire.workloads.models.profile import Layer, Profile, Tensor
 from gradwire.workloads.units import DURATION, SIZE, exact_text
@@ -117,6 +117,7 @@ def device_of(defined: DeviceDefinition) -> Device:
         defined.link,
         memory_bytes_per_s=peak.memory_rate if peak else None,
         shares=H100_PYTORCH if peak and peak.memory_rate else None,
+        by_kind=peak.by_kind if peak else ByKind.CONVOLUTIONAL,
     )
 
 
@@ -139,6 +140,7 @@ def device_file(name: str, device: Device) -> DeviceFile:
             "efficiency": device.efficiency,
             "source": device.efficiency_source,
             "memory_rate": None if device.memory_bytes_per_s is None else f"{device.memory_bytes_per_s!r}B/s",
+            "by_kind": device.by_kind,
         }
         peak = PeakDefinition.model_validate(values)  # fmt: skip
     return DeviceFile.model_validate(

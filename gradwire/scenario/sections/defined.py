@@ -19,6 +19,7 @@ from gradwire.workloads.fields import (
     Section,
     SizeBytes,
 )
+from gradwire.workloads.models.device_facts import ByKind
 from gradwire.workloads.models.profile import LayerKind
 
 MOST_PARAMETERS = 10**12
@@ -154,7 +155,9 @@ class PeakDefinition(Section):
     """Where the efficiency comes from."""
     memory_rate: BytesPerS | None = Field(None, gt=0)
     """Rate of its memory, by the data sheet. With it, models go by kind of layer, with the shares that layers reach on an H100, and the
-    efficiency is used where a model does not say what its layers move."""
+    efficiency is used where by_kind leaves a model out, or a model does not say what its layers move."""
+    by_kind: ByKind = ByKind.CONVOLUTIONAL
+    """Which models go by kind of layer: `convolutional` ones, or `all`."""
 
 
 class DeviceDefinition(Section):

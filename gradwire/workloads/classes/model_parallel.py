@@ -42,33 +42,47 @@ def model_parallel_classes(job: Job, name: str, division: Division, folding: Fol
     hold parts of one tensor group alone.
     """
     per_host = job.cluster.workers_per_host
-    if folding.neighbours != per_host:
-        raise NotByClass("replicas are its only classes")
     if division.token_skew is not None:
         raise NotByClass("some experts get more tokens than others (strategy.options.token_skew)")
     if division.algorithm != RING:
         raise NotByClass(f"strategy.options.algorithm is '{division.algorithm}', not 'ring'")
     replicas = Grid.of(job.cluster.workers, division.tensor, division.stages).data
+    neighbours = _neighbouring_replicas(replicas, division.tensor, per_host, folding)
     groups, rest = divmod(per_host, division.tensor)
     if per_host > 1 and not rest and replicas % groups == 0 and np.isinf(job.costs.aggregation_bytes_per_s):
-        return _SharesFolded(job, name, division, folding, groups).compile_classes()
+        return _SharesFolded(job, name, division, folding, neighbours).compile_classes()
     if division.tensor % per_host:
         raise NotByClass(
             f"a machine's {per_host} workers (cluster.workers_per_host) are neither of one tensor group "
             f"(strategy.options.tensor = {division.tensor}) nor whole groups of one stage that add without time"
         )
-    return _Classes(job, name, division, folding).compile_classes()
+    return _Classes(job, name, division, folding, neighbours).compile_classes()
+
+
+def _neighbouring_replicas(replicas: int, tensor: int, per_host: int, folding: Folding) -> int:
+    """Replicas of which each is a class: those of a machine, or of several that follow one another. Raises NotByClass
+    for workers that are not whole replicas' stages, and for a number that does not divide all replicas."""
+    if folding.neighbours == per_host < tensor:
+        return 1
+    count, rest = divmod(folding.neighbours, tensor)
+    if rest or count < 1 or (count == 1 and folding.neighbours > per_host):
+        raise NotByClass(f"{folding.neighbours} neighbouring workers are not several tensor groups")
+    if replicas % count:
+        raise NotByClass(f"{count} neighbouring replicas do not divide all {replicas}")
+    return count
 
 
 class _Classes(ModelParallelPlan):
-    """One rank for each stage and share."""
+    """One rank for each stage, each of some neighbouring replicas, and each share."""
 
-    def __init__(self, job: Job, name: str, division: Division, folding: Folding) -> None:
+    def __init__(self, job: Job, name: str, division: Division, folding: Folding, neighbours: int) -> None:
+        self._neighbours = neighbours
         self.whole = whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
-        super().__init__(folded_job(job, division.tensor * division.stages), name, division)
+        super().__init__(folded_job(job, division.tensor * neighbours * division.stages), name, division)
         members = [
-            [whole.worker(stage, replica, share) for replica in range(whole.data)]
+            [whole.worker(stage, replica, share) for replica in range(place, whole.data, neighbours)]
             for stage in range(whole.stages)
+            for place in range(neighbours)
             for share in range(whole.tensor)
         ]
         self._sum_among(FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed))
@@ -79,15 +93,16 @@ class _Classes(ModelParallelPlan):
         for count, option in ((division.experts, "experts"), (division.context, "context")):
             if count % self.grid.data and self.grid.data % count:
                 raise NotByClass(
-                    f"strategy.options.{option} = {count} and the {self.grid.data} tensor groups of a machine are not "
-                    "multiples of one another"
+                    f"strategy.options.{option} = {count} and the {self.grid.data} neighbouring tensor groups of which "
+                    "each is a class are not multiples of one another"
                 )
         self._folded = rings
         self._summing = _FoldedCollectives(self.builder, self.job, rings, traffic_class)
         # Every so many-th replica has the same experts.
         stride = max(1, division.experts // self.grid.data)
         self._summing_experts = _FoldedCollectives(self.builder, self.job, rings, traffic_class, stride)
-        self._exchanges = ReplicaExchanges(self.builder, self.job.costs, rings, self.grid.data)
+        groups = max(1, self.job.cluster.workers_per_host // self.grid.tensor)
+        self._exchanges = ReplicaExchanges(self.builder, self.job.costs, rings, self.grid.data, groups)
 
     def _replica_count(self) -> int:
         return self.whole.data
@@ -143,13 +158,14 @@ class _Classes(ModelParallelPlan):
 
 
 class _SharesFolded(_Classes):
-    """One rank for each stage and each tensor group of a machine, for all shares of its products."""
+    """One rank for each stage and each tensor group of some neighbouring machines, for all shares of its products."""
 
-    def __init__(self, job: Job, name: str, division: Division, folding: Folding, groups: int) -> None:
-        self._groups = groups
+    def __init__(self, job: Job, name: str, division: Division, folding: Folding, neighbours: int) -> None:
+        self._neighbours = neighbours
         self.whole = whole = Grid.of(job.cluster.workers, division.tensor, division.stages)
         alike = folded_job(job, job.cluster.workers)
-        one_share = replace(alike, cluster=Cluster(groups * division.stages, workers_per_host=groups))
+        groups = job.cluster.workers_per_host // division.tensor
+        one_share = replace(alike, cluster=Cluster(neighbours * division.stages, workers_per_host=groups))
         ModelParallelPlan.__init__(self, one_share, name, division)
         self.collectives = _SharesOfOne(self.builder, one_share, division.tensor)
         # Around each share's ring, from replica to replica.
@@ -157,16 +173,16 @@ class _SharesFolded(_Classes):
             [
                 whole.worker(stage, replica, share)
                 for share in range(whole.tensor)
-                for replica in range(group, whole.data, groups)
+                for replica in range(place, whole.data, neighbours)
             ]
             for stage in range(whole.stages)
-            for group in range(groups)
+            for place in range(neighbours)
         ]
         rings = FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed, rings=division.tensor)
         self._sum_among(rings)
 
     def _grid(self) -> Grid:
-        return Grid(1, self._groups, self.division.stages)
+        return Grid(1, self._neighbours, self.division.stages)
 
 
 class _SharesOfOne(GroupCollectives):

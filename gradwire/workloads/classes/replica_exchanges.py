@@ -1,9 +1,9 @@
 """What neighbouring replicas exchange, as one copy of each class has it: tokens for experts, and keys and values.
 
-Groups are of so many replicas that follow one another, and replicas fill machines: with k tensor groups on a machine,
-replica r is copy r // k of the class of group r % k. So the neighbour that is some replicas further in a group is a copy
-of a class that follows from the sender's class alone, some copies further in a ring of as many copies as a group has
-machines.
+Groups are of so many replicas that follow one another, and replicas fill machines: with k neighbouring tensor groups as
+classes, those of one machine or of several, replica r is copy r // k of the class of group r % k. So the neighbour that is
+some replicas further in a group is a copy of a class that follows from the sender's class alone, some copies further in a
+ring of as many copies as k goes into a group.
 """
 
 from __future__ import annotations
@@ -27,23 +27,21 @@ class _Neighbour:
 
     place: int
     peers: Peers
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether it is on the same machine."""
-        return self.peers.further == 0
+    #: Whether it is on the same machine.
+    is_inside: bool
 
 
 @dataclass
 class ReplicaExchanges:
-    """Adds messages between replicas. Methods take the ranks of the classes that are alike: that of each of the tensor
-    groups of a machine."""
+    """Adds messages between replicas. Methods take the ranks of the classes that are alike: that of each of the
+    neighbouring tensor groups."""
 
     builder: PlanBuilder
     costs: Costs
     rings: FoldedRings
-    #: Tensor groups of a machine.
+    #: Neighbouring tensor groups of which each is a class, and how many of them are on one machine.
     groups: int
+    on_machine: int
     _queues: dict[tuple[int, object], int] = field(default_factory=dict)
 
     def all_to_all(self, ranks: Sequence[int], ready: Sequence[int], count: int, size_bytes: int) -> list[list[int]]:
@@ -96,18 +94,23 @@ class ReplicaExchanges:
         """That which is so many replicas further in a group of `count`."""
         if count <= self.groups:
             first = place - place % count
-            return _Neighbour(first + (place % count + further) % count, Peers())
-        machines, other = divmod(place + further, self.groups)
+            return self._of_class(place, first + (place % count + further) % count, Peers())
+        copies, other = divmod(place + further, self.groups)
         around = count // self.groups
-        return _Neighbour(other, Peers(machines % around, around))
+        return self._of_class(place, other, Peers(copies % around, around))
 
     def _others(self, place: int, count: int) -> list[_Neighbour]:
-        """All others of a group, those of one class on other machines together."""
+        """All others of a group, those of one class that are further copies together."""
         if count <= self.groups:
             return [self._neighbour(place, further, count) for further in range(1, count)]
         around = count // self.groups
-        inside = [_Neighbour(other, Peers()) for other in range(self.groups) if other != place]
-        return inside + [_Neighbour(other, Peers(1, around, around - 1)) for other in range(self.groups)]
+        near = [self._of_class(place, other, Peers()) for other in range(self.groups) if other != place]
+        return near + [self._of_class(place, other, Peers(1, around, around - 1)) for other in range(self.groups)]
+
+    def _of_class(self, place: int, other: int, peers: Peers) -> _Neighbour:
+        """That copy of the class at another place."""
+        on_one_machine = peers.further == 0 and place // self.on_machine == other // self.on_machine
+        return _Neighbour(other, peers, on_one_machine)
 
     def _send(
         self,

@@ -98,9 +98,13 @@ class AllreducePlan:
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
         hosts = np.array([cluster.worker_host(rank) for rank in self.ranks], np.int64)
         self.hosts = add_switches(self.builder, hosts, switches)
-        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
+        self.passes = self._passes()
         self.started = self._gates([bucket.copy_in_s for bucket in buckets], COPY_LANE)
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
+
+    def _passes(self) -> list[Passes]:
+        """What each rank computes."""
+        return [add_passes(self.builder, self.job, rank) for rank in self.ranks]
 
     def _workers(self, schedules: Sequence[Schedule]) -> WorkerQueues | Connections:
         """One queue per rank to other hosts, and more if allreduces are concurrent and they differ in receivers, or as

@@ -64,6 +64,13 @@ class Connections:
         queue: Int64 = np.array([self._queues[key] for key in distinct.tolist()], np.int64)[index]
         return queue
 
+    def channels(self) -> Int64:
+        """The channel of each of the plan's queues up to its last one; 0 for those that are of none."""
+        of_queue = np.zeros(max(self._queues.values(), default=-1) + 1, np.int64)
+        for key, queue in self._queues.items():
+            of_queue[queue] = key // len(self.hosts) ** 2 // MAX_BANDS
+        return of_queue
+
 
 @dataclass(frozen=True)
 class BucketOps:

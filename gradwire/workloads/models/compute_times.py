@@ -1,7 +1,8 @@
 """Compute times: how long each layer of a model takes on a device, from printed single-GPU facts.
 
-An iteration's time comes from a table of facts (workloads/models/device_facts.py), or, of a device whose layers' rates
-are known by kind, from its layers one by one (workloads/models/layer_times.py). A fact is divided among the layers in
+An iteration's time comes from a table of facts (workloads/models/device_facts.py). A model without a fact takes what its
+layers take one by one (workloads/models/layer_times.py) where most of it are convolutions, or else the share of the peak
+that trainings of transformers reach. A fact is divided among the layers in
 proportion to their FLOPs, which recurrent layers execute at a lower rate. Real GPUs take less time per FLOP in wide,
 small layers: GradientFlow measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20
 of ResNet-50 (Fig. 13), where FLOPs suggest 8.1 % and about 16 %.
@@ -15,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
-from gradwire.workloads.models.device_facts import Device, Fact
-from gradwire.workloads.models.layer_times import has_kinds, layer_times
+from gradwire.workloads.models.device_facts import ByKind, Device, Fact
+from gradwire.workloads.models.layer_times import has_kinds, is_convolutional, layer_times
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.synthetic import PREFIX, base_name
 
@@ -78,7 +79,9 @@ def compute_time(
     if iteration_s is None:
         listed = catalogue.device_for(device, profile)
         known = _known_fact(profile, listed, samples, catalogue)
-        if known is None and listed.shares is not None and listed.roof is not None and has_kinds(profile):
+        if known is None and goes_by_kind(profile, listed):
+            assert listed.roof is not None
+            assert listed.shares is not None
             times = layer_times(profile, samples, listed.roof, listed.shares)
             return _by_kind(
                 profile, times, f"{BY_KIND}, {listed.description}; {listed.shares.source}", forward_s, faster
@@ -116,6 +119,13 @@ def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> Co
         f"{base.source}; modules: {added.source}",
         base.fitted_on,
     )
+
+
+def goes_by_kind(profile: Profile, listed: Device) -> bool:
+    """Whether a device has a time for each layer of a model that has no fact there."""
+    if listed.shares is None or listed.roof is None or not has_kinds(profile):
+        return False
+    return listed.by_kind is ByKind.ALL or is_convolutional(profile)
 
 
 def _check(batch: int, iteration_s: float | None, forward_share: float, speedup: Mapping[LayerKind, float]) -> None:
@@ -166,15 +176,12 @@ def _fact_of_peak(profile: Profile, device: str, listed: Device, batch: int, cat
         )
     seconds = TRAINING_PER_FORWARD * profile.flops * batch / (listed.flops_per_s * listed.efficiency)
     source = f"{listed.efficiency:.0%} of {listed.description}: {listed.efficiency_source}"
-    by_kind = f"{device}-kernels"
-    if _is_convolutional(profile) and by_kind in catalogue.devices:
-        source += f". That is for transformers: convolutional models take longer, as {by_kind} says"
+    if is_convolutional(profile) and listed.shares is not None:
+        source += (
+            ". That is for transformers, and most convolutional models take longer: this one does not say how many "
+            "numbers its layers move (elements_in, elements_out), so they have no times by kind"
+        )
     return Fact(profile.name, batch, seconds, source)
-
-
-def _is_convolutional(profile: Profile) -> bool:
-    """Whether convolutions have most of the FLOPs."""
-    return sum(layer.flops for layer in profile.layers if layer.kind is LayerKind.CONV) > profile.flops / 2
 
 
 def _transfer(fact: Fact, profile: Profile, batch: int, catalogue: Catalogue) -> Fact:

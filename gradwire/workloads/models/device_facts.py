@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from gradwire.workloads.models.layer_times import Roof, Shares, Work
 from gradwire.workloads.models.measured_shares import H100_PYTORCH
@@ -26,6 +27,15 @@ class Fact:
     first_backward_free: bool = False
 
 
+class ByKind(StrEnum):
+    """Which models without a fact take what their layers take by kind (workloads/models/layer_times.py)."""
+
+    #: Those whose FLOPs are mostly convolutions. A share of the peak is of transformers' whole trainings, which take more
+    #: time than their kernels: optimisers, activations computed anew, waiting.
+    CONVOLUTIONAL = "convolutional"
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class Device:
     """A device and how fast it trains models."""
@@ -36,7 +46,7 @@ class Device:
     alike: Mapping[str, str] = field(default_factory=dict)
     #: Peak rate, for models that have neither a fact nor an alike model.
     flops_per_s: float | None = None
-    #: Share of the peak rate that training reaches.
+    #: Share of the peak rate that training reaches, for models that do not go by kind of layer.
     efficiency: float = 0.0
     efficiency_source: str = ""
     #: Of one device as sold, by its data sheet; of the larger one where there are two. None where the source does not
@@ -48,6 +58,8 @@ class Device:
     memory_bytes_per_s: float | None = None
     #: What layers of each kind reach of the two rates.
     shares: Shares | None = None
+    #: Of which models.
+    by_kind: ByKind = ByKind.CONVOLUTIONAL
 
     @property
     def roof(self) -> Roof | None:
@@ -116,7 +128,7 @@ _SLIM_ALIKE = {
     "vgg16-299": "vgg16",
 }
 
-_BY_SHARE: dict[str, Device] = {
+_LISTED: dict[str, Device] = {
     "k40": Device(
         "NVIDIA Tesla K40c, Geryon's testbed. One time per model, inferred from the vanilla column of Table II",
         (
@@ -279,19 +291,23 @@ _MEMORY_BYTES_PER_S = {"v100": 900e9, "a100": 2.039e12, "h100": 3.35e12, "h200":
 """Of the data sheets: V100 SXM2, A100 SXM 80 GB, H100 SXM, H200 SXM, and B200 as in HGX B200."""
 
 
-def _by_kind(device: Device, memory_bytes_per_s: float) -> Device:
-    """The device with times by kind of layer, and the share of large matrix products where FLOPs alone are known."""
+def _with_memory_rate(device: Device, memory_bytes_per_s: float) -> Device:
+    """The device, on which convolutional models go by kind of layer."""
+    return replace(device, memory_bytes_per_s=memory_bytes_per_s, shares=H100_PYTORCH)
+
+
+def _kernels_of(device: Device) -> Device:
+    """The device with times by kind of layer for all models, and the share of large matrix products where FLOPs alone are
+    known. Convolutional models take the same as on the device itself."""
     return replace(
         device,
         description=f"{device.description}. Its kernels alone, by kind of layer, without what a training adds: waiting "
         f"for the host, an optimiser, activations computed anew",
         efficiency=H100_PYTORCH.products[Work.PRODUCT][-1].backward,
         efficiency_source=f"large matrix products, {H100_PYTORCH.source}",
-        memory_bytes_per_s=memory_bytes_per_s,
-        shares=H100_PYTORCH,
+        by_kind=ByKind.ALL,
     )
 
 
-DEVICES: dict[str, Device] = _BY_SHARE | {
-    f"{name}-kernels": _by_kind(_BY_SHARE[name], rate) for name, rate in _MEMORY_BYTES_PER_S.items()
-}
+_RATED = {name: _with_memory_rate(_LISTED[name], rate) for name, rate in _MEMORY_BYTES_PER_S.items()}
+DEVICES: dict[str, Device] = _LISTED | _RATED | {f"{name}-kernels": _kernels_of(_RATED[name]) for name in _RATED}

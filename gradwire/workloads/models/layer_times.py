@@ -118,6 +118,11 @@ def has_kinds(profile: Profile) -> bool:
     )
 
 
+def is_convolutional(profile: Profile) -> bool:
+    """Whether convolutions have most of the model's FLOPs."""
+    return sum(layer.flops for layer in profile.layers if layer.kind is LayerKind.CONV) > profile.flops / 2
+
+
 def layer_times(profile: Profile, batch: int, roof: Roof, shares: Shares) -> tuple[list[float], list[float]]:
     """Seconds of each layer's forward and backward pass over `batch` samples."""
     forward, backward = [], []

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.classes.mirrored import DOUBLE_TREE, double_tree_classes
 from gradwire.workloads.classes.pairs import paired_classes
 from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
@@ -123,7 +124,11 @@ def _load_of(algorithm: Algorithm) -> Callable[[Cluster, AllreduceOptions], Load
 
 
 def _double_tree(job: Job, options: AllreduceOptions) -> Mapping[str, Plan]:
-    return compile_by_algorithm(job, "double-tree", tensor_buckets(job), "double-tree", options)
+    return compile_by_algorithm(job, DOUBLE_TREE, tensor_buckets(job), DOUBLE_TREE, options)
+
+
+def _double_tree_by_class(job: Job, options: AllreduceOptions, folding: Folding) -> ClassPlan:
+    return double_tree_classes(job, DOUBLE_TREE, tensor_buckets(job), options, folding)
 
 
 STRATEGIES = (
@@ -175,6 +180,7 @@ STRATEGIES = (
         options=AllreduceOptions,
         compile=_double_tree,
         needs_servers=False,
+        by_class=_double_tree_by_class,
     ),
     Strategy(
         name="butterfly-mixing",

@@ -26,6 +26,7 @@ from pydantic import Field
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.workloads.classes.mirrored import DOUBLE_TREE, double_tree_classes
 from gradwire.workloads.classes.pairs import paired_classes
 from gradwire.workloads.classes.ring_sequences import ring_sequence
 from gradwire.workloads.engines.allreduce_buckets import Bucket, allreduce_load, backward_order, cap_filled, fused
@@ -83,6 +84,8 @@ def _by_class(job: Job, options: DdpOptions, folding: Folding) -> RingSequence |
     if options.algorithm in ("halving-doubling", "butterfly"):
         in_parts = options.algorithm == "halving-doubling"
         return paired_classes(job, "ddp", ddp_buckets(job, options), options, folding, in_parts=in_parts)
+    if options.algorithm == DOUBLE_TREE and options.channels == 1:
+        return double_tree_classes(job, "ddp", ddp_buckets(job, options), options, folding)
     if options.algorithm != "ring" or options.channels > 1:
         raise NotByClass(
             f"strategy.options.algorithm is '{options.algorithm}' with {options.channels} channels, not one ring"

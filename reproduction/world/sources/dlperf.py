@@ -11,6 +11,7 @@ from reproduction.world.cells import By, Cell, Planned, Row, Source, WhatIf, loa
 from reproduction.world.sources.training import (
     GPUS,
     NCCL_LATENCIES,
+    fused_share,
     given_time,
     machines_of,
     number_in,
@@ -28,11 +29,8 @@ FITTED = ("ResNet-50 v1.5 FP32 b128, NGC PyTorch", "1 GPUs")
 """The first row of the source: it fixes how long operations in FP32 take."""
 FUSED = ("MXNet", "TF1")
 """Frameworks whose containers train with Horovod."""
-KERNELS = "v100-kernels"
-"""The device of image models in mixed precision: the share of the peak is that of transformers."""
-COMPILED_SHARE = 44.0 / 62.3
-"""Of the time of ResNet-50's kernels, what they take where normalisations, ReLUs and additions are fused: kernels of a
-training step over 256 images on an H100, with and without torch.compile (PyTorch 2.11). MXNet's container fuses them."""
+DEVICE = "v100"
+"""On it, image models go by kind of layer, and others by a share of the peak."""
 
 
 def nearest(what: str, gpus: int) -> tuple[int, float] | None:
@@ -65,13 +63,12 @@ def cell(row: Row) -> Cell:
         raise unknown(row)
     gpus, batch, model = number_in(row, GPUS), int(found["batch"]), MODELS[found["model"]]
     is_mixed = found["precision"] == "AMP"
-    by_kind = is_mixed and found["model"] == "ResNet-50"
+    is_fused = is_mixed and found["model"] == "ResNet-50" and found["framework"].endswith("MXNet")
 
     def planned(compute: tuple[str, ...]) -> Planned:
         name = "horovod" if found["framework"].endswith(FUSED) else "ddp"
         wire = ("strategy.options.wire=fp16",) if is_mixed else ()
-        device = (f"model.device={KERNELS}",) if by_kind else ()
-        what = (*device, f"model.name={model}", f"model.batch={batch}", f"strategy.name={name}", *wire)
+        what = (f"model.name={model}", f"model.batch={batch}", f"strategy.name={name}", *wire)
         # Inside a machine there are no packets.
         by = By.ESTIMATE if gpus <= MOST else By.PACKETS
         return Planned(NAME, (*machines_of(gpus, MOST), *what, *compute), lambda time_s: gpus * batch / time_s, by=by)
@@ -80,9 +77,9 @@ def cell(row: Row) -> Cell:
     by_operations_s = time_by_operations_s(model, batch, MODELS["ResNet-50"], 128, known_s)
     main = planned(() if is_mixed else given_time(by_operations_s, f"by operations, from {', '.join(FITTED)}"))
     what_ifs: tuple[WhatIf, ...] = ()
-    if by_kind and found["framework"].endswith("MXNet"):
-        fused_s = COMPILED_SHARE * compute_time(model_of(model), KERNELS, batch=batch).iteration_s
-        fused = planned(given_time(fused_s, f"{KERNELS}, fused as by torch.compile"))
+    if is_fused:
+        fused_s = fused_share(model, batch) * compute_time(model_of(model), DEVICE, batch=batch).iteration_s
+        fused = planned(given_time(fused_s, f"{DEVICE}, fused as by torch.compile"))
         what_ifs = (WhatIf("normalisations, ReLUs and additions fused, as torch.compile does", fused),)
     if (row.what, row.setting) != FITTED and (other := nearest(row.what, gpus)) is not None:
         count, throughput = other
@@ -107,8 +104,10 @@ DLPERF = Source(
     "what a framework spends on each operation",
     constants=(
         "FP32: operations take as long as in ResNet-50 with NGC PyTorch on 1 GPU, which is fitted, in all models and "
-        "frameworks; AMP: BERT by device v100, 37.5 TFLOP/s, ResNet-50 by v100-kernels, layers by kind as with PyTorch's "
-        "kernels, which are not fused (`gradwire devices`); neither is fitted",
+        "frameworks; AMP: BERT by device v100, 37.5 TFLOP/s, ResNet-50 by the same device, layers by kind as with "
+        "PyTorch's kernels, which are not fused (`gradwire devices`); neither is fitted",
+        "what fusing gains in MXNet: ResNet-50's kernels with torch.compile over those without, timed on an H100 "
+        "(`benchmarks/measured/h100_compiled.csv`)",
         "BERT base on 128 tokens: with 512, its FP32 rates would be beyond the card's peak",
         "NVLink 150 GB/s in each direction: data sheet of the V100",
         NCCL_LATENCIES,

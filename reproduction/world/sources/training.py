@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from pathlib import Path
 
 from gradwire.workloads.models import model
 from gradwire.workloads.models.compute_times import TRAINING_PER_FORWARD
@@ -26,6 +28,18 @@ def training_flop(name: str, samples: int) -> float:
 def time_by_operations_s(name: str, samples: int, known: str, known_samples: int, known_s: float) -> float:
     """Seconds of a step on a device of which one step of another model is known, if operations take equally long."""
     return known_s * training_flop(name, samples) / training_flop(known, known_samples)
+
+
+COMPILED = Path(__file__).parents[3] / "benchmarks" / "measured" / "h100_compiled.csv"
+"""Rows of `python3 -m benchmarks.gpu.time_compiled`."""
+
+
+def fused_share(name: str, samples: int) -> float:
+    """Of the time of a model's kernels, what they take where normalisations, ReLUs and additions are fused: as timed on
+    an H100 with torch.compile, over the time without."""
+    lines = [line for line in COMPILED.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    row = next(row for row in csv.DictReader(lines) if (row["model"], row["batch"]) == (name, str(samples)))
+    return float(row["compiled_kernels_s"]) / float(row["kernels_s"])
 
 
 V100_FP32 = Roof(flops_per_s=15.7e12, memory_bytes_per_s=900e9 / 2)

@@ -1,4 +1,4 @@
-"""A handful of the faults that are put into agents, traffic control and flow tables: each is found as docs/mutations.md says."""
+"""A handful of the faults that are put into agents, traffic control and flow tables: each is found as outcomes.md says."""
 
 from __future__ import annotations
 

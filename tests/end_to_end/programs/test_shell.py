@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 PROMPT = "gradwire> "
 SHELL = ("shell", "--workers", "3", "--rate", "10gbit")
 THINKING_S = 2.0
+TYPED_AHEAD_S = 1.5
+"""What is typed sooner after a line is taken for the next line (gradwire/programs/pace.py)."""
 ANSWER_S = 20.0
 
 
@@ -57,6 +59,35 @@ def test_programs_run_and_the_clock_stands_still_while_a_person_thinks(typist: T
     typist.press(b"exit\n")
     assert typist.status() == 0
     assert "h1 no-such" in (typist.state / "gradwire" / "shell-history").read_text()
+
+
+def test_programs_read_what_is_typed(typist: Typist) -> None:
+    typist.press(b"h1 cat\n")
+    time.sleep(TYPED_AHEAD_S)
+    typist.press(b"hellx\x7fo\n")  # a line is edited before the program reads it
+    assert typist.until("\nhello\n".replace("\n", "\r\n"), at_end=False).count("hello") == 1
+    typist.press(END_OF_INPUT)
+    typist.until(PROMPT)
+    typist.press(b"h2 bash --norc -i\n")
+    typist.until("# ")
+    time.sleep(TYPED_AHEAD_S)
+    typist.press(b"half a line")
+    typist.until("half a line")
+    for _ in range(2):  # neither ends an interactive shell
+        typist.press(INTERRUPT)
+        typist.until("# ")
+    typist.press(b"echo $((6 * 7)); sleep 1000\n")
+    typist.until("\r\n42\r\n")
+    typist.press(INTERRUPT)
+    typist.until("# ")
+    typist.press(b"exit\n")
+    typist.until(PROMPT)
+    typist.press(b"h1 hostname\nh2 hostname\n")  # what is typed ahead is the next line
+    assert re.findall(r"^h[12]$", typist.until(f"h2\r\n{PROMPT}"), re.MULTILINE) == ["h1", "h2"]
+    typist.press(b"h1 stty size; tty; test -t 0 -a -t 1 && echo both\n")
+    assert re.search(r"^\d+ \d+\n/dev/pts/\d+\nboth\n", typist.until(PROMPT), re.MULTILINE)
+    typist.press(END_OF_INPUT)
+    assert typist.status() == 0
 
 
 def test_ctrl_c_ends_the_program_and_not_the_shell(typist: Typist) -> None:

@@ -24,7 +24,6 @@ from gradwire.scenario.program_scenarios import load_programs
 from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.scenario.sections.defined import DeviceFile, ModelFile
 from gradwire.scenario.toml_documents import has_programs
-from gradwire.workloads import models
 from gradwire.workloads.installed_packages import DEVICES as DEVICE_GROUP
 from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
@@ -38,7 +37,6 @@ from tests.shared.snippets import (
     all_snippets,
     documents,
     install_plugin,
-    shown_file,
 )
 from tests.unit.analysis.verdict.sound_run import sound_record
 from tests.unit.analysis.verdict.test_verdict import verdict
@@ -129,13 +127,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder, module in ((PLUGIN_FOLDER, "two_tree"), (MODELS_FOLDER, "small_models")):
         monkeypatch.syspath_prepend(install_plugin(tmp_path, folder))
         sys.modules.pop(module, None)
-    namespace: dict[str, Any] = {}
-    exec(shown_file("gradwire/workloads/models/mixer.py").text, namespace)
     traced = imported(ddp_step().write(tmp_path / "rank0.json.gz"))
     for name in ("resnet50", "llama"):  # docs/traces.md, docs/recording.md
         traced.write(tmp_path / "traces" / name)
         (tmp_path / "traces" / name / f"{name}.toml").write_text(REPLAYED)
-    monkeypatch.setitem(models._MODELS, "mixer-b16", namespace["mixer_b16"])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -46,6 +46,13 @@ def test_its_two_commands_set_everything_up_first() -> None:
     assert "make setup" in (ROOT / "Vagrantfile").read_text()
 
 
+def test_settings_of_the_virtual_machine_are_in_the_guide() -> None:
+    settings = re.findall(r'ENV(?:\.fetch\(|\[)"(\w+)"', (ROOT / "Vagrantfile").read_text())
+    assert "GRADWIRE_VM_KERNEL" in settings
+    guide = (ROOT / "docs" / "installing.md").read_text()
+    assert [name for name in settings if f"`{name}`" not in guide] == []
+
+
 def test_its_new_strategy_has_as_many_lines_as_it_says() -> None:
     lines = len(shown_file("~/two-tree/two_tree.py").text.splitlines())
     assert f"[a strategy of your own](docs/adding-a-strategy.md) in {lines} lines" in TEXT
@@ -89,7 +96,9 @@ def test_times_of_the_question_are_those_of_its_plans(row: Answer) -> None:
 def test_what_the_answer_says_follows_from_its_rows() -> None:
     time_s = {(row.strategy, row.rate): row.time_s for row in answers()}
     for strategy in ("kvstore", "p3", "ring"):
-        assert time_s[strategy, "10gbit"] > 2 * time_s[strategy, "25gbit"], "the switch more than halves every time"
+        assert time_s[strategy, "10gbit"] == pytest.approx(2 * time_s[strategy, "25gbit"], rel=0.03), (
+            "the switch halves"
+        )
     gain = time_s["kvstore", "25gbit"] / time_s["p3", "25gbit"]
     assert f"P3 is another {gain:.2f}x faster than `kvstore`" in FLAT
 

@@ -7,7 +7,7 @@ import readline
 import pytest
 
 from gradwire.programs.pace import AHEAD_S, TIMES_WALL, Pace, complete_with
-from gradwire.programs.program_protocol import Asked
+from gradwire.programs.typed_protocol import Asked
 
 
 @pytest.mark.parametrize(

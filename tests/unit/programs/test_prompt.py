@@ -61,6 +61,9 @@ class Answers:
         self.virtual_s += 1.5
         return ""
 
+    def open_window(self, name: str, host: int) -> str:
+        return f"{name}: a window for host {host}"
+
     def heard(self, command: Execute) -> str:
         self.asked.append(command)
         return '{"end": {"sum_received": {"bits_per_second": 9.41e9}, "sum_sent": {"bits_per_second": 1e10}}}'
@@ -107,7 +110,11 @@ def test_words_of_mininet_ask_for_what_they_mean(
         ("source", "usage: source FILE"),
         ("source nowhere", "error reading file nowhere: No such file"),
         ("source ~nobody-of-this-name/file", "error reading file ~nobody-of-this-name/file: "),
-        ("xterm h2", "type commands for h2"),
+        ("xterm h2", "h2: a window for host 1"),
+        ("gterm s1", f"s1: a window for host {NO_HOST}"),
+        ("xterm", "usage: xterm NODE..."),
+        ("xterm h9", "h9: no such node"),
+        ("x h1 wireshark", "reach no display"),
         ("py 1 / 0", "ZeroDivisionError: division by zero"),
         ("px h1.cmd(", "SyntaxError"),
         ("py h1.IP(), net.switches", "('10.0.0.1', [<Switch s1: s1-eth1,s1-eth2>"),

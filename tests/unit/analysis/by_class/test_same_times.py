@@ -127,7 +127,8 @@ def test_leaves_that_bind_are_not_overlooked() -> None:
     ("strategy", "tables", "reason"),
     [
         ("ring", {}, "concurrent"),
-        ("ddp", {"options": {"algorithm": "double-tree"}}, "double-tree"),
+        ("ddp", {"options": {"algorithm": "double-tree"}}, "odd number of values"),
+        ("ddp", {"options": {"algorithm": "two-level"}}, "two-level"),
         ("ddp", {"options": {"segments": 2}}, "segments"),
         ("ddp", {"costs": {"aggregation_rate": {"value": "1GB/s", "source": "made up"}}}, "aggregation_rate"),
         ("fsdp", {"model": TRANSFORMER, "options": {"shard": 4}}, "hybrid"),

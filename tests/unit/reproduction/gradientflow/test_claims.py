@@ -116,7 +116,7 @@ def test_what_the_printed_cells_of_openmpi_and_gloo_ask_for(where: str) -> None:
 PRINTED = {(s.id, c.id): c.printed for s in PAPER.scenario for c in s.claim if isinstance(c.printed, float)}
 
 
-def test_one_constant_is_fitted_for_all_clusters() -> None:
+def test_one_constant_is_fitted_for_all_clusters_and_one_for_pascal() -> None:
     costs = [
         (field, cost)
         for path in SCENARIOS.glob("gradientflow-*.toml")
@@ -124,7 +124,10 @@ def test_one_constant_is_fitted_for_all_clusters() -> None:
         for field, cost in vars(point.section.costs).items()
         if cost is not None and cost.source.startswith("fitted")
     ]
-    assert {(field, cost.value) for field, cost in costs} == {("message_latency", 4.55e-6)}
+    assert {(field, cost.value) for field, cost in costs} == {
+        ("message_latency", 4.55e-6),
+        ("compute_while_communicating", 0.6),
+    }
 
 
 CONTRADICTED = {

@@ -8,14 +8,11 @@ import pytest
 
 from reproduction.gradientflow import explanations, mpi
 from reproduction.gradientflow.explanations import (
-    allreduces_fit_under_the_pass,
-    fusion_hides_less,
     fusion_waits_for_reports,
     masters_send_by_number_of_groups,
     not_the_networks,
     one_cell_has_cheap_steps,
     overlap_leaves_nothing_to_fuse,
-    pascal_hides_less,
     top_layers_are_overestimated,
     training_is_more_than_iterations,
 )
@@ -38,27 +35,6 @@ HOROVOD = replace(NCCL, messages=100, latency_s=0.01)
 ASKS = {"p": Asked(-0.41, 2.75), "v": Asked(8.97, 3.65)}
 ORDER = dict(zip(("nccl", "nccl+mp", "nccl+mp+overlap", "mpi", *STEPS[4:]), range(1, 7), strict=True))
 CASES = [
-    Case(
-        pascal_hides_less,
-        {
-            "single_ms": 148.7,
-            "printed_single_ms": 148.5,
-            "hidden_ms": 42.9,
-            "printed_hidden_ms": {"p": 11.4, "v": 12.9},
-            "backward_ms": {"p": 43.2, "v": 23.1},
-        },
-        [{"single_ms": 120.0}, {"hidden_ms": 20.0}, {"printed_hidden_ms": {"p": 30.0, "v": 12.9}}],
-    ),
-    Case(
-        fusion_hides_less,
-        {"fused_ms": 119.7, "printed_fused_ms": 123.8, "overlapped_ms": 80.1, "printed_overlapped_ms": 94.8},
-        [{"fused_ms": 150.0}, {"overlapped_ms": 100.0}],
-    ),
-    Case(
-        allreduces_fit_under_the_pass,
-        {"measured": OVERLAP, "printed_beyond_s": 0.075},
-        [{"measured": replace(OVERLAP, tail_s=0.1)}, {"printed_beyond_s": 0.001}],
-    ),
     Case(
         not_the_networks,
         {

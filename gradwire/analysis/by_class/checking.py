@@ -1,0 +1,127 @@
+"""Checks that a plan of classes is a plan of all ranks: each message that some rank sends is received by one, and once.
+
+What is proven of all ranks follows from the classes by one assumption: copies do the same, each with the copies that
+`Peers` names. So it is enough that each SEND of a class has one RECV, at the class that it goes to, and that the copies
+which it goes to are all copies of that class, equally often. Beside that, the messages of some ranks, drawn at random, are
+followed one by one, by their numbers alone, there and back.
+
+Which data messages carry is not in a plan of classes. That gradients reach all ranks is what the checker proves of plans
+with all ranks (workloads/checker.py); tests hold the traffic between each two ranks of plans of classes to theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradwire.datatypes.class_plans import ClassPlan, Peers
+from gradwire.datatypes.plan import Int64, OpKind
+from gradwire.faults import InternalFault
+
+DRAWN_RANKS = 64
+"""Ranks whose messages are followed one by one."""
+
+
+def check_classes(classes: ClassPlan, seed: int = 0) -> None:
+    """Raises InternalFault for a plan of classes that is not one of all ranks. seed: decides which ranks are drawn."""
+    members = classes.members
+    if not np.array_equal(np.sort(members, axis=None), np.arange(members.size)):
+        raise _fault(classes, "its classes do not have each rank once")
+    pairs = _matched(classes)
+    for sender, peer, number in pairs:
+        _expect_all_copies(classes, sender, peer, classes.peers[number])
+    drawn = np.random.default_rng(seed).choice(members.size, min(DRAWN_RANKS, members.size), replace=False)
+    place = np.empty((members.size, 2), np.int64)
+    place[members.ravel()] = np.indices(members.shape).reshape(2, -1).T
+    of_class: dict[int, list[tuple[int, int]]] = {}
+    for sender, peer, number in pairs:
+        of_class.setdefault(sender, []).append((peer, number))
+    for rank in drawn.tolist():
+        _follow(classes, rank, place, of_class.get(int(place[rank, 0]), []))
+
+
+def traffic(classes: ClassPlan) -> tuple[Int64, Int64, Int64]:
+    """Sender, receiver and bytes of what each rank sends each other one in an iteration, ascending by ranks. What stays
+    with a rank stands for messages inside its machine and is left out."""
+    ops, size = classes.plan.ops, classes.members.size
+    sends = np.flatnonzero(ops.kind == OpKind.SEND)
+    pair, amount = [], []
+    keys = (ops.rank[sends].astype(np.int64) * len(classes.members) + ops.peer[sends]) * len(classes.peers)
+    distinct, key = np.unique(keys + classes.peers_of[sends], return_inverse=True)
+    of_key = np.bincount(key, ops.size_bytes[sends], len(distinct)).astype(np.int64)
+    for number, size_bytes in zip(distinct.tolist(), of_key.tolist(), strict=True):
+        ranks, peers = divmod(number, len(classes.peers))
+        sender, peer = divmod(ranks, len(classes.members))
+        receivers = classes.receivers(peer, classes.peers[peers])
+        senders = np.tile(classes.members[sender], classes.peers[peers].messages)
+        pair.append(senders * size + receivers)
+        amount.append(np.full(len(senders), size_bytes))
+    pairs, place = np.unique(np.concatenate(pair), return_inverse=True)
+    total = np.bincount(place, np.concatenate(amount), len(pairs)).astype(np.int64)
+    src, dst = np.divmod(pairs, size)
+    apart = src != dst
+    return src[apart], dst[apart], total[apart]
+
+
+def _matched(classes: ClassPlan) -> list[tuple[int, int, int]]:
+    """The sending class, the receiving one and the kind of receivers of SENDs, each once. Raises InternalFault where a SEND
+    has not one RECV of its size."""
+    ops = classes.plan.ops
+    sends, recvs = (np.flatnonzero(ops.kind == kind) for kind in (OpKind.SEND, OpKind.RECV))
+    if not np.array_equal(np.sort(ops.message[recvs]), sends):
+        raise _fault(classes, "some SENDs of a class have not one RECV each")
+    sent = ops.message[recvs]
+    alike = (
+        (ops.rank[recvs] == ops.peer[sent])
+        & (ops.peer[recvs] == ops.rank[sent])
+        & (ops.size_bytes[recvs] == ops.size_bytes[sent])
+    )
+    if not alike.all():
+        wrong = int(recvs[np.argmin(alike)])
+        raise _fault(classes, f"op {wrong} does not receive what the class that it names sends")
+    kinds, ranks = len(classes.peers), len(classes.members)
+    keys = np.unique((ops.rank[sends].astype(np.int64) * ranks + ops.peer[sends]) * kinds + classes.peers_of[sends])
+    pairs, number = np.divmod(keys, kinds)
+    sender, peer = np.divmod(pairs, ranks)
+    return list(zip(sender.tolist(), peer.tolist(), number.tolist(), strict=True))
+
+
+def _expect_all_copies(classes: ClassPlan, sender: int, peer: int, peers: Peers) -> None:
+    """Raises InternalFault where what all copies of a class send does not go to all copies of the other one, equally often,
+    or where a rank would send to itself."""
+    received = np.sort(classes.receivers(peer, peers))
+    expected = np.repeat(np.sort(classes.members[peer]), peers.messages)
+    if not np.array_equal(received, expected):
+        raise _fault(classes, f"messages of class {sender} reach some copies of class {peer} more often than others")
+    stays = np.tile(classes.members[sender], peers.messages) == classes.receivers(peer, peers)
+    if stays.any() and peers != Peers():
+        raise _fault(classes, f"some ranks of class {sender} send to themselves")
+
+
+def _follow(classes: ClassPlan, rank: int, place: Int64, sent: list[tuple[int, int]]) -> None:
+    """Raises InternalFault where a message of this rank does not come back to it, from its receiver's place. sent: the
+    receiving class and the kind of receivers of what it sends."""
+    members, copies = classes.members, classes.members.shape[1]
+    copy = int(place[rank, 1])
+    for peer, number in sent:
+        peers = classes.peers[number]
+        around = peers.around or copies
+        first, position = copy - copy % around, copy % around
+        reached = set()
+        for message in range(peers.messages):
+            step = peers.further + message
+            there = position ^ peers.flip if peers.flip else (position + step) % around
+            receiver = int(members[peer, first + there])
+            reached.add(receiver)
+            of_class, of_copy = place[receiver].tolist()
+            back = of_copy % around ^ peers.flip if peers.flip else (of_copy % around - step) % around
+            column = classes.receivers(peer, peers)[message * copies + copy]
+            if of_class != peer or of_copy - of_copy % around + back != copy or column != receiver:
+                raise _fault(classes, f"a message of rank {rank} to rank {receiver} is not received as it was sent")
+        if len(reached) != peers.messages:
+            raise _fault(classes, f"rank {rank} sends a message to one rank twice where it should reach several")
+
+
+def _fault(classes: ClassPlan, what: str) -> InternalFault:
+    return InternalFault(
+        f"the plan of '{classes.plan.name}' by classes is wrong: {what}; report this with the scenario"
+    )

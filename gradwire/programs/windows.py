@@ -1,0 +1,222 @@
+"""Windows with shells of hosts: where each is opened, and what passes between it and the job in the kernel.
+
+A window is one of tmux, or of xterm where there is a display. In it runs window_terminal.py, which passes on its keys and
+shows what comes, through a socket in a folder that only this user may enter.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gradwire.programs.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
+from gradwire.vm.streaming import Watch
+
+CLIENT = Path(__file__).with_name("window_terminal.py")
+NO_WINDOW = (
+    "no window can be opened for {0}: start gradwire in tmux, where windows are tmux's, or with a display and xterm; or "
+    "type {0} bash, which reads what you type until exit"
+)
+READ_BYTES = 65536
+LINE_BYTES = 1 << 20
+OPEN_LIMIT_S = 10.0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A line of window_terminal.py: first what it is, then keys or a size."""
+
+    window: int = 0
+    kind: str = ""
+    rows: int = 0
+    columns: int = 0
+    data: bytes = b""
+
+
+class Way(NamedTuple):
+    """How a window is opened."""
+
+    argv: list[str]
+    #: Whether the command ends at once, and says in its output where the window is.
+    tells_place: bool
+
+
+def way_to_open(name: str, client: list[str], environment: Mapping[str, str]) -> Way | None:
+    """How this machine opens a window for a node, in which a command runs; None if it cannot."""
+    path = environment.get("PATH")
+    if environment.get("DISPLAY") and (xterm := shutil.which("xterm", path=path)):
+        return Way([xterm, "-T", f"Node: {name}", "-e", *client], tells_place=False)
+    if environment.get("TMUX") and (tmux := shutil.which("tmux", path=path)):
+        # -d: the prompt keeps the keyboard.
+        shown = ["-P", "-F", "tmux window #{window_index}"]
+        return Way([tmux, "new-window", "-d", "-n", name, *shown, shlex.join(client)], tells_place=True)
+    return None
+
+
+class _Connection:
+    """A window that has opened."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.rest = b""
+        self.window = 0
+
+
+class Windows:
+    """All windows of a command.
+
+    folder: where their socket lies. send: passes on what is done at one. environment: the caller's.
+    """
+
+    def __init__(self, folder: Path, send: Callable[[WindowCommand], None], environment: Mapping[str, str]) -> None:
+        self._path, self._send, self._environment = folder / "windows", send, environment
+        self._selector = selectors.DefaultSelector()
+        self._listening: socket.socket | None = None
+        self._numbers = count(1)
+        #: By number: the host that it is for, of those that were wanted and have not ended.
+        self._hosts: dict[int, int] = {}
+        self._connections: dict[int, _Connection] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any, or some are being opened."""
+        return bool(self._hosts)
+
+    @property
+    def watch(self) -> Watch:
+        """What is readable when something was done at one, or what else is watched has come."""
+        return Watch(self._selector.fileno(), self.serve)
+
+    def serve(self, wait_s: float | None = 0) -> None:
+        """Passes on what has come; waits for it so long, None for as long as it takes."""
+        for key, _ in self._selector.select(wait_s):
+            key.data()
+
+    def also(self, fd: int, act: Callable[[], None]) -> None:
+        """Watches something else, until `no_more`."""
+        self._selector.register(fd, selectors.EVENT_READ, act)
+
+    def no_more(self, fd: int) -> None:
+        """Ends an `also`."""
+        with suppress(KeyError):
+            self._selector.unregister(fd)
+
+    def open(self, name: str, host: int = -1) -> Opening:
+        """Opens a window for a node, and says where, or why it cannot."""
+        number = next(self._numbers)
+        way = way_to_open(name, [sys.executable, str(CLIENT), str(self._path), str(number)], self._environment)
+        if way is None:
+            return Opening(-1, NO_WINDOW.format(name))
+        self._listen()
+        try:
+            said = _carried_out(way, self._environment)
+        except (OSError, subprocess.SubprocessError) as error:
+            trouble = (getattr(error, "stderr", None) or str(error)).strip()
+            return Opening(-1, f"no window can be opened for {name}: {Path(way.argv[0]).name}: {trouble}")
+        self._hosts[number] = host
+        return Opening(number, f"{name}: {said}")
+
+    def show(self, number: int, data: bytes) -> None:
+        """Shows in a window what its shell has written."""
+        if connection := self._connections.get(number):
+            try:
+                connection.socket.sendall(data)
+            except OSError:
+                self._gone(connection)
+
+    def end(self, number: int) -> None:
+        """Closes a window whose shell has ended."""
+        self._hosts.pop(number, None)
+        if connection := self._connections.pop(number, None):
+            self._close(connection)
+
+    def close(self) -> None:
+        """Closes all."""
+        for number in list(self._connections):
+            self.end(number)
+        if self._listening is not None:
+            self._listening.close()
+        self._selector.close()
+
+    def _listen(self) -> None:
+        if self._listening is None:
+            self._listening = socket.socket(socket.AF_UNIX)
+            folder = os.open(self._path.parent, os.O_PATH | os.O_CLOEXEC)
+            try:
+                self._listening.bind(
+                    f"/proc/self/fd/{folder}/{self._path.name}"
+                )  # the path itself may be too long for one
+            finally:
+                os.close(folder)
+            self._listening.listen()
+            self.also(self._listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        assert self._listening is not None
+        connected, _ = self._listening.accept()
+        connection = _Connection(connected)
+        self.also(connected.fileno(), lambda: self._take(connection))
+
+    def _take(self, connection: _Connection) -> None:
+        try:
+            data = connection.socket.recv(READ_BYTES)
+        except OSError:
+            data = b""
+        *lines, connection.rest = (connection.rest + data).split(b"\n")
+        if not data or len(connection.rest) > LINE_BYTES:
+            self._gone(connection)
+            return
+        for line in lines:
+            try:
+                self._heed(connection, msgspec.json.decode(line, type=Said))
+            except msgspec.DecodeError:
+                self._gone(connection)
+                return
+
+    def _heed(self, connection: _Connection, said: Said) -> None:
+        size = Size(said.rows, said.columns)
+        if connection.window:
+            self._send(Keys(connection.window, said.data) if said.data else Resized(connection.window, size))
+        elif said.window in self._hosts and said.window not in self._connections:
+            connection.window = said.window
+            self._connections[said.window] = connection
+            self._send(Open(said.window, size, said.kind, self._hosts[said.window]))
+
+    def _gone(self, connection: _Connection) -> None:
+        self._close(connection)
+        if self._connections.get(connection.window) is connection:
+            del self._connections[connection.window]
+            self._hosts.pop(connection.window, None)
+            self._send(Shut(connection.window))
+
+    def _close(self, connection: _Connection) -> None:
+        self.no_more(connection.socket.fileno())
+        with suppress(OSError):  # the other side has closed it
+            connection.socket.shutdown(socket.SHUT_RDWR)  # a copy of this process that reads a line may have it as well
+        connection.socket.close()
+
+
+def _carried_out(way: Way, environment: Mapping[str, str]) -> str:
+    """Opens a window; says where it is. Raises OSError or SubprocessError."""
+    if not way.tells_place:
+        subprocess.Popen(way.argv, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True)
+        return "a window"
+    done = subprocess.run(
+        way.argv, env=dict(environment), capture_output=True, text=True, check=True, timeout=OPEN_LIMIT_S
+    )
+    return done.stdout.strip()
+
+
+def own_environment() -> Mapping[str, str]:
+    """The caller's environment."""
+    return os.environ

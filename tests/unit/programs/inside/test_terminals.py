@@ -1,0 +1,121 @@
+"""What a window's shell says of itself, and what Ctrl-C does to a program in the foreground."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gradwire.programs.inside.processes import Processes, Running, Streams
+from gradwire.programs.inside.terminals import INTERRUPT_KEY, Foreground, MarkReader, Windows
+from gradwire.programs.program_protocol import NO_HOST
+from gradwire.programs.typed_protocol import Keys, Open, Over, Resized, Screen, Size
+
+TOKEN = "f00d"
+COMMAND, PROMPT = f"\x1b]133;C;{TOKEN}\a".encode(), f"\x1b]133;A;{TOKEN}\a".encode()
+SIZE = Size(20, 80)
+
+
+@pytest.mark.parametrize("part_bytes", [1, 2, 3, 7, 1000])
+def test_marks_are_taken_out_wherever_they_are_cut(part_bytes: int) -> None:
+    written = b"\x1b]0;title\a$ ls\r\n" + COMMAND + b"file\r\n\x1b]133;A;other\a" + PROMPT + b"$ "
+    reader = MarkReader(TOKEN)
+    shown = b"".join(reader.shown(written[at : at + part_bytes]) for at in range(0, len(written), part_bytes))
+    assert shown == b"\x1b]0;title\a$ ls\r\nfile\r\n\x1b]133;A;other\a$ "
+    assert reader.at_prompt
+    reader.shown(COMMAND)
+    assert not reader.at_prompt
+
+
+class Listener:
+    """Keeps what programs write; nothing comes."""
+
+    def __init__(self) -> None:
+        self.said: list[object] = []
+        self._read_end, self._write_end = os.pipe()
+
+    def fileno(self) -> int:
+        return self._read_end
+
+    def say(self, event: object) -> None:
+        self.said.append(event)
+
+    def heard(self) -> None:
+        return None
+
+
+class Nowhere:
+    """No namespaces."""
+
+
+def started(script: str, terminal: Foreground) -> tuple[Processes, Running]:
+    processes = Processes([], Nowhere(), Listener())  # type: ignore[arg-type]  # without hosts
+    return processes, processes.start(
+        NO_HOST, ["/bin/bash", "-c", script], dict(os.environ), "/", streams=terminal.streams
+    )
+
+
+@pytest.fixture
+def without_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only root may do in the kernel is left out."""
+    monkeypatch.setattr("gradwire.programs.inside.processes.become_a_program", lambda: None)
+
+
+@pytest.mark.usefixtures("without_privileges")
+def test_the_second_ctrl_c_ends_a_program_that_does_not_heed_the_first() -> None:
+    terminal = Foreground(SIZE)
+    processes, program = started("trap '' INT; read; sleep 1000", terminal)
+    terminal.press(b"\n", program)
+    processes.follow(lambda: program.said_bytes > 0)
+    terminal.press(INTERRUPT_KEY, program)
+    terminal.press(b"a", program)
+    terminal.press(INTERRUPT_KEY, program)
+    assert not processes.follow(lambda: program.status is not None, deadline_s=0)
+    terminal.press(INTERRUPT_KEY, program)
+    assert processes.follow(lambda: program.status is not None)
+    assert program.status == 128 + signal.SIGKILL
+
+
+@pytest.mark.usefixtures("without_privileges")
+def test_ctrl_c_reaches_the_program_as_a_signal() -> None:
+    terminal = Foreground(SIZE)
+    processes, program = started("read; exec sleep 1000", terminal)
+    terminal.press(b"\n", program)
+    processes.follow(lambda: program.said_bytes > 0)
+    terminal.press(INTERRUPT_KEY, program)
+    assert processes.follow(lambda: program.status is not None)
+    assert program.status == 128 + signal.SIGINT
+
+
+@pytest.mark.usefixtures("without_privileges")
+def test_a_window_rests_while_its_shell_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradwire.programs.inside.terminals.FOLDER", tmp_path)
+    listener = Listener()
+    processes = Processes([], Nowhere(), listener)  # type: ignore[arg-type]  # without hosts
+
+    def begin(_: Open, argv: list[str], streams: Streams) -> Running:
+        return processes.start(NO_HOST, argv, {**os.environ, "TERM": "dumb"}, "/", streams=streams)
+
+    windows = Windows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
+    windows.obey(Open(1, SIZE, "dumb"))
+    rest: Callable[[], bool] = windows.at_rest
+
+    def settle() -> None:
+        while not rest():
+            windows.follow(rest, float("inf"), lambda _: None)
+
+    settle()
+    windows.obey(Resized(1, Size(11, 22)))
+    windows.obey(Keys(1, b"stty size; read -t 0.2 x\r"))
+    assert not rest()
+    settle()
+    screen = b"".join(event.data for event in listener.said if isinstance(event, Screen))
+    assert b"11 22\r\n" in screen
+    assert screen.endswith(b"h7\x1b[0m:/# ")
+    assert b"133;" not in screen
+    windows.obey(Keys(1, b"exit\r"))
+    processes.follow(lambda: rest() and Over(1) in listener.said)
+    assert list(tmp_path.iterdir()) == []
