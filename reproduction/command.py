@@ -79,8 +79,9 @@ def reproduce(asked: Asked, where: Where) -> None:
     folder = asked.out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
     where.refuse_what_cannot_be(Clock())
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
+    counted = "1 scenario" if len(scenarios) == 1 else f"{len(scenarios)} scenarios"
     terminal.console.print(
-        f"{len(scenarios)} scenarios with {reproduction.points} points; those that the store of runs has are not run again",
+        f"{counted} with {reproduction.points} points; those that the store of runs has are not run again",
         highlight=False,
         soft_wrap=True,
     )

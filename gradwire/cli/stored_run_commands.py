@@ -25,6 +25,14 @@ PointName = Annotated[
         metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
     ),
 ]
+OptionalPointName = Annotated[
+    str,
+    typer.Argument(
+        metavar="[POINT]",
+        help="a point's folder or a unique part of its name, or key=value,... of points.csv; not needed for a run of one "
+        "point, or of `gradwire exec`",
+    ),
+]
 IterationNumber = Annotated[int | None, typer.Option(help="number of the iteration; default: the slowest measured one")]
 
 
@@ -67,7 +75,7 @@ def add_to(app: typer.Typer) -> None:
     @app.command()
     def why(
         run_path: RunPath,
-        point: PointName,
+        point: OptionalPointName = "",
         iteration: IterationNumber = None,
         every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
     ) -> None:
@@ -81,7 +89,7 @@ def add_to(app: typer.Typer) -> None:
     @app.command()
     def trace(
         run_path: RunPath,
-        point: PointName,
+        point: OptionalPointName = "",
         iteration: IterationNumber = None,
         out: Annotated[
             Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")

@@ -31,6 +31,7 @@ from gradwire.analysis.run_difference import (
 from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
 from gradwire.faults import InputFault, MachineFault
+from gradwire.runs.executed_programs import executed_in, network_of, packets_of, refuse_point
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runs.listings import critical_path_shown, invalid_notice, timeline_of
 from gradwire.runs.point_protocol import TASK_FILE
@@ -76,7 +77,10 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
     """`gradwire trace`."""
     if out:
         refuse_unusable_file(out)
-    if (programs := named_programs(run, point)) is not None:
+    if (executed := executed_in(run)) is not None:
+        refuse_point(executed, point, iteration)
+        folder, timeline = executed.folder, packets_of(executed)
+    elif (programs := named_programs(run, point)) is not None:
         _refuse_iteration(iteration)
         folder, timeline = programs.folder, program_timeline(programs)
     else:
@@ -124,6 +128,11 @@ def trace_of_ranks(
 
 def why(run: Path, point: str, iteration: int | None, *, every: bool) -> None:
     """`gradwire why`."""
+    if (executed := executed_in(run)) is not None:
+        refuse_point(executed, point, iteration)
+        for part in network_of(executed, every=every):
+            terminal.console.print(part)
+        return
     if (programs := named_programs(run, point)) is not None:
         _refuse_iteration(iteration)
         for part in network_shown(programs, every=every):

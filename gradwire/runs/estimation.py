@@ -64,6 +64,8 @@ def without_effect(points: Sequence[Point]) -> list[str]:
             "estimates do not know how TCP starts slowly and grows its windows, which hosts do with fabric.hosts = "
             f"{' or '.join(map(repr, map(str, stock)))}: where links have a delay, runs take longer"
         )
+    if any(point.section.part for point in points):
+        sentences.append("estimates are of whole jobs: [part] says which hosts run by packets")
     if faults := list(dict.fromkeys(name for point in points for name in point.section.fault)):
         of = sum(bool(point.section.fault) for point in points)
         which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"

@@ -11,7 +11,6 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,10 +26,12 @@ from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.runs.compiling.checked_plans import check_once
 from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
-from gradwire.runs.compiling.job_plans import relative_times_of, traces_of_jobs
+from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
+from gradwire.runs.compiling.part_of_job import compiled_part, plans_to_check
 from gradwire.runs.stored.run_folder import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
@@ -39,9 +40,8 @@ from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, refuse_multicast, refuse_scaled
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.code_digest import plan_digest, run_digest, sources_digest
-from gradwire.vm.kernel import cache_folder, cached_kernel
+from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from gradwire.workloads.checker import check
 from gradwire.workloads.stand_in import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.trace_replay.recorded_job import trace_of
 
@@ -146,6 +146,8 @@ def refuse_misfits(points: Sequence[Point]) -> None:
 
 
 def _scale(point: Point) -> int:
+    if point.section.part:
+        return 1  # how many hosts a part has is known once it is cut
     with origin_named(point):
         return virtual_scale(point.resolved.fabric)
 
@@ -221,10 +223,13 @@ def plan_run(
     folder_of: gives the folder of a key. shared: has the plans of points before.
     """
     with origin_named(point):
-        compiled = compile_resolved(point.resolved, (shared or SharedPlans()).of)
+        compile_it = compiled_part if point.section.part else compile_resolved
+        compiled = compile_it(point.resolved, (shared or SharedPlans()).of)
     rule = rule_of(compiled.unsent_bytes)
     division = _wanted_division(point, compiled, clock, rule)
     scale = max(clock.scale, division.number)
+    if point.section.part and clock.name == "virtual":
+        scale = max(scale, virtual_scale(compiled.fabric))
     if clock.name == "virtual" and scale > division.number:
         # No more than needed is asked of the clock, unless bursts would otherwise do more harm.
         least = max(division.number, virtual_scale(compiled.fabric, MOST_CAPACITY_BPS))
@@ -245,8 +250,8 @@ def plan_run(
     key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
-        for plan in compiled.plans.values():
-            _check_once(plan, relative_times_of(point.resolved, plan))
+        for plan, relative_times in plans_to_check(point.resolved, compiled):
+            check_once(plan, relative_times)
     return planned
 
 
@@ -269,20 +274,6 @@ def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendE
                 "run.fidelity: TCP would recover from faults in other steps than undivided: leave out one of them"
             )
     return division_for(compiled.plans, compiled.fabric, rule, fidelity)
-
-
-def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
-    """Checks a plan, unless the same code found the same plan in order before: points often differ only in rates.
-
-    To check a plan takes longer than to compile it: 20 s for the 43,000 ops of GPT-2 XL's tensors on eight workers.
-    """
-    note = cache_folder() / "checked" / _hash(f"{plan_digest()} {plan.digest()} {list(relative_times)}")
-    if note.exists():
-        return
-    check(plan, relative_times)
-    with suppress(OSError):  # without the note, it is checked again the next time
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
 
 
 def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> Window:

@@ -85,7 +85,7 @@ def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summar
     with reading(path):
         summary = read_message(path, Summary)
         refuse_changed(path)
-        _refuse_unsound(summary, point.faults)
+        refuse_unsound(summary, point.faults)
         if summary.report.pauses is not None:
             refuse_unsound_state(summary.report.pauses, point.fabric)
     return summary
@@ -100,7 +100,7 @@ def failed_program_run(
     )
 
 
-def _refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
+def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
     """Raises ValueError for numbers that no run of programs has, and for faults that its scenario does not have."""
     for record in summary.report.faults:
         if record.fault not in faults:

@@ -15,6 +15,7 @@ from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection
 from gradwire.scenario.sections.job import JobPlace
+from gradwire.scenario.sections.part import PartSection
 from gradwire.scenario.sections.program import ProgramSection
 from gradwire.workloads.divided_messages import MOST_CONNECTIONS
 from gradwire.workloads.fields import (
@@ -344,6 +345,8 @@ class PointSection(PointTables):
     """Faults during the replay, by names of your own. `[[fault]]` names them by their numbers."""
     job: dict[str, JobSection] = Field(default_factory=dict)
     """Several jobs, by names of your own, that share the network and iterate independently, in place of one model, strategy and cluster."""
+    part: PartSection | None = None
+    """The hosts of a larger job that run by packets. Unset: all."""
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""
 

@@ -19,14 +19,13 @@ from reproduction.netops.points import (
     PRINTED_AS,
     VGG,
     arrivals_ns,
-    begin_ns,
     layer_count,
     phases,
     shares,
     size_s,
     time_s,
 )
-from reproduction.scoring.evidence import ModelFacts, Points
+from reproduction.scoring.evidence import Points
 from reproduction.scoring.explanations import Explanation, explains, premise
 from reproduction.scoring.reference import Claim, Where, printed_number
 from reproduction.scoring.shapes import close
@@ -207,60 +206,6 @@ def times_ask_for_more(share: float, printed_share: float, eight_s: float, one_s
         f"{eight_s:g} s of {one_s:g} s",
     )
     return f"Table 1's simulated time with 8 servers, {eight_s:g} s, is {eight_s / one_s:.2f} of that with one."
-
-
-@explains("netops-table1", "plateau", "vgg-16-sim-8ps")
-def _last_on_its_server(points: Points, _: Claim) -> Explanation:
-    where: Where = {"run": "netops-table1", "model": VGG, "servers": 8}
-    point, facts = points.point(**where), points.model(**where)
-    plan, log = point.plan(), point.log()
-    began_back = sorted((phases(plan, log).backward_start - begin_ns(plan, log)).tolist())
-    return Explanation(
-        "Gradients arrive while parameters still leave",
-        one_worker_after_another(
-            first_s=began_back[0] / 1e9,
-            last_s=began_back[-1] / 1e9,
-            turn_s=len(plan.workers) * max(facts.tensor_parameters) * BITS / point.fabric.rate_bps,
-            printed_s=_printed("netops-table1", "vgg-16-sim-8ps"),
-            largest_is_last={servers: largest_is_last(facts, servers) for servers in (4, 8)},
-        ),
-    )
-
-
-def largest_is_last(facts: ModelFacts, servers: int) -> bool:
-    """Whether the largest tensor is the last one on its server, tensors being placed round robin."""
-    largest = facts.tensor_parameters.index(max(facts.tensor_parameters))
-    return largest + servers >= len(facts.tensor_parameters)
-
-
-def one_worker_after_another(
-    first_s: float, last_s: float, turn_s: float, printed_s: float, largest_is_last: Mapping[int, bool]
-) -> str:
-    """When the first and the last worker go back. turn_s: W FC6 / B.
-    largest_is_last: FC6 on its server, by servers."""
-    premise(
-        last_s - first_s > turn_s / 2,
-        "workers to begin their backward passes one after another, over most of FC6's turn",
-        f"from {first_s:.1f} to {last_s:.1f} s, in a turn of {turn_s:.1f} s",
-    )
-    premise(
-        close(printed_s, 2 * turn_s, 0.1),
-        "the printed time to be that of two whole turns",
-        f"{printed_s:g} s and turns of {turn_s:.1f} s",
-    )
-    premise(
-        largest_is_last == {4: False, 8: True},
-        "FC6 to be the last parameter of its server with 8 servers, and not with 4",
-        f"{largest_is_last}",
-    )
-    return (
-        "With 8 servers, FC6 is the last parameter of its server, which sends it to one worker after another: the "
-        f"first worker goes back {first_s:.1f} s after the start and the last one after {last_s:.1f} s, so that "
-        "gradients arrive while parameters still leave. The printed time is that of both turns one after the other "
-        f"(W FC6 / B = {turn_s:.1f} s each), as if no worker went back before all had their parameters; section 9.4 "
-        "says that with this order 'workers progress at roughly the same pace'. With fewer servers FC8 follows FC6 "
-        "on the same one."
-    )
 
 
 @explains("netops-table10", "rr-ingress-idle")

@@ -1,8 +1,8 @@
 """Checks that a plan of classes is a plan of all ranks: each message that some rank sends is received by one, and once.
 
 What is proven of all ranks follows from the classes by one assumption: copies do the same, each with the copies that
-`Peers` names. So it is enough that each SEND of a class has one RECV, at the class that it goes to, and that the copies
-which it goes to are all copies of that class, equally often. Beside that, the messages of some ranks, drawn at random, are
+`Peers` names. Then it is enough that each SEND of a class has one RECV, at the class that it goes to, and that the copies
+which it goes to are all copies of that class, equally often. In addition, the messages of some ranks, drawn at random, are
 followed one by one, by their numbers alone, there and back.
 
 Which data messages carry is not in a plan of classes. That gradients reach all ranks is what the checker proves of plans

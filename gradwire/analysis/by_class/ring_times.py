@@ -38,6 +38,8 @@ MOST_STEPS = 10_000_000_000
 """Of all ranks in all calls and iterations that are followed step by step, which take 2 to 3 ns each: half a minute."""
 LEAST_ITERATIONS = 4
 """That many must fit into MOST_STEPS."""
+MOST_FOLLOWED = 10
+"""Iterations after which stand-ins' times are taken, where as many fit."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,57 @@ def _times(ends_ns: list[float], period: int) -> FluidTimes:
     return FluidTimes(np.diff(ends_s), float(ends_s[-1] - ends_s[-1 - averaged]) / averaged, period)
 
 
-def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Float64, unsent_bytes: float) -> Float64:
+def border_times(
+    sequence: RingSequence, lines: RingLines, send_ends: SendEnds, sender: int, receiver: int
+) -> tuple[Float64, Float64, Float64]:
+    """When each message of `sender` begins to leave and each for `receiver` arrives, by iteration, call and step, and when
+    each iteration begins: of two iterations, with the one before them in front of the first, as far from the cold start as
+    MOST_STEPS permit. Times are in seconds.
+    """
+    unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
+    steps = 2 * (sequence.ranks - 1)
+    fit = MOST_STEPS // max(1, len(sequence.calls) * sequence.ranks * steps)
+    begin_ns: Float64 = np.zeros(sequence.ranks)
+    ranks = _Ranks(begin_ns.copy(), begin_ns.copy())
+    kept: list[tuple[Float64, Float64, float]] = []
+    for _ in range(max(LEAST_ITERATIONS, min(MOST_FOLLOWED, fit))):
+        done_ns, left, arrived = begin_ns, [], []
+        for call in sequence.calls:
+            started_ns = np.maximum(begin_ns + call.ready_ns, done_ns)
+            log = np.zeros((2, steps))
+            done_ns = _all_reduce(call, lines, ranks, started_ns, unsent_bytes, _Watched(sender, receiver, log))
+            size = call.part_bytes[(sender - np.arange(steps)) % sequence.ranks]
+            waits_ns = np.rint(lines.latency_ns[sender] + size * lines.local_ns_per_byte[sender])
+            left.append(log[0] - size / lines.bytes_per_ns[sender] - waits_ns)
+            arrived.append(log[1])
+        kept = [*kept[-1:], (np.stack(left), np.stack(arrived), float(begin_ns.min()))]
+        begin_ns = np.maximum(begin_ns + sequence.computed_ns, done_ns)
+    starts, arrivals, begins = (np.array(column) / 1e9 for column in zip(*kept, strict=True))
+    return starts, arrivals, begins
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """Two ranks of which each step is noted: when the message of the one has left, and when that for the other has arrived."""
+
+    sender: int
+    receiver: int
+    log: Rows
+
+
+_NOBODY = _Watched(0, 0, np.zeros((2, 0)))
+
+
+def _all_reduce(
+    call: RingCall,
+    lines: RingLines,
+    ranks: _Ranks,
+    started_ns: Float64,
+    unsent_bytes: float,
+    watched: _Watched = _NOBODY,
+) -> Float64:
     """When a call is over at each rank."""
-    if lines.is_uniform:
+    if lines.is_uniform and watched is _NOBODY:
         return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)
     # Times are counted from the call's start, so that few of their digits are lost.
     zero_ns = float(started_ns.min())
@@ -156,7 +206,9 @@ def _all_reduce(call: RingCall, lines: RingLines, ranks: _Ranks, started_ns: Flo
         times_ns - zero_ns for times_ns in (started_ns, ranks.left_ns, ranks.sent_ns, started_ns)
     )
     senders = np.stack([1.0 / lines.bytes_per_ns, lines.latency_ns, lines.local_ns_per_byte, lines.travel_ns])
-    _step_by_step(call.part_bytes.astype(np.float64), senders, unsent_bytes, state)
+    who = np.array([watched.sender, watched.receiver])
+    _step_by_step(call.part_bytes.astype(np.float64), senders, unsent_bytes, state, who, watched.log)
+    watched.log[:] += zero_ns
     ranks.left_ns, ranks.sent_ns = state[_LEFT] + zero_ns, state[_SENT] + zero_ns
     done_ns: Float64 = state[_DONE] + zero_ns
     return done_ns
@@ -167,11 +219,14 @@ _STARTED, _LEFT, _SENT, _DONE, _ARRIVALS = 0, 1, 2, 3, 4
 
 
 @compiled
-def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state: Rows) -> None:
+def _step_by_step(
+    part_bytes: Float64, senders: Rows, unsent_bytes: float, state: Rows, watched: Int64, log: Rows
+) -> None:
     """Follows a call through all steps, and changes when ranks have sent and are done.
 
     senders: by rank, the time of a byte on the line, latency, the time of a byte on a machine's own link, and what links
-    add.
+    add. log: gets, by step, when the message of the first of two ranks has left, and when that for the second arrives; it
+    has no steps where nothing is wanted.
     """
     ns_per_byte, latency_ns, local_ns_per_byte, travel_ns = senders[0], senders[1], senders[2], senders[3]
     started_ns, left_ns, sent_ns, done_ns = state[_STARTED], state[_LEFT], state[_SENT], state[_DONE]
@@ -196,6 +251,8 @@ def _step_by_step(part_bytes: Float64, senders: Rows, unsent_bytes: float, state
             done_ns[rank] = max(done_ns[rank], sent_ns[rank])
             now[after] = left_ns[rank] + travel_ns[rank]
             done_ns[after] = max(done_ns[after], now[after])
+        if log.shape[1] > 0:
+            log[0, step], log[1, step] = left_ns[watched[0]], now[watched[1]]
 
 
 def _at_once(

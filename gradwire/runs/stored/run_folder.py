@@ -73,6 +73,11 @@ def run_folder(run: Path) -> Path:
         if (path / SCENARIO_FILE).exists():
             refuse_links(path)
             return path
+        if (path / TASK_FILE).exists():
+            raise InputFault(
+                f"{path}: holds programs that `gradwire exec`, a lab or `gradwire mininet` ran, and no points of a scenario; of those "
+                "of `exec`, `gradwire why` and `gradwire trace` show the network"
+            )
     raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{_others(run)}")
 
 

@@ -17,6 +17,7 @@ from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
 from gradwire.scenario.resolution.networks import graph_of, refuse_rdma, refuse_sprayed, with_controller, with_routes
+from gradwire.scenario.resolution.part_place import part_defects
 from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_defects
@@ -191,8 +192,7 @@ class ResolvedPoint:
         """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
-        of_all = congestion_defects(self.section) + cost_defects(self.section)
-        return tuple(dict.fromkeys((*of_all, *self.own_misfits)))
+        return tuple(dict.fromkeys((*congestion_defects(self.section), *cost_defects(self.section), *self.own_misfits)))
 
     @property
     def own_misfits(self) -> tuple[str, ...]:
@@ -219,9 +219,9 @@ class ResolvedPoint:
         if cluster is not None:
             classes = 1 if options is None else attempt(partial(classes_of_strategy, self.strategy, options)) or 1
             attempt(lambda: _fabric(self.section, cluster.ports, None, classes))
-        fabric = attempt(lambda: self.fabric)
-        if fabric is not None:
+        if (fabric := attempt(lambda: self.fabric)) is not None:
             lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
+            lines += part_defects(self.section, fabric)
             lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
         return tuple(dict.fromkeys(lines))
 

@@ -217,7 +217,7 @@ class ParameterServer(Workers):
 
 ClassOfLayer = Callable[[int], int]
 """Traffic class of a layer's data, by the layer's index."""
-DistributionOrder = Literal["random", "round-robin", "block"]
+DistributionOrder = Literal["random", "round-robin", "together", "block"]
 
 
 def one_class(_: int) -> int:
@@ -230,8 +230,9 @@ class Variant:
     """What differs between the papers' parameter servers."""
 
     #: "random": one flow per pair, each in another order. "round-robin": a server sends parameter p to workers 0
-    #: to W - 1, then p + 1. "block": all parameters to worker 0, then to worker 1. The latter two send one message at
-    #: a time, strictly in that order.
+    #: to W - 1, then p + 1. "together": a parameter to all workers at once, which share the server's port, then p + 1.
+    #: "block": all parameters to worker 0, then to worker 1. "round-robin" and "block" send one message at a time,
+    #: strictly in that order.
     distribution: DistributionOrder = "random"
     #: Whether gradients are pushed as the backward pass yields them; otherwise after it (no wait-free backpropagation).
     wait_free: bool = True
@@ -265,7 +266,8 @@ def compile_parameter_server(
 def _answer(servers: ParameterServer, classes: Sequence[int], distribution: DistributionOrder) -> None:
     """Servers answer each worker's request with all their pieces, as updated in the iteration before."""
     builder = servers.builder
-    flows = servers.flows if distribution == "random" else Flows(builder, Discipline.COUNTER, shared=True)
+    in_parallel = distribution in ("random", "together")
+    flows = servers.flows if in_parallel else Flows(builder, Discipline.COUNTER, shared=True)
     for worker, positions in enumerate(_positions(servers.job, distribution, servers.pieces)):
         for number, position in enumerate(positions):
             queue = flows.queue(servers.server_of(number), servers.workers[worker], classes[number])
@@ -275,14 +277,16 @@ def _answer(servers: ParameterServer, classes: Sequence[int], distribution: Dist
 
 
 def _positions(job: Job, distribution: DistributionOrder, pieces: Sequence[Piece]) -> list[list[int]]:
-    """For each worker: the position of each piece among all that are sent (random order: among those sent to that
-    worker)."""
+    """For each worker: the position of each piece among all that are sent (random order, or together: among those sent
+    to that worker)."""
     count, workers = len(pieces), job.cluster.workers
     if distribution == "round-robin":
         return in_turn(pieces, workers)
     if distribution == "block":
         return [list(range(worker * count, (worker + 1) * count)) for worker in range(workers)]
     orders = [list(range(count)) for _ in range(workers)]
+    if distribution == "together":
+        return orders
     for worker, order in enumerate(orders):
         random.Random(f"{job.seed}/pull/{worker}").shuffle(order)
     return orders

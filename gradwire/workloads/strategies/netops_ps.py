@@ -6,6 +6,7 @@ varied:
 | option | values | section |
 |---|---|---|
 | distribution | round-robin: parameter p to workers 0 to W - 1, then p + 1 | 6, 9.4 (the simulator's default) |
+| | together: parameter p to all workers at once, which share the server's port, then p + 1 | 9.4: "roughly the same pace" |
 | | block: all parameters to worker 0, then all to worker 1 | 9.4 |
 | | random: another order for each worker, all of them at once | 9.4, after TicTac |
 | placement | whole: tensors round robin over the servers in creation order | 9.1 (TensorFlow's default) |
@@ -52,8 +53,9 @@ class NetOpsOptions(Options):
     """See the table above."""
 
     distribution: DistributionOrder = "round-robin"
-    """The order in which servers send. "round-robin": a parameter to all workers, then the next. "block": all
-    parameters to a worker, then to the next. "random": another order for each worker, all of them at once."""
+    """The order in which servers send. "round-robin": a parameter to all workers, then the next. "together":
+    the same, but to all workers at once. "block": all parameters to a worker, then to the next. "random":
+    another order for each worker, all of them at once."""
     placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
     """Which server holds what. "whole": parameters round robin. "variables": weights and biases apart. "shares": by
     `shares`. "greedy": by size. "split": evenly over all servers."""

@@ -14,7 +14,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.machine import run_virtual
-from tests.end_to_end.machine.lists import EAGAIN, EFAULT, ENOSYS, NOT_MADE
+from tests.end_to_end.machine.lists import EAGAIN, EFAULT, ENOSYS, MESSAGES, NOT_MADE, READING_NS
 from tests.end_to_end.test_point import gradwire
 from tests.shared.points_csv import read_points_csv
 
@@ -57,6 +57,10 @@ def test_a_list_of_calls_is_what_its_calls_are_alone(virtual_kernel: Path, tmp_p
     # A call that fails takes a microsecond, and one that asks for the time 16 ns.
     in_a_list, (alone,) = tried["time"]
     assert in_a_list == alone
+    # TCP reads the clock when it hands over a message, and when one is read: in a list, that takes no time.
+    in_a_list, (alone,) = tried["tcp"]
+    assert in_a_list == READING_NS
+    assert alone >= READING_NS * (1 + 2 * MESSAGES)
 
 
 def run(folder: Path, code: str, settings: tuple[str, ...]) -> StoredRun:

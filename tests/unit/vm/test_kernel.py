@@ -184,6 +184,7 @@ def test_a_patch_for_one_version_leaves_others_alone() -> None:
         "register-state.patch",
         "turns.patch",
         "um-calls.patch",
+        "um-free-reads.patch",
         "unchanging.patch",
         "virtual-cycle-counter.patch",
         "waits-in-memory.patch",

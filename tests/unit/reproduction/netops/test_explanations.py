@@ -8,7 +8,6 @@ from reproduction.netops import explanations, mechanism_explanations
 from reproduction.netops.explanations import (
     last_worker_passes_alone,
     one_layer_more,
-    one_worker_after_another,
     paper_filters_its_traces,
     passes_overlap,
     printed_with_one_digit,
@@ -66,17 +65,6 @@ CASES = [
         times_ask_for_more,
         {"share": 0.328, "printed_share": 0.22, "eight_s": 2.29, "one_s": 7.15},
         [{"eight_s": 1.5}],
-    ),
-    Case(
-        one_worker_after_another,
-        {
-            "first_s": 1.5,
-            "last_s": 9.2,
-            "turn_s": 8.7,
-            "printed_s": 18.2,
-            "largest_is_last": {4: False, 8: True},
-        },
-        [{"last_s": 2.0}, {"printed_s": 9.0}, {"largest_is_last": {4: True, 8: True}}],
     ),
     Case(
         passes_overlap,

@@ -225,6 +225,18 @@ def test_netops_orders_are_strict(distribution: str, expected: list[tuple[int, i
     assert [(int(plan.ops.chunk[op]), int(plan.ops.peer[op])) for op in in_order] == expected
 
 
+def test_netops_sends_a_parameter_to_all_workers_at_once() -> None:
+    """Each worker has a queue, and all queues the same order, so that copies of a parameter share the server's port."""
+    plan = only(compiled(three_layers(workers=3), "netops-ps", {"distribution": "together"}))
+    sends = sends_of(plan, Role.SERVER)
+    by_worker = {worker: [op for op in sends if plan.ops.peer[op] == worker] for worker in range(3)}
+    assert len({int(plan.ops.lane[op]) for op in sends}) == 3
+    for worker, own in by_worker.items():
+        assert len({int(plan.ops.lane[op]) for op in own}) == 1, worker
+        in_order = sorted(own, key=lambda op: int(plan.ops.order[op]))
+        assert [int(plan.ops.chunk[op]) for op in in_order] == [0, 1, 2]
+
+
 def test_p3_has_one_priority_queue_a_rank_in_forward_order() -> None:
     plan = only(compiled(three_layers(workers=3, servers=2), "p3", {"slice_parameters": 40}))
     ops = plan.ops

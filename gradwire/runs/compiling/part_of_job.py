@@ -1,0 +1,239 @@
+"""A point of which a part runs by packets ([part]): its plan and network, from an estimate of the whole.
+
+The whole is estimated first, on the network of the whole. Its plan is cut to the part, and the part is estimated as well:
+it has to take as long as the whole, or it is refused. Ports of stand-ins have their whole rate, and they send when their
+causes say so. Where the part is nearer to the whole if ports have what other messages leave of them
+(workloads/parts/border_rates.py), or if stand-ins keep the estimate's pace, they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradwire.analysis.by_class.ring_times import RingLines, border_times, ring_times
+from gradwire.analysis.fluid.estimate import SendEnds, estimate
+from gradwire.datatypes.class_plans import Float64, NotByClass, RingSequence
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.links import LinkSetting
+from gradwire.datatypes.plan import Int64, Plan
+from gradwire.faults import InputFault
+from gradwire.runs.compiling.by_class import classes_of
+from gradwire.runs.compiling.ideal_times import rule_of
+from gradwire.runs.compiling.job_plans import relative_times_of
+from gradwire.runs.stored.spines import Spines
+from gradwire.scenario.resolution.compilation import Compiled, ResolvedPoint, compile_resolved
+from gradwire.scenario.resolution.part_place import hosts_of_part
+from gradwire.workloads.fields import MOST_WORKERS
+from gradwire.workloads.job import Job
+from gradwire.workloads.parts.border_rates import border_shares
+from gradwire.workloads.parts.causes import Times
+from gradwire.workloads.parts.cutting import PartOfPlan, parts_of
+from gradwire.workloads.parts.ring_part import RingBorder, ring_part
+
+NEAR = 0.01
+"""By how much the part's estimate may differ from that of the whole: half of what a part may be off."""
+EQUAL = 1e-3
+"""A part that is as near leaves stand-ins' ports as they are: by how much two runs may differ."""
+MOST_WHOLE_OPS = 4_000_000
+"""Of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a minute. Above it, rings are
+cut as rings."""
+TOO_MANY = (
+    f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, a part is of a job that is one ring after the other (ddp, ring, "
+    "layer-allreduce; docs/thousands.md)"
+)
+PART_NOTE = "in part"
+"""What the note of a cut plan begins with."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to cut a job."""
+
+    part: PartOfPlan
+    #: Of its port's rate, for each stand-in's host.
+    shares: Float64
+
+
+@dataclass(frozen=True)
+class CompiledPart(Compiled):
+    """A part of a point, ready to run."""
+
+    #: What the part was cut from, and the same of its workers.
+    whole: Plan | None
+    relative_times: tuple[float, ...]
+
+
+def compiled_part(
+    point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
+) -> CompiledPart:
+    """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved`, and for what cannot be
+    cut."""
+    ring = _ring_of(point)
+    if ring is not None:
+        return _compiled(point, ring[0], None, *ring[1:])
+    compiled = compile_resolved(point, plans_of)
+    if len(compiled.plans) > 1:
+        raise InputFault(
+            f"strategy '{compiled.strategy.name}' gives {len(compiled.plans)} plans, of which a run keeps the fastest; a "
+            "part has one: set the strategy's options so that it gives one, or leave out [part]"
+        )
+    ((label, plan),) = compiled.plans.items()
+    return _compiled(point, label, plan, *_cut(point, compiled.fabric, plan))
+
+
+def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan, Sequence[float]]]:
+    """All plans that have to be in order, with the factors on their workers' times: those of a part, and what it was cut
+    from."""
+    if not isinstance(compiled, CompiledPart):
+        return [(plan, relative_times_of(point, plan)) for plan in compiled.plans.values()]
+    own: list[tuple[Plan, Sequence[float]]] = [(plan, compiled.relative_times) for plan in compiled.plans.values()]
+    return own if compiled.whole is None else [(compiled.whole, relative_times_of(point, compiled.whole)), *own]
+
+
+def _ring_of(point: ResolvedPoint) -> tuple[str, Iterable[_Way], float] | None:
+    """The part of a job that is one ring after the other, and whose plan with all ranks would be too large: its label, the
+    one way to cut it, and how long the whole takes. None for other jobs.
+
+    Raises InputFault for a job that needs classes of ranks and has none.
+    """
+    workers = point.job.cluster.workers
+    try:
+        found = classes_of(point)
+    except (InputFault, NotByClass) as reason:
+        if workers <= MOST_WORKERS:
+            return None
+        raise InputFault(f"{TOO_MANY.format(workers)}, and this job is not, because {reason}") from reason
+    sequence = found.job
+    if not isinstance(sequence, RingSequence):
+        if workers <= MOST_WORKERS:
+            return None
+        raise InputFault(f"{TOO_MANY.format(workers)}, and '{point.strategy.name}' is not")
+    if workers <= MOST_WORKERS and 4 * len(sequence.calls) * workers * (workers - 1) <= MOST_WHOLE_OPS:
+        return None
+    assert isinstance(found.lines, RingLines)
+    rule = rule_of(point.unsent_bytes)
+    hosts = hosts_of_part(point.section, point.fabric)
+    members = np.flatnonzero(np.isin(sequence.host_of_rank, hosts))
+    first, count = int(members[0]), len(members)
+    if workers - count < 2:
+        raise InputFault("part: leave at least two workers to the rest of the job")
+    behind = (first + count) % workers
+    border = RingBorder(*border_times(sequence, found.lines, rule, (first - 1) % workers, behind))
+    whole_s = ring_times(sequence, found.lines, rule).iteration_s
+    part = ring_part(sequence, first, count, border)
+    return found.label, [_Way(part, np.ones(len(part.hosts) - part.whole))], whole_s
+
+
+def _cut(point: ResolvedPoint, fabric: Fabric, plan: Plan) -> tuple[Iterator[_Way], float]:
+    """Ways to cut a plan, and how long the whole takes."""
+    rule = rule_of(point.unsent_bytes)
+    whole = estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule, with_ops=True)
+    assert whole.op_start_s is not None
+    assert whole.op_end_s is not None
+    times = Times(whole.op_start_s[-2:], whole.op_end_s[-2:])
+    return _ways(plan, fabric, hosts_of_part(point.section, fabric), times), whole.iteration_s
+
+
+def _ways(plan: Plan, fabric: Fabric, hosts: Sequence[int], times: Times) -> Iterator[_Way]:
+    goodput_bytes_per_s = min(fabric.host_bps) / 8 * fabric.goodput_share()
+    shares: Float64 | None = None
+    for part in parts_of(plan, hosts, times):
+        if part.whole == len(part.hosts):
+            raise InputFault("part: exchanges nothing with the rest of the job; run it as a job of so many workers")
+        yield _Way(part, np.ones(len(part.hosts) - part.whole))
+        if shares is None:
+            shares = border_shares(plan, hosts, part.hosts[part.whole :], times, goodput_bytes_per_s)
+        if (shares < 1.0).any():
+            yield _Way(part, shares)
+
+
+def _compiled(
+    point: ResolvedPoint, label: str, plan: Plan | None, ways: Iterable[_Way], whole_s: float
+) -> CompiledPart:
+    """The part in the first of these ways that is about as like the whole as any. Raises InputFault where none is."""
+    fabric, rule = point.fabric, rule_of(point.unsent_bytes)
+    tried: list[tuple[_Way, float]] = []
+    for way in ways:
+        tried.append((way, estimated(*_placed(way, fabric), rule) / whole_s - 1))
+        if abs(tried[-1][1]) < EQUAL:
+            break
+    least = min(abs(off) for _, off in tried)
+    way, off = next((way, off) for way, off in tried if abs(off) <= least + EQUAL)
+    if abs(off) > NEAR:
+        raise InputFault(
+            f"part: by estimate an iteration is {off:+.1%} off that of the whole ({whole_s:.4g} s), because messages "
+            "between other ranks matter to it, which it has not: choose other hosts, or another strategy"
+        )
+    part = way.part
+    cut, own = _placed(way, fabric)
+    own.ports_named(point.section.run.capture)  # rejects unknown port names
+    job = point.job
+    notes = (
+        *cut.notes,
+        _in_words(part, fabric, job.cluster.workers, off, capped=bool((way.shares < 1).any())),
+    )
+    members = [
+        worker for worker in range(job.cluster.workers) if job.cluster.worker_port(worker) in part.hosts[: part.whole]
+    ]
+    return CompiledPart(
+        point.strategy,
+        own,
+        replace(job, fabric=fabric),
+        {label: replace(cut, notes=notes)},
+        point.unsent_bytes,
+        plan,
+        tuple(job.relative_times[worker] for worker in members) if job.relative_times else (),
+    )
+
+
+def estimated(plan: Plan, fabric: Fabric, rule: SendEnds) -> float:
+    """Time of an iteration on an ideal network."""
+    return estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule).iteration_s
+
+
+def _placed(way: _Way, fabric: Fabric) -> tuple[Plan, Fabric]:
+    """The part's plan and its network."""
+    part, shares = way.part, way.shares
+    hosts, count = _places(part.hosts, fabric)
+    settings = tuple(
+        LinkSetting(f"h{host + 1}", rate_bps=fabric.host_bps[whole] * share)
+        for host, whole, share in zip(
+            hosts[part.whole :].tolist(), part.hosts[part.whole :].tolist(), shares.tolist(), strict=True
+        )
+        if share < 1.0
+    )
+    changes: dict[str, int] = {"hosts": count}
+    if fabric.topology is Topology.LEAF_SPINE:
+        changes["leaves"] = count // fabric.hosts_per_leaf
+    own = replace(fabric, link_settings=settings, **changes)  # type: ignore[arg-type]
+    return replace(part.plan, rank_host=hosts[part.plan.rank_host].astype(np.int32)), own
+
+
+def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
+    """Which hosts of the part's network these hosts of the whole are, and how many it has: on leaves, all of those that
+    have any, with all their ports."""
+    if fabric.topology is not Topology.LEAF_SPINE:
+        return np.arange(len(hosts)), len(hosts)
+    leaf_of = np.array([fabric.leaf_of(host) for host in hosts.tolist()])
+    leaves = list(dict.fromkeys(leaf_of.tolist()))
+    number = {leaf: place for place, leaf in enumerate(leaves)}
+    places = [
+        number[leaf] * fabric.hosts_per_leaf + fabric.hosts_of_leaves[leaf].index(host)
+        for leaf, host in zip(leaf_of.tolist(), hosts.tolist(), strict=True)
+    ]
+    return np.array(places, np.int64), len(leaves) * fabric.hosts_per_leaf
+
+
+def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, off: float, *, capped: bool) -> str:
+    """What the part is, for listings and reports."""
+    hosts, count = part.hosts[: part.whole] + 1, len(part.hosts) - part.whole
+    others = "one host sends and receives" if count == 1 else f"{count} hosts send and receive"
+    ports = ", at the rate that others leave of their ports" if capped else ""
+    return (
+        f"{PART_NOTE}: hosts h{hosts[0]} to h{hosts[-1]} of {fabric.hosts:,} run by packets; {others} for the rest of "
+        f"{workers:,} workers at the times of an estimate of the whole{ports}. By estimate, an iteration of the part is "
+        f"{off:+.3%} off that of the whole. Not checked: what sums contain, and messages between the others"
+    )

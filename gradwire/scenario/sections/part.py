@@ -1,0 +1,30 @@
+"""The table [part] of scenarios: which machines of a job run by packets, while stand-ins send and receive for the rest."""
+
+from __future__ import annotations
+
+import re
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from gradwire.workloads.fields import Section
+
+RANGE = re.compile(r"h([1-9][0-9]{0,5})-h([1-9][0-9]{0,5})")
+"""Hosts of a network, from one to another."""
+
+
+class PartSection(Section):
+    """Which hosts of the network run by packets, with all their ranks. Of the others, only those that exchange messages with them are
+    there, as stand-ins that send and receive at the times of an estimate of the whole (docs/thousands.md)."""
+
+    hosts: str | None = Field(None, pattern=f"^{RANGE.pattern}$")
+    """The first and the last of these hosts, in the network of the whole job: "h1-h16"."""
+    leaf: int | None = Field(None, ge=1)
+    """Instead: the hosts at a leaf, by its number."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        given = [name for name in ("hosts", "leaf") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError('say which hosts: either hosts, such as "h1-h16", or leaf')
+        return self

@@ -1,0 +1,99 @@
+"""What is shown of the folder of a `gradwire exec`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire.analysis.packets.capture_files import Packets
+from gradwire.cli.stored_runs import why
+from gradwire.faults import InputFault
+from gradwire.runs.executed_programs import executed_in, packet_events, packets_of
+from gradwire.runs.stored.run_folder import run_folder
+
+PORT = {"interface": "h1-eth0", "rate_bps": 1e10, "sent_bytes": 5000, "packets": 4, "drops": 0}
+REPORT = {
+    "event": "report",
+    "duration_s": 0.5,
+    "timed_out": False,
+    "ports": [PORT],
+    "tcp_segments": 4,
+    "tcp_retransmits": 1,
+    "table_misses": 0,
+    "upcalls": 0,
+    "killed_for_memory": 0,
+}
+SUMMARY: dict[str, Any] = {
+    "command": [["sh"]],
+    "statuses": {"h1": 3},
+    "failed": "h1",
+    "wall_s": 1.0,
+    "memory_bytes": 1000,
+    "report": REPORT,
+}
+
+
+def run_in(folder: Path, summary: Any = SUMMARY, task: Any = None) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "task.json").write_text(json.dumps(task or {"fabric": '{"mtu_bytes": 1500}', "folder": "/"}))
+    return folder
+
+
+def test_what_the_network_carried_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    why(run_in(tmp_path / "run"), "", None, every=False)
+    said = capsys.readouterr().out
+    assert "0.500000 s of virtual time" in said
+    assert "h1 ended with status 3" in said
+    assert "h1-eth0" in said
+    assert "1 of 4 TCP segments were sent again" in said
+
+
+@pytest.mark.parametrize(
+    ("point", "iteration", "said"), [("all", None, "has no points; leave 'all' out"), ("", 2, "--iteration 2")]
+)
+def test_what_only_other_runs_have_is_refused(tmp_path: Path, point: str, iteration: int | None, said: str) -> None:
+    with pytest.raises(InputFault, match=said):
+        why(run_in(tmp_path / "run"), point, iteration, every=False)
+
+
+def test_a_trace_needs_packets(tmp_path: Path) -> None:
+    executed = executed_in(run_in(tmp_path / "run"))
+    assert executed is not None
+    with pytest.raises(InputFault, match="--capture h1"):
+        packets_of(executed)
+
+
+def test_a_mininet_script_and_other_folders_are_told_apart(tmp_path: Path) -> None:
+    assert executed_in(tmp_path) is None
+    folder = run_in(tmp_path / "run", task={"script": "lab.py"})
+    with pytest.raises(InputFault, match="a Mininet script"):
+        executed_in(folder)
+    with pytest.raises(InputFault, match="no points of a scenario"):
+        run_folder(folder)
+    (folder / "scenario.toml").touch()
+    assert executed_in(folder) is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, [], {**SUMMARY, "wall_s": -1}, {**SUMMARY, "report": {**REPORT, "duration_s": 1e300}}]
+)
+def test_files_from_others_that_are_wrong_are_named(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(InputFault, match=r"summary\.json"):
+        why(run_in(tmp_path / "run", wrong), "", None, every=False)
+    (tmp_path / "run" / "link").symlink_to("/etc/passwd")
+    with pytest.raises(InputFault, match="is a link"):
+        why(tmp_path / "run", "", None, every=False)
+
+
+def test_a_packet_lasts_as_long_as_its_line_is_busy_and_to_the_next_at_most() -> None:
+    ones = np.ones(3, np.int64)
+    packets = Packets(np.array([1000, 2000, 2100]), np.array([True, True, True]), ones, ones, 1226 * ones, 0 * ones)
+    slices = [event for event in packet_events("h1-eth0", packets, 1e10, 1000, 1) if event["ph"] == "X"]
+    assert [(event["ts"], event["dur"]) for event in slices] == [(0.0, 1.0), (1.0, 0.1), (1.1, 1.0)]
+    assert {event["tid"] for event in slices} == {1}
+    assert slices[0]["name"] == "1,226 bytes"
