@@ -273,7 +273,9 @@ class Control:
     def largest(self, value: float) -> float:
         """The largest value of all ranks, at the first one."""
         if self.is_first:
-            return max([value, *(struct.unpack("d", each.recv(8, socket.MSG_WAITALL))[0] for each in self.others)])
+            return max(
+                [value, *(float(struct.unpack("d", each.recv(8, socket.MSG_WAITALL))[0]) for each in self.others)]
+            )
         self.others[0].sendall(struct.pack("d", value))
         return value
 
