@@ -18,10 +18,11 @@ import dask
 import pytest
 from distributed.security import Security
 
+from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
 from gradwire.scenario.loading import load_scenario, resolve
 from gradwire.scenario.program_scenarios import load_programs
-from gradwire.scenario.resolution.compilation import compile_point
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.sections.defined import DeviceFile, ModelFile
 from gradwire.scenario.toml_documents import has_programs
 from gradwire.workloads.installed_packages import DEVICES as DEVICE_GROUP
@@ -187,7 +188,8 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
     assert lines == []
     scenario = resolve(whole, snippet.place, "snippet")
     for point in scenario.points:
-        assert compile_point(point.section).plans
+        compiled = compiled_part(ResolvedPoint(point.section)) if point.section.part else compile_point(point.section)
+        assert compiled.plans
 
 
 def commands(snippet: Snippet) -> Iterator[list[str]]:
