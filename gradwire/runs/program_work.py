@@ -119,6 +119,8 @@ def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
         "dropped_output_bytes",
     ):
         refuse_outside(name, getattr(summary.report, name), 0)
+    for port in summary.report.ports:
+        refuse_outside("rate_bps", port.rate_bps, 1)
 
 
 def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:

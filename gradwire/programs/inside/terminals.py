@@ -79,9 +79,11 @@ class Foreground:
         if data == INTERRUPT_KEY:
             self._interrupts += 1
         if self._interrupts > 1:
-            program.signal(signal.SIGKILL)
             with suppress(OSError):  # it has just ended
-                os.killpg(os.tcgetpgrp(self._master), signal.SIGKILL)
+                group = os.tcgetpgrp(self._master)
+                if group > 0:  # 0 is a terminal that nobody has any more, and for killpg the caller's own group
+                    os.killpg(group, signal.SIGKILL)
+            program.signal(signal.SIGKILL)
             return
         write_keys(self._master, data)
 

@@ -117,6 +117,8 @@ def _ring_of(point: ResolvedPoint) -> tuple[str, Iterable[_Way], float] | None:
     rule = rule_of(point.unsent_bytes)
     hosts = hosts_of_part(point.section, point.fabric)
     members = np.flatnonzero(np.isin(sequence.host_of_rank, hosts))
+    if not len(members):
+        raise InputFault("part: its hosts have no worker: choose others")
     first, count = int(members[0]), len(members)
     if workers - count < 2:
         raise InputFault("part: leave at least two workers to the rest of the job")

@@ -53,10 +53,12 @@ def hosts_of_part(section: PointSection, fabric: Fabric) -> tuple[int, ...]:
     nics = section.cluster.nics_per_host
     if part.leaf is not None:
         leaves = fabric.hosts_of_leaves
-        if fabric.topology is not Topology.LEAF_SPINE or part.leaf > len(leaves):
-            raise InputFault(f'part.leaf = {part.leaf}: the network has {len(leaves)} leaves; write hosts = "h1-h16"')
-        hosts = leaves[part.leaf - 1]
         said = f"part.leaf = {part.leaf}"
+        if fabric.topology is not Topology.LEAF_SPINE:
+            raise InputFault(f'{said}: fabric.topology = "{fabric.topology}" has no leaves; name the first and last of the hosts')
+        if part.leaf > len(leaves):
+            raise InputFault(f"{said}: the network has {len(leaves)} leaves")
+        hosts = leaves[part.leaf - 1]
     else:
         said = f'part.hosts = "{part.hosts}"'
         found = RANGE.fullmatch(part.hosts or "")
