@@ -67,8 +67,7 @@ def without_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_privileges")
 def test_the_second_ctrl_c_ends_a_program_that_does_not_heed_the_first() -> None:
     terminal = Foreground(SIZE)
-    processes, program = started("trap '' INT; read; sleep 1000", terminal)
-    terminal.press(b"\n", program)
+    processes, program = started("trap '' INT; echo ready; sleep 1000", terminal)
     processes.follow(lambda: program.said_bytes > 0)
     terminal.press(INTERRUPT_KEY, program)
     terminal.press(b"a", program)
