@@ -32,6 +32,9 @@ NO_WINDOW = (
 READ_BYTES = 65536
 LINE_BYTES = 1 << 20
 OPEN_LIMIT_S = 10.0
+MOST_WINDOWS = 64
+NAME_CHARACTERS = 64
+"""Longer ones are no names of nodes that a person would read in a title."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -112,7 +115,11 @@ class Windows:
             self._selector.unregister(fd)
 
     def open(self, name: str, host: int = -1) -> Opening:
-        """Opens a window for a node, and says where, or why it cannot."""
+        """Opens a window for a node, and says where, or why it cannot. name: may be anything, as a script's."""
+        if not name.isprintable() or len(name) > NAME_CHARACTERS:
+            return Opening(-1, f"no window can be opened: names have up to {NAME_CHARACTERS} printable characters")
+        if len(self._hosts) >= MOST_WINDOWS:
+            return Opening(-1, f"no window can be opened for {name}: {MOST_WINDOWS} are open; close some of them")
         number = next(self._numbers)
         way = way_to_open(name, [sys.executable, str(CLIENT), str(self._path), str(number)], self._environment)
         if way is None:

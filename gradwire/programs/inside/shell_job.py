@@ -10,6 +10,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 
@@ -180,7 +181,14 @@ class Commands:
     def _execute(self, command: Execute) -> None:
         """Starts a line on a host, and waits for its end unless it goes to the background."""
         size = command.terminal
-        terminal = None if size is None or command.background else Foreground(size)
+        if size is None or command.background:
+            self._run(command, None)
+        else:
+            with closing(Foreground(size)) as terminal:
+                self._run(command, terminal)
+        self._processes.pass_on_what_is_there(self.hear)
+
+    def _run(self, command: Execute, terminal: Foreground | None) -> None:
         env = self._environment(command.host)
         program = self._processes.start(
             command.host,
@@ -188,13 +196,15 @@ class Commands:
             env,
             self._task.folder,
             name=command.name,
-            streams=one_terminal(ends_lines=size is not None) if terminal is None else terminal.streams,
+            streams=one_terminal(ends_lines=command.terminal is not None) if terminal is None else terminal.streams,
         )
         if terminal is not None:
             self._foreground = program, terminal
-            while program.status is None:
-                self._follow_for_a_while(lambda: program.status is not None)
-            self._foreground = None
+            try:
+                while program.status is None:
+                    self._follow_for_a_while(lambda: program.status is not None)
+            finally:
+                self._foreground = None
         elif not command.background:
             signals = iter([signal.SIGINT])
 
@@ -206,7 +216,6 @@ class Commands:
                     self.hear(command)
 
             self._processes.follow(lambda: program.status is not None, on_command=hear)
-        self._processes.pass_on_what_is_there(self.hear)
 
     def _change(self, command: Change) -> None:
         """Takes something out of the network or puts it back; nothing for what is so already."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import secrets
 import select
 import signal
@@ -62,12 +63,18 @@ def resize(terminal: int, size: Size) -> None:
 
 
 class Foreground:
-    """The terminal of a program that a person waits for."""
+    """The terminal of a program that a person waits for. To be closed when that has ended."""
 
     def __init__(self, size: Size) -> None:
-        self._master, slave = open_terminal(size)
-        self.streams = Streams({self._master: STDOUT}, (slave, slave), slave, controls=True, keeps_background=True)
+        master, slave = open_terminal(size)
+        self.streams = Streams({master: STDOUT}, (slave, slave), slave, controls=True, keeps_background=True)
+        #: Our own, because that of the streams is closed when nobody has the other end open, which still gets signals.
+        self._master = os.dup(master)
         self._interrupts = 0
+
+    def close(self) -> None:
+        """Gives it up."""
+        os.close(self._master)
 
     def press(self, data: bytes, program: Running) -> None:
         """Passes keys on. A second Ctrl-C in a row ends what has the terminal, unless it reads keys one by one, as editors
@@ -97,8 +104,14 @@ class Foreground:
 
 def write_keys(terminal: int, data: bytes) -> None:
     """Types. What nobody has read for long is dropped when there is no more room."""
-    with suppress(BlockingIOError):
+    with suppress(OSError):  # no room, or nobody is there
         os.write(terminal, data)
+
+
+def rc_text(name: str, token: str) -> str:
+    """What a window's shell begins with. name: goes into its prompt, as far as bash takes nothing of it for more than a
+    name."""
+    return RC.replace("@NAME@", re.sub(r"[^\w.-]", "?", name)).replace("@TOKEN@", token)
 
 
 class MarkReader:
@@ -192,12 +205,13 @@ class Windows:
     def _open(self, command: Open) -> None:
         master, slave = open_terminal(command.size)
         token, rc = secrets.token_hex(8), FOLDER / f"window-{command.window}"
-        rc.write_text(RC.replace("@NAME@", self._name_of(command)).replace("@TOKEN@", token))
+        rc.write_text(rc_text(self._name_of(command), token), encoding="utf-8")
         argv = ["bash", "--rcfile", str(rc), "-i"]
         try:
             program = self._begin(command, argv, Streams({}, (slave, slave), slave, controls=True))
         except Fault as fault:
             os.close(master)
+            rc.unlink()
             self._channel.say(Output(NO_HOST, STDERR, f"{fault}\r\n".encode()))
             self._channel.say(Over(command.window))
             return

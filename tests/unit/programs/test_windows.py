@@ -95,3 +95,25 @@ def test_a_tmux_that_refuses_says_why(tmp_path: Path) -> None:
     assert opening == Opening(-1, "no window can be opened for h1: tmux: no server running")
     assert not windows
     windows.close()
+
+
+@pytest.mark.parametrize("name", ["h\0", "h\x1b]0;x\a", "h\n1", "h" * 65, "\udcff"])
+def test_a_name_that_cannot_stand_in_a_title_opens_nothing(tmp_path: Path, name: str) -> None:
+    program(tmp_path, "tmux", f"touch {tmp_path}/called")
+    windows = Windows(tmp_path, lambda _: None, {"PATH": f"{tmp_path}:/bin", "TMUX": "x"})
+    opening = windows.open(name)
+    assert opening.window == -1
+    assert opening.said.isprintable()
+    assert not (tmp_path / "called").exists()
+    assert not windows
+    windows.close()
+
+
+def test_windows_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradwire.programs.windows.MOST_WINDOWS", 2)
+    program(tmp_path, "tmux", "echo tmux window 7")
+    windows = Windows(tmp_path, lambda _: None, {"PATH": str(tmp_path), "TMUX": "x"})
+    assert [windows.open("h1").window for _ in range(3)] == [1, 2, -1]
+    windows.end(1)
+    assert windows.open("h1").window > 0
+    windows.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gradwire.programs.inside.processes import Processes, Running, Streams
-from gradwire.programs.inside.terminals import INTERRUPT_KEY, Foreground, MarkReader, Windows
+from gradwire.programs.inside.terminals import INTERRUPT_KEY, Foreground, MarkReader, Windows, rc_text
 from gradwire.programs.program_protocol import NO_HOST
 from gradwire.programs.typed_protocol import Keys, Open, Over, Resized, Screen, Size
 
@@ -87,6 +88,43 @@ def test_ctrl_c_reaches_the_program_as_a_signal() -> None:
     terminal.press(INTERRUPT_KEY, program)
     assert processes.follow(lambda: program.status is not None)
     assert program.status == 128 + signal.SIGINT
+
+
+@pytest.mark.usefixtures("without_privileges")
+def test_ctrl_c_ends_a_program_that_has_left_its_terminal() -> None:
+    terminal = Foreground(SIZE)
+    processes, program = started("exec </dev/null >/dev/null 2>&1; exec sleep 1000", terminal)
+    processes.follow(lambda: not program.outputs)
+    terminal.resize(Size(5, 6))
+    terminal.press(b"a", program)
+    terminal.press(INTERRUPT_KEY, program)
+    assert processes.follow(lambda: program.status is not None)
+    assert program.status == 128 + signal.SIGINT
+    terminal.close()
+
+
+def test_a_name_is_nothing_but_text_in_the_prompt(tmp_path: Path) -> None:
+    rc = tmp_path / "rc"
+    rc.write_text(rc_text("h1';\\$(`touch x`)'", TOKEN))
+    shown = subprocess.run(
+        ["/bin/bash", "-c", f'. {rc}; echo "${{PS1@P}}"'], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "h1??????touch?x???\x1b" in shown.stdout.replace("\x01", "").replace("\x02", "")
+    assert list(tmp_path.iterdir()) == [rc]
+
+
+def test_a_shell_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradwire.programs.inside.terminals.FOLDER", tmp_path)
+    listener = Listener()
+    processes = Processes([], Nowhere(), listener)  # type: ignore[arg-type]  # without hosts
+
+    def begin(_: Open, __: list[str], streams: Streams) -> Running:
+        return processes.start(NO_HOST, [str(tmp_path / "nothing")], {}, "/", streams=streams)
+
+    windows = Windows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
+    windows.obey(Open(1, SIZE, "dumb"))
+    assert Over(1) in listener.said
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("without_privileges")
