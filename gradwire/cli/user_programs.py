@@ -24,6 +24,7 @@ from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
+from gradwire.programs.keyboard import NOT_DECODED
 from gradwire.programs.launch import Launch, Started, warm_start
 from gradwire.programs.mininet_script import (
     Question,
@@ -368,6 +369,9 @@ def _typed(question: Question) -> bytes:
     except EOFError:
         print()
         return b""
+    except UnicodeError:
+        print(NOT_DECODED)
+        return b"\n"
 
 
 def _tell_script_output_full(limit_bytes: int) -> None:

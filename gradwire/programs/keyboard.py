@@ -10,10 +10,12 @@ import signal
 import sys
 import termios
 import time
+import traceback
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from gradwire.faults import MachineFault
 from gradwire.programs.pace import PASTED_S
 from gradwire.programs.typed_protocol import FOREGROUND, Keys, Resized, Size
 from gradwire.programs.windows import Windows
@@ -21,6 +23,7 @@ from gradwire.programs.windows import Windows
 READ_BYTES = 4096
 OUTPUT_FLAGS, LOCAL_FLAGS = 1, 3
 """Places in what tcgetattr returns."""
+NOT_DECODED = "this is not in the terminal's encoding, and was not read"
 DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (linux/prctl.h)."""
 
@@ -101,30 +104,46 @@ class LineReader:
             self.has_ended = True
 
     def line(self) -> bytes:
-        """What it has read; nothing if it still reads, which ends. Raises KeyboardInterrupt for Ctrl-C."""
+        """What it has read; nothing if it still reads, which ends. Raises KeyboardInterrupt for Ctrl-C, and MachineFault if
+        the copy has failed, which has said why."""
         has_ended = self.has_ended
-        self.end()
-        line = json.loads(self._said or b"null") if has_ended else ""
+        status = self.end()
+        if not has_ended:
+            return b""
+        if status:
+            raise MachineFault(
+                f"no line could be read from the terminal: the process that reads it ended with {status}"
+            )
+        line = json.loads(self._said)
         if line is None:
             raise KeyboardInterrupt
         return str(line).encode()
 
-    def end(self) -> None:
-        """Ends it, and makes the terminal what it was."""
+    def end(self) -> int:
+        """Ends it, and makes the terminal what it was. Gives the copy's exit status, -n after signal n."""
         self._windows.no_more(self._from)
         os.close(self._from)
         if not self.has_ended:
             os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        _, status = os.waitpid(self._pid, 0)
         termios.tcsetattr(0, termios.TCSADRAIN, self._before)
+        return os.waitstatus_to_exitcode(status)
 
 
 def _read_and_tell(read: Callable[[], bytes], to: int) -> None:
     """What the copy does, which is gone afterwards."""
+    status = 1
     try:
         ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        with suppress(KeyboardInterrupt):
-            os.write(to, json.dumps(read().decode(errors="replace")).encode())
+        try:
+            line = read().decode(errors="replace")
+        except KeyboardInterrupt:
+            line = None
+        with os.fdopen(to, "wb") as told:
+            told.write(json.dumps(line).encode())
+        status = 0
+    except Exception:  # noqa: BLE001 (nobody above can tell it)
+        traceback.print_exc()
     finally:
-        os._exit(0)
+        os._exit(status)

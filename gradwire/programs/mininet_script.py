@@ -234,8 +234,8 @@ class _Conversation:
         """Turns Ctrl-C into an interrupt of the script; the third ends the command."""
 
         def interrupt(_: int, frame: FrameType | None) -> None:
-            if self._asked is not None and self._windows:
-                return  # the copy of this process that reads a line hears it as well
+            if self._talk.is_read_by_copy:
+                return  # which hears it as well
             self._interrupts += 1
             if self._interrupts > 2 or _is_reading(frame):
                 raise KeyboardInterrupt

@@ -21,7 +21,7 @@ import msgspec
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.execution import job, raise_refused
-from gradwire.programs.keyboard import Keyboard, size_here
+from gradwire.programs.keyboard import NOT_DECODED, Keyboard, size_here
 from gradwire.programs.launch import shared_environment
 from gradwire.programs.pace import Person
 from gradwire.programs.program_file import covered_folders
@@ -237,6 +237,9 @@ def _read_line(prompt: str) -> bytes:
         return input(prompt).encode()
     except EOFError:
         return b"EOF"
+    except UnicodeError:
+        print(NOT_DECODED)
+        return b""
 
 
 @contextmanager

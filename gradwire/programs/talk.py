@@ -24,6 +24,8 @@ class Talk:
         self._sent_count, self._heard_count = 0, -1
         #: Of who types; None before anybody could.
         self.person: Person | None = None
+        #: Whether a copy of this process reads a line, and hears Ctrl-C.
+        self.is_read_by_copy = False
 
     def send(self, command: Command) -> None:
         """Sends a command, and resumes the kernel."""
@@ -60,6 +62,13 @@ class Talk:
         if not windows:
             self._running.hold()
             return read()
+        self.is_read_by_copy = True
+        try:
+            return self._line_of_copy(read, windows, follow)
+        finally:
+            self.is_read_by_copy = False
+
+    def _line_of_copy(self, read: Callable[[], bytes], windows: Windows, follow: Following) -> bytes:
         reader = LineReader(read, windows)
         try:
             while not reader.has_ended:

@@ -1,7 +1,7 @@
 """Windows with shells of hosts: where each is opened, and what passes between it and the job in the kernel.
 
-A window is one of tmux, or of xterm where there is a display. In it runs window_terminal.py, which passes on its keys and
-shows what comes, through a socket in a folder that only this user may enter.
+A window is one of tmux where gradwire runs in it, or else of xterm on a display. In it runs window_terminal.py, which
+passes on its keys and shows what comes, through a socket in a folder that only this user may enter.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ NO_WINDOW = (
 READ_BYTES = 65536
 LINE_BYTES = 1 << 20
 OPEN_LIMIT_S = 10.0
+SHOW_LIMIT_S = 10.0
+"""For so long a window's program may leave unread what its shell has written. Everything waits for it meanwhile, so that
+a slow terminal slows a command that writes much, and loses nothing."""
 MOST_WINDOWS = 64
 NAME_CHARACTERS = 64
-"""Longer ones are no names of nodes that a person would read in a title."""
+"""A window's title shows no more of them."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -58,12 +61,13 @@ class Way(NamedTuple):
 def way_to_open(name: str, client: list[str], environment: Mapping[str, str]) -> Way | None:
     """How this machine opens a window for a node, in which a command runs; None if it cannot."""
     path = environment.get("PATH")
+    # tmux first: whoever types sits there, and DISPLAY may be of a connection that has ended.
+    if environment.get("TMUX") and (tmux := shutil.which("tmux", path=path)):
+        # -d: the prompt keeps the keyboard. tmux may run what follows a # in a name.
+        shown = ["-n", name.replace("#", "?"), "-P", "-F", "tmux window #{window_index}"]
+        return Way([tmux, "new-window", "-d", *shown, shlex.join(client)], tells_place=True)
     if environment.get("DISPLAY") and (xterm := shutil.which("xterm", path=path)):
         return Way([xterm, "-T", f"Node: {name}", "-e", *client], tells_place=False)
-    if environment.get("TMUX") and (tmux := shutil.which("tmux", path=path)):
-        # -d: the prompt keeps the keyboard.
-        shown = ["-P", "-F", "tmux window #{window_index}"]
-        return Way([tmux, "new-window", "-d", "-n", name, *shown, shlex.join(client)], tells_place=True)
     return None
 
 
@@ -90,6 +94,8 @@ class Windows:
         #: By number: the host that it is for, of those that were wanted and have not ended.
         self._hosts: dict[int, int] = {}
         self._connections: dict[int, _Connection] = {}
+        #: Programs that show a window each, by descriptors that are readable when one has ended.
+        self._openers: dict[int, subprocess.Popen[bytes]] = {}
 
     def __bool__(self) -> bool:
         """Whether there are any, or some are being opened."""
@@ -126,7 +132,7 @@ class Windows:
             return Opening(-1, NO_WINDOW.format(name))
         self._listen()
         try:
-            said = _carried_out(way, self._environment)
+            said = self._placed(way) if way.tells_place else self._started(way, number, name)
         except (OSError, subprocess.SubprocessError) as error:
             trouble = (getattr(error, "stderr", None) or str(error)).strip()
             return Opening(-1, f"no window can be opened for {name}: {Path(way.argv[0]).name}: {trouble}")
@@ -134,7 +140,7 @@ class Windows:
         return Opening(number, f"{name}: {said}")
 
     def show(self, number: int, data: bytes) -> None:
-        """Shows in a window what its shell has written."""
+        """Shows in a window what its shell has written. A window whose program does not read is given up."""
         if connection := self._connections.get(number):
             try:
                 connection.socket.sendall(data)
@@ -151,9 +157,39 @@ class Windows:
         """Closes all."""
         for number in list(self._connections):
             self.end(number)
+        for pidfd, opener in self._openers.items():
+            opener.poll()
+            os.close(pidfd)
+        self._openers.clear()
         if self._listening is not None:
             self._listening.close()
         self._selector.close()
+
+    def _placed(self, way: Way) -> str:
+        """Opens a window; says where it is. Raises OSError or SubprocessError."""
+        done = subprocess.run(
+            way.argv, env=dict(self._environment), capture_output=True, text=True, check=True, timeout=OPEN_LIMIT_S
+        )
+        return done.stdout.strip()
+
+    def _started(self, way: Way, number: int, name: str) -> str:
+        """The same with a program that goes on for as long as the window."""
+        opener = subprocess.Popen(
+            way.argv, env=dict(self._environment), stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        pidfd = os.pidfd_open(opener.pid)
+
+        def ended() -> None:
+            self.no_more(pidfd)
+            os.close(pidfd)
+            status = self._openers.pop(pidfd).wait()
+            if number in self._hosts and number not in self._connections:
+                self.end(number)
+                print(f"\rno window for {name}: {Path(way.argv[0]).name} ended with {status}\r", file=sys.stderr)
+
+        self._openers[pidfd] = opener
+        self.also(pidfd, ended)
+        return "a window"
 
     def _listen(self) -> None:
         if self._listening is None:
@@ -171,6 +207,7 @@ class Windows:
     def _accept(self) -> None:
         assert self._listening is not None
         connected, _ = self._listening.accept()
+        connected.settimeout(SHOW_LIMIT_S)
         connection = _Connection(connected)
         self.also(connected.fileno(), lambda: self._take(connection))
 
@@ -211,17 +248,6 @@ class Windows:
         with suppress(OSError):  # the other side has closed it
             connection.socket.shutdown(socket.SHUT_RDWR)  # a copy of this process that reads a line may have it as well
         connection.socket.close()
-
-
-def _carried_out(way: Way, environment: Mapping[str, str]) -> str:
-    """Opens a window; says where it is. Raises OSError or SubprocessError."""
-    if not way.tells_place:
-        subprocess.Popen(way.argv, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True)
-        return "a window"
-    done = subprocess.run(
-        way.argv, env=dict(environment), capture_output=True, text=True, check=True, timeout=OPEN_LIMIT_S
-    )
-    return done.stdout.strip()
 
 
 def own_environment() -> Mapping[str, str]:

@@ -26,11 +26,11 @@ def program(folder: Path, name: str, text: str) -> None:
     [
         ({"TMUX": "/tmp/tmux,1,0"}, "tmux"),
         ({"DISPLAY": ":0"}, "xterm"),
-        ({"TMUX": "/tmp/tmux,1,0", "DISPLAY": ":0"}, "xterm"),
+        ({"TMUX": "/tmp/tmux,1,0", "DISPLAY": ":0"}, "tmux"),
         ({}, None),
     ],
 )
-def test_a_display_comes_before_tmux(tmp_path: Path, variables: dict[str, str], opens: str | None) -> None:
+def test_tmux_comes_before_a_display(tmp_path: Path, variables: dict[str, str], opens: str | None) -> None:
     for name in ("tmux", "xterm"):
         program(tmp_path, name, "")
     way = way_to_open("h1", ["client", "a b"], {"PATH": str(tmp_path), **variables})
@@ -116,4 +116,33 @@ def test_windows_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [windows.open("h1").window for _ in range(3)] == [1, 2, -1]
     windows.end(1)
     assert windows.open("h1").window > 0
+    windows.close()
+
+
+def test_an_xterm_that_finds_no_display_leaves_no_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program(tmp_path, "xterm", "exit 1")
+    sent: list[WindowCommand] = []
+    windows = Windows(tmp_path, sent.append, {"PATH": str(tmp_path), "DISPLAY": ":0"})
+    assert windows.open("h1") == Opening(1, "h1: a window")
+    windows.serve(None)
+    assert not windows
+    assert sent == []
+    assert "no window for h1: xterm ended with 1" in capsys.readouterr().err
+    windows.close()
+
+
+def test_a_window_whose_program_reads_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradwire.programs.windows.SHOW_LIMIT_S", 0.01)
+    program(tmp_path, "tmux", "echo tmux window 7")
+    sent: list[WindowCommand] = []
+    windows = Windows(tmp_path, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
+    windows.open("h1")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "windows"))
+        windows.serve(None)
+        client.sendall(b'{"window": 1}\n')
+        windows.serve(None)
+        windows.show(1, bytes(1 << 24))
+    assert sent[1:] == [Shut(1)]
+    assert not windows
     windows.close()
