@@ -159,7 +159,8 @@ class _Conversation:
 
     def follow(self) -> FollowEnd:
         """Hears the job, and answers it, until nothing more will come; says what ended that."""
-        while not self._hear_until(lambda: self._asked is not None and self._talk.rests):
+        # A line is also read while a command runs in a window.
+        while not self._hear_until(lambda: self._asked is not None and (self._talk.rests or bool(self._windows))):
             self._answer()
         assert self._end is not None
         return self._end

@@ -173,7 +173,7 @@ class Windows:
         return done.stdout.strip()
 
     def _started(self, way: Way, number: int, name: str) -> str:
-        """The same with a program that goes on for as long as the window."""
+        """The same with a program that runs for as long as the window is open."""
         opener = subprocess.Popen(
             way.argv, env=dict(self._environment), stdin=subprocess.DEVNULL, start_new_session=True
         )
@@ -223,7 +223,7 @@ class Windows:
         for line in lines:
             try:
                 self._heed(connection, msgspec.json.decode(line, type=Said))
-            except msgspec.DecodeError:
+            except ValueError:  # also a UnicodeDecodeError
                 self._gone(connection)
                 return
 

@@ -53,6 +53,8 @@ SCRIPT = 0
 UNKILLABLE = "-1000"
 HOSTNAME = "mininet"
 START = Path(__file__).parent.parent / "stock_mininet" / "start.py"
+ANSWER_S = 1.0
+"""Of virtual time, in which a script has to make room for an answer."""
 QUESTION_BYTES = 1 << 20
 """More than the words and lines that start.py sends."""
 RECURSIVE, PRIVATE = 0x4000, 0x40000
@@ -94,15 +96,24 @@ class Input:
 
     def _accept(self) -> None:
         asker, _ = self._listening.accept()
-        self._processes.watch(asker.fileno(), lambda: self._hear(asker))
+        asker.settimeout(ANSWER_S)
+        begun = bytearray()
+        self._processes.watch(asker.fileno(), lambda: self._hear(asker, begun))
 
-    def _hear(self, asker: socket.socket) -> None:
-        question = _whole_line(asker)
-        if not question:
+    def _hear(self, asker: socket.socket, begun: bytearray) -> None:
+        """Hears a part of a question. begun: what has come of it. Who asks what cannot be read is not heard any more."""
+        try:
+            part = asker.recv(READ_BYTES)
+            begun += part
+            if part and len(begun) <= QUESTION_BYTES and not begun.endswith(b"\n"):
+                return
+            asked = msgspec.json.decode(begun, type=Asked | Wanted)
+        except (OSError, ValueError):  # also a UnicodeDecodeError
             self._processes.unwatch(asker.fileno())
             asker.close()
             return
-        match asked := msgspec.json.decode(question, type=Asked | Wanted):
+        begun.clear()
+        match asked:
             case Asked():
                 self.count += 1
                 self._processes.pass_on_what_is_there(self.hear)
@@ -134,17 +145,6 @@ class Input:
 def _answer(asker: socket.socket, answer: object) -> None:
     with suppress(OSError):  # the script is gone
         asker.sendall(json.dumps(answer).encode() + b"\n")
-
-
-def _whole_line(asker: socket.socket) -> bytes:
-    """A line of the script's; empty if it is gone, or writes what no such line is."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        part = asker.recv(READ_BYTES)
-        if not part or len(line) > QUESTION_BYTES:
-            return b""
-        line += part
-    return bytes(line)
 
 
 def run_script(task: ScriptTask, folder: Path, channel: Channel) -> ScriptReport:

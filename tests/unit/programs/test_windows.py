@@ -68,7 +68,7 @@ def test_what_is_done_at_a_window_reaches_the_job_and_back(tmp_path: Path) -> No
     windows.close()
 
 
-@pytest.mark.parametrize("said", [b"\n", b'{"window": 2}\n', b"x" * (1 << 21)])
+@pytest.mark.parametrize("said", [b"\n", b'{"window": 2}\n', b'{"kind": "\xff"}\n', b"x" * (1 << 21)])
 def test_what_is_no_window_is_not_heard(tmp_path: Path, said: bytes) -> None:
     program(tmp_path, "tmux", "echo tmux window 7")
     sent: list[WindowCommand] = []
