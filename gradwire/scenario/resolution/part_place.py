@@ -55,7 +55,9 @@ def hosts_of_part(section: PointSection, fabric: Fabric) -> tuple[int, ...]:
         leaves = fabric.hosts_of_leaves
         said = f"part.leaf = {part.leaf}"
         if fabric.topology is not Topology.LEAF_SPINE:
-            raise InputFault(f'{said}: fabric.topology = "{fabric.topology}" has no leaves; name the first and last of the hosts')
+            raise InputFault(
+                f'{said}: fabric.topology = "{fabric.topology}" has no leaves; name the first and last of the hosts'
+            )
         if part.leaf > len(leaves):
             raise InputFault(f"{said}: the network has {len(leaves)} leaves")
         hosts = leaves[part.leaf - 1]

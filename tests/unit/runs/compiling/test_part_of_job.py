@@ -177,7 +177,8 @@ def test_a_part_that_others_hold_up_is_refused() -> None:
         ({"part": {"hosts": "h9-h17"}}, 'part.hosts = "h9-h17": hosts are h1 to h16'),
         ({"part": {"hosts": "h9-h8"}}, "the first comes first"),
         ({"part": {"hosts": "h1-h16"}}, "is the whole network"),
-        ({"part": {"leaf": 1}}, "part.leaf = 1: the network has"),
+        ({"part": {"leaf": 1}}, 'part.leaf = 1: fabric.topology = "single" has no leaves'),
+        ({"fabric": {"rate": "10gbit", **LEAVES}, "part": {"leaf": 5}}, "part.leaf = 5: the network has 4 leaves"),
         ({"part": {}}, "say which hosts"),
         ({"part": {"hosts": "h1-h2", "leaf": 1}}, "say which hosts"),
         ({"fault": {"a": {"kind": "link-down", "link": "h1", "at": "1ms"}}}, r"part: leave out \[fault\]"),
@@ -191,7 +192,7 @@ def test_what_cannot_be_a_part_is_said(tables: dict[str, Any], words: str) -> No
 
 
 def misfit_or_compiled(tables: dict[str, Any]) -> Compiled:
-    found = point(**tables) if "fabric" not in tables else point(fabric=tables["fabric"])
+    found = point(**tables)
     if found.resolved.misfits:
         raise InputFault("\n".join(found.resolved.misfits))
     return compiled_part(found.resolved)
