@@ -101,6 +101,11 @@ def test_ctrl_c_ends_the_program_and_not_the_shell(typist: Typist) -> None:
     time.sleep(0.5)
     typist.press(INTERRUPT)
     typist.until(PROMPT)
+    typist.press(b"h1 echo gone; exec </dev/null >/dev/null 2>&1; sleep 10000000\n")
+    typist.until("gone\r\n")
+    time.sleep(0.5)  # by now it has left its terminal
+    typist.press(INTERRUPT)
+    typist.until(PROMPT)
     typist.press(b"half a line")
     typist.until("half a line")  # the prompt edits it now, and an interrupt is no more one of the program before
     typist.press(INTERRUPT)
