@@ -104,8 +104,8 @@ class LineReader:
             self.has_ended = True
 
     def line(self) -> bytes:
-        """What it has read; nothing if it still reads, which ends. Raises KeyboardInterrupt for Ctrl-C, and MachineFault if
-        the copy has failed, which has said why."""
+        """What it has read; nothing if it still reads, which ends. Raises KeyboardInterrupt for Ctrl-C, and
+        MachineFault if the copy has failed, which has said why."""
         has_ended = self.has_ended
         status = self.end()
         if not has_ended:

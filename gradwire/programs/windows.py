@@ -33,7 +33,7 @@ READ_BYTES = 65536
 LINE_BYTES = 1 << 20
 OPEN_LIMIT_S = 10.0
 SHOW_LIMIT_S = 10.0
-"""For so long a window's program may leave unread what its shell has written. Everything waits for it meanwhile, so that
+"""For so long a window's program may leave unread what its shell has written. Everything waits meanwhile, so that
 a slow terminal slows a command that writes much, and loses nothing."""
 MOST_WINDOWS = 64
 NAME_CHARACTERS = 64

@@ -101,7 +101,7 @@ class Input:
         self._processes.watch(asker.fileno(), lambda: self._hear(asker, begun))
 
     def _hear(self, asker: socket.socket, begun: bytearray) -> None:
-        """Hears a part of a question. begun: what has come of it. Who asks what cannot be read is not heard any more."""
+        """Hears a part of a question. begun: what has come of it. Who asks what cannot be read is heard no more."""
         try:
             part = asker.recv(READ_BYTES)
             begun += part

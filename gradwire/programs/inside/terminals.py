@@ -68,7 +68,7 @@ class Foreground:
     def __init__(self, size: Size) -> None:
         master, slave = open_terminal(size)
         self.streams = Streams({master: STDOUT}, (slave, slave), slave, controls=True, keeps_background=True)
-        #: Our own, because that of the streams is closed when nobody has the other end open, which still gets signals.
+        #: Our own, because that of the streams is closed when nobody has the other end open.
         self._master = os.dup(master)
         self._interrupts = 0
 
