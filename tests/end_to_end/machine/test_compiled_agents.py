@@ -24,6 +24,9 @@ PROGRAM = Path(__file__).with_name("lists.py")
 LATEST_NS = 2_000
 """How far the same op may be from itself: whether another timer of the machine is half a microsecond before an op's depends on what was
 done before the replay. Where flows share a port for long, which of them is ahead in the middle does too, and their ends do not."""
+DRIFT = 2e-5
+"""Of the time since the start: TCP reads the clock for nothing in the compiled agent's lists of calls, and for 16 ns in calls of Python
+(um-free-reads.patch). 45 us in 2.8 s were seen."""
 
 
 def test_a_list_of_calls_is_what_its_calls_are_alone(virtual_kernel: Path, tmp_path: Path) -> None:
@@ -113,7 +116,7 @@ def test_a_run_is_the_same_with_agents_in_python(tmp_path: Path, settings: tuple
     ends_ns = [sorted_ends(log) for log in logs]
     assert len(ends_ns[0]) == len(ends_ns[1])
     if "model.name=resnet50" in settings:
-        assert np.median(np.abs(ends_ns[0] - ends_ns[1])) <= LATEST_NS
+        assert np.median(np.abs(ends_ns[0] - ends_ns[1]) - DRIFT * ends_ns[0]) <= LATEST_NS
     plan = compiled.plan()
     times_s = [iteration_times_s(plan, log, 3) for log in logs]
     assert times_s[0] == pytest.approx(times_s[1], rel=5e-4)
