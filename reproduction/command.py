@@ -80,14 +80,14 @@ def reproduce(asked: Asked, where: Where) -> None:
     where.refuse_what_cannot_be(Clock())
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
     counted = "1 scenario" if len(scenarios) == 1 else f"{len(scenarios)} scenarios"
-    terminal.console.print(
-        f"{counted} with {reproduction.points} points; those that the store of runs has are not run again",
-        highlight=False,
-        soft_wrap=True,
-    )
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
+        terminal.console.print(
+            f"{counted} with {reproduction.points} points; those that the store of runs has are not run again",
+            highlight=False,
+            soft_wrap=True,
+        )
         make_kernel_ready(terminal.errors)
         with (
             terminal.interruptible(terminal.RESUMES),

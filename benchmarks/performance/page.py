@@ -55,7 +55,7 @@ def growth(figures: Figures) -> str:
                 f"{MEGA * cost.cpu_s.median / cost.messages:,.0f}",
                 f"{cost.over_ideal:.3f}",
             ]
-            for cost in (costs[0], costs[-1])
+            for cost in (*costs[:1], *costs[1:][-1:])
         ]
     return table(["traffic", "", "wall (s)", "CPU (s)", "GB per CPU-s", "CPU per message (us)", "time / ideal"], rows)
 

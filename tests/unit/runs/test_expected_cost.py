@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.datatypes.plan import Plan
-from gradwire.runs import planned as planning_module
+from gradwire.runs.compiling import checked_plans
 from gradwire.runs.expected_cost import (
     BOOT_S,
     HOST_S,
@@ -142,13 +142,13 @@ def test_what_a_worker_keeps_depends_on_how_the_model_is_divided(
 
 
 def test_a_plan_that_was_found_in_order_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning_module, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(checked_plans, "cache_folder", lambda: tmp_path / "cache")
     checked: list[str] = []
 
     def check(plan: Plan, _: object) -> None:
         checked.append(plan.digest())
 
-    monkeypatch.setattr(planning_module, "check", check)
+    monkeypatch.setattr(checked_plans, "check", check)
     runs(tmp_path, 'fabric.rate=["10gbit","25gbit"]')
     assert len(checked) == 1
     runs(tmp_path, "fabric.rate=40gbit")

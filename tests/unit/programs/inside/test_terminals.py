@@ -82,8 +82,7 @@ def test_the_second_ctrl_c_ends_a_program_that_does_not_heed_the_first() -> None
 @pytest.mark.usefixtures("without_privileges")
 def test_ctrl_c_reaches_the_program_as_a_signal() -> None:
     terminal = Foreground(SIZE)
-    processes, program = started("read; exec sleep 1000", terminal)
-    terminal.press(b"\n", program)
+    processes, program = started("echo ready; exec sleep 1000", terminal)
     processes.follow(lambda: program.said_bytes > 0)
     terminal.press(INTERRUPT_KEY, program)
     assert processes.follow(lambda: program.status is not None)

@@ -22,8 +22,8 @@ def point(tmp_path: Path, *settings: str) -> Point:
 def test_every_key_of_a_scenario_is_there(tmp_path: Path) -> None:
     found = settings_of(point(tmp_path))
     for name, section in PointSection.model_fields.items():
-        # The options are there instead, what is defined in a few words each, and of programs, faults and jobs those that there are.
-        if name in ("strategy", "defined", "program", "fault", "job"):
+        # The options are there instead, what is defined in a few words each, and of programs, faults, jobs and a part those that there are.
+        if name in ("strategy", "defined", "program", "fault", "job", "part"):
             continue
         assert section.annotation is not None
         for key in section.annotation.model_fields:
