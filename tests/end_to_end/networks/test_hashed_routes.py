@@ -18,7 +18,7 @@ from gradwire.workloads.patterns import Transfer, compile_transfers
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 RATE_BPS = 10e9
-SIZE_BYTES = 4_000_000
+SIZE_BYTES = 8_000_000
 NEAR = 0.01
 LEAF_SPINE = Fabric(16, RATE_BPS, Topology.LEAF_SPINE, leaves=4, spines=4, classes=1, routing=Routing.ECMP)
 FABRICS = [
@@ -41,7 +41,8 @@ def test_flows_take_their_ideal_time_on_the_ways_that_are_hashed(fabric: Fabric)
     }
     done = replay_plans(plans, fabric, 3, sockets=SocketOptions(enough_buffer_bytes(0), None))
     ratios = {
-        name: float(iteration_times_s(each.plan, each.log, 3)[-1]) / estimate(each.plan, each.fabric).iteration_s
+        # Hosts that end an iteration early begin the next one early: what one gains, the other loses.
+        name: float(iteration_times_s(each.plan, each.log, 3)[1:].mean()) / estimate(each.plan, each.fabric).iteration_s
         for name, each in done.items()
     }
     assert ratios == pytest.approx(dict.fromkeys(plans, 1.0), rel=NEAR)
