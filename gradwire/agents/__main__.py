@@ -27,6 +27,7 @@ from gradwire.agents.connections import (
     end_at_once,
     join,
     listen,
+    needs_python,
     raise_file_limit,
     window_states,
 )
@@ -112,9 +113,7 @@ class Agent:
         faults = [fault for fault in command.faults if workers[fault.worker] in ranks]
         self._pace = Pace(faults, workers) if faults else None
         self._perils = Perils(faults, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
-        # It asks for SO_RCVLOWAT, which takes windows out of the kernel's hands, and marks no flowlets.
-        needs_python = self._fabric.host_tcp.is_stock or self._fabric.routing is Routing.FLOWLET
-        served = None if needs_python else self._compiled
+        served = None if needs_python(self._fabric) else self._compiled
         if served and can_replay(self._plan) and not faults and self._perils is None:
             self._replay = CompiledReplay(served, self._plan, ranks, command.iterations)
         else:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
 from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.records import SocketState, WindowState
 from gradwire.datatypes.wire.flows import Connection
@@ -191,6 +191,12 @@ class SocketOptions:
     def datagram_window_bytes(self) -> int:
         """What a multicast flow, whose window no kernel grows, may have under way."""
         return self.buffer_bytes or LEAST_BUFFER_BYTES
+
+
+def needs_python(fabric: Fabric) -> bool:
+    """Whether sockets have to be used as the compiled agent does not: it asks for SO_RCVLOWAT, which takes windows out of the
+    kernel's hands, and marks no flowlets."""
+    return fabric.host_tcp.is_stock or fabric.routing is Routing.FLOWLET
 
 
 def mark(sock: socket.socket, band: int) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
+from gradwire.agents.connections import needs_python
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
-from gradwire.datatypes.fabric import Routing
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
@@ -51,13 +51,12 @@ def _by_python(planned: Planned) -> bool:
     """Whether agents in Python replay a point, as agents/__main__.py decides."""
     if not isinstance(planned, PlannedRun):
         return False
-    section, fabric = planned.point.section, planned.fabric
+    section = planned.point.section
     return bool(
         planned.clock.name != "virtual"
         or section.transport.agent_code == "python"
         or section.fault
-        or fabric.host_tcp.is_stock
-        or fabric.routing is Routing.FLOWLET
+        or needs_python(planned.fabric)
         or any(plan.multicasts() for plan in planned.plans.values())
     )
 

@@ -57,7 +57,11 @@ def further_rows(given: Sequence[Row], what: re.Pattern[str] = WHAT) -> list[Row
     """The cells of a library's tables that are not given, with few hosts first."""
     known = {row.name for row in given}
     cells = [(what.fullmatch(each.what), each.setting) for each in further()]
-    rows = [Row(match[1], int(match[2]), int(match[3]), setting, math.nan) for match, setting in cells if match]
+    rows = [
+        Row(match[1], int(match[2]), int(match[3]), setting, math.nan, library=match[0].split()[0])
+        for match, setting in cells
+        if match
+    ]
     return sorted((row for row in rows if row.name not in known), key=lambda row: row.hosts)
 
 

@@ -43,7 +43,7 @@ these runs had not, it takes 0.530 s after 1 s."""
 HOSTS_TCP = "stock-before-6.6"
 """The source is of 2022."""
 ALONE = "python -m reproduction.world.gloo --python PYTHON"
-FITTED = ("p2p", "delay 10 ms")
+FITTED = ("gloo", "p2p", "delay 10 ms")
 """The row by which PAUSE_S was chosen: it predicts nothing."""
 WHAT = re.compile(r"gloo (p2p|all-reduce|broadcast|reduce), (\d+) MiB, (\d+) hosts")
 
@@ -59,6 +59,7 @@ class Row:
     setting: str
     #: NaN for a cell that is not given.
     printed_ms: float
+    library: str = "gloo"
 
     @property
     def name(self) -> str:
@@ -69,7 +70,7 @@ class Row:
     @property
     def is_fitted(self) -> bool:
         """Whether a value was chosen by it."""
-        return (self.collective, self.setting) == FITTED
+        return (self.library, self.collective, self.setting) == FITTED
 
     @property
     def netem(self) -> str:
@@ -101,13 +102,14 @@ def later_ms(calls_s: Sequence[float]) -> float:
     return statistics.mean(calls_s[1:]) * 1e3
 
 
-def rows_of(lines: Iterable[dict[str, str]]) -> list[Row]:
-    """Gloo's rows of the given values, with few hosts and bytes first."""
+def rows_of(lines: Iterable[dict[str, str]], what: re.Pattern[str] = WHAT) -> list[Row]:
+    """A library's rows of the given values, with few hosts and bytes first. what: of its names, by default Gloo's."""
     found = []
     for line in lines:
-        match = WHAT.fullmatch(line["what"])
+        match = what.fullmatch(line["what"])
         if line["source"] == SOURCE and match and line["unit"] == "ms":
-            found.append(Row(match[1], int(match[2]), int(match[3]), line["setting"], float(line["printed"])))
+            cell = match[1], int(match[2]), int(match[3]), line["setting"], float(line["printed"])
+            found.append(Row(*cell, library=line["what"].split()[0]))
     return sorted(found, key=lambda row: (row.hosts, row.mebibytes, row.collective, row.printed_ms))
 
 

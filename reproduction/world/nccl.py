@@ -18,8 +18,8 @@ import tomli_w
 
 from reproduction.world.cells import GIVEN
 from reproduction.world.gloo import further_rows, predicted, table
-from reproduction.world.gloo_rows import CALLS, PAUSE_S
-from reproduction.world.nccl_rows import SOCKETS, WHAT, name_of, rows_of, scenario
+from reproduction.world.gloo_rows import CALLS, PAUSE_S, rows_of
+from reproduction.world.nccl_rows import SOCKETS, WHAT, name_of, scenario
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--further", action="store_true", help="cells that are not given as well")
     options = parser.parse_args()
     with GIVEN.open(newline="") as given:
-        rows = rows_of(csv.DictReader(given))
+        rows = rows_of(csv.DictReader(given), WHAT)
     rows += further_rows(rows, WHAT) if options.further else []
     rows = [row for row in rows if re.search(options.only, name_of(row))]
     options.out.mkdir(parents=True, exist_ok=True)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from reproduction.world.cells import By, Programs
-from reproduction.world.gloo_rows import CALLS, HOSTS_TCP, PAUSE_S, SOURCE, Row, fabric_of, later_ms
+from reproduction.world.gloo_rows import CALLS, HOSTS_TCP, PAUSE_S, Row, fabric_of, later_ms
 
 RANKS = Path(__file__).parent / "nccl_ranks.py"
 SOCKETS = 8
@@ -26,16 +25,6 @@ MOST_HOSTS = 4
 """Of cells that are not given, beyond which `gradwire reproduce` keeps to plans: the whole page in under an hour."""
 ALONE = "python -m reproduction.world.nccl"
 WHAT = re.compile(r"nccl (p2p|all-reduce|broadcast|reduce), (\d+) MiB, (\d+) hosts")
-
-
-def rows_of(lines: Iterable[dict[str, str]]) -> list[Row]:
-    """NCCL's rows of the given values, with few hosts and bytes first."""
-    found = []
-    for line in lines:
-        match = WHAT.fullmatch(line["what"])
-        if line["source"] == SOURCE and match and line["unit"] == "ms":
-            found.append(Row(match[1], int(match[2]), int(match[3]), line["setting"], float(line["printed"])))
-    return sorted(found, key=lambda row: (row.hosts, row.mebibytes, row.collective, row.printed_ms))
 
 
 def scenario(

@@ -58,7 +58,7 @@ def open_terminal(size: Size) -> tuple[int, int]:
 
 
 def resize(terminal: int, size: Size) -> None:
-    """Tells it its size, and who runs in it."""
+    """Sets a terminal's size, and tells the programs in it."""
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
 
 

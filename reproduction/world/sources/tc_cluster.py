@@ -79,7 +79,7 @@ def _row_of_sockets(row: Row) -> gloo_rows.Row:
     if found is None:
         raise unknown(row)
     printed = float("nan") if row.printed is None else row.printed
-    return gloo_rows.Row(found["call"], int(found["mib"]), int(found["hosts"]), row.setting, printed)
+    return gloo_rows.Row(found["call"], int(found["mib"]), int(found["hosts"]), row.setting, printed, "nccl")
 
 
 def _of_gloo(row: Row) -> Cell:

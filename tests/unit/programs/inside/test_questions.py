@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -10,23 +9,7 @@ import pytest
 
 from gradwire.programs.inside.mininet_job import Input
 from gradwire.programs.inside.processes import READ_BYTES, Processes
-
-
-class Listener:
-    """Keeps what is said; nothing comes."""
-
-    def __init__(self) -> None:
-        self.said: list[object] = []
-        self._read_end, self._write_end = os.pipe()
-
-    def fileno(self) -> int:
-        return self._read_end
-
-    def say(self, event: object) -> None:
-        self.said.append(event)
-
-    def heard(self) -> None:
-        return None
+from tests.unit.programs.inside.listener import Listener
 
 
 def followed(processes: Processes, times: int) -> None:

@@ -14,6 +14,7 @@ from gradwire.programs.inside.processes import Processes, Running, Streams
 from gradwire.programs.inside.terminals import INTERRUPT_KEY, Foreground, MarkReader, Windows, rc_text
 from gradwire.programs.program_protocol import NO_HOST
 from gradwire.programs.typed_protocol import Keys, Open, Over, Resized, Screen, Size
+from tests.unit.programs.inside.listener import Listener
 
 TOKEN = "f00d"
 COMMAND, PROMPT = f"\x1b]133;C;{TOKEN}\a".encode(), f"\x1b]133;A;{TOKEN}\a".encode()
@@ -29,23 +30,6 @@ def test_marks_are_taken_out_wherever_they_are_cut(part_bytes: int) -> None:
     assert reader.at_prompt
     reader.shown(COMMAND)
     assert not reader.at_prompt
-
-
-class Listener:
-    """Keeps what programs write; nothing comes."""
-
-    def __init__(self) -> None:
-        self.said: list[object] = []
-        self._read_end, self._write_end = os.pipe()
-
-    def fileno(self) -> int:
-        return self._read_end
-
-    def say(self, event: object) -> None:
-        self.said.append(event)
-
-    def heard(self) -> None:
-        return None
 
 
 class Nowhere:

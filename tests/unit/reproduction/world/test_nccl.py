@@ -15,8 +15,9 @@ from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.scenario.scenario_files import resolved_scenario
 from reproduction.world import nccl_ranks
 from reproduction.world.cells import GIVEN, By, Programs, load_given, with_further
+from reproduction.world.gloo_rows import rows_of
 from reproduction.world.nccl_ranks import MIB, STEP_BYTES, STEPS, Channel, Neighbour, Slice, call, slices_of
-from reproduction.world.nccl_rows import MOST_HOSTS, programs, rows_of, scenario
+from reproduction.world.nccl_rows import MOST_HOSTS, WHAT, programs, scenario
 from reproduction.world.sources.tc_cluster import TC_CLUSTER
 
 RANKS = 4
@@ -97,7 +98,7 @@ def test_a_call_ends_at_both_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_are_of_stock_hosts_and_need_no_torch() -> None:
     with GIVEN.open(newline="") as lines:
-        rows = rows_of(csv.DictReader(lines))
+        rows = rows_of(csv.DictReader(lines), WHAT)
     assert len(rows) == 16
     for row in rows:
         (point,) = resolved_scenario(scenario(row), Origin("test.toml", "test", None)).points
