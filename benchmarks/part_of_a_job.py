@@ -20,7 +20,7 @@ import gradwire
 from gradwire.faults import InputFault
 
 LIMIT = 0.02
-"""What issue and documentation promise of a part."""
+"""What a part may be off: twice `NEAR` (runs/compiling/part_of_job.py). Parts that are refused are said, and do not count."""
 
 
 @dataclass(frozen=True)

@@ -210,8 +210,9 @@ def takes_time_of(
     """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is
     wrapped (DDP).
 
-    device: one of `gradwire devices`. Of `v100`, `a100` and `h100`, it is known how fast they train any module. All
-        others have times of some models: name the one that this is with `profile`.
+    device: one of `gradwire devices`. Of `v100`, `a100`, `h100`, `h200` and `b200`, it is known how fast they train any
+        module, and of each of them with `-kernels`, what its kernels alone take. All others have times of some models:
+        name the one that this is with `profile`.
     batch: samples that the device works on in one pass; by default as many as the module is given, by the first axis
         of its first tensor. Their real number changes no time, so that a script may be given one sample and take the
         time of 32.
@@ -220,8 +221,8 @@ def takes_time_of(
     iteration_s: seconds of a forward and a backward pass together, a third of them forward, in place of a device.
 
     A module that is called several times in a pass takes as much each time. Where layers go by FLOPs, a backward pass
-    takes twice those of the forward pass, as in gradwire's plans, also where a first or a frozen layer spares a part. The optimiser takes
-    none. Raises InputFault for an unknown name, a device without a time for the model, or a profile of another model;
+    takes twice those of the forward pass, as in gradwire's plans, also where a first or a frozen layer spares a part. The
+    optimiser takes none. Raises InputFault for an unknown name, a device without a time for the model, or a profile of another model;
     and during the first pass, if nothing in it can be counted.
     """
     if not isinstance(model, torch.nn.Module):

@@ -6,6 +6,7 @@ Nothing is fitted on them: the pause between calls is Gloo's.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -70,6 +71,6 @@ def programs(row: Row) -> Programs:
         figure="time_s",
         ordered_by="call",
         value=later_ms,
-        alone=f"{ALONE} --only '^{name_of(row)}$'",
+        alone=f"{ALONE} --only '^{name_of(row)}$'" + (" --further" if math.isnan(row.printed_ms) else ""),
         kind=By.SOCKETS,
     )

@@ -2,8 +2,8 @@
 
 What is proven of all ranks follows from the classes by one assumption: copies do the same, each with the copies that
 `Peers` names. Then it is enough that each SEND of a class has one RECV, at the class that it goes to, and that the copies
-which it goes to are all copies of that class, equally often. In addition, the messages of some ranks, drawn at random, are
-followed one by one, by their numbers alone, there and back.
+which it goes to are all copies of that class, equally often. In addition, the receivers of all messages of some ranks are
+computed once more, one by one, from their numbers alone.
 
 Which data messages carry is not in a plan of classes. That gradients reach all ranks is what the checker proves of plans
 with all ranks (workloads/checker.py); tests hold the traffic between each two ranks of plans of classes to theirs.
@@ -19,17 +19,19 @@ from gradwire.faults import InternalFault
 
 DRAWN_RANKS = 64
 """Ranks whose messages are followed one by one."""
+SEED = 0
+"""Decides which: the same ones of all plans of a size."""
 
 
-def check_classes(classes: ClassPlan, seed: int = 0) -> None:
-    """Raises InternalFault for a plan of classes that is not one of all ranks. seed: decides which ranks are drawn."""
+def check_classes(classes: ClassPlan) -> None:
+    """Raises InternalFault for a plan of classes that is not one of all ranks."""
     members = classes.members
     if not np.array_equal(np.sort(members, axis=None), np.arange(members.size)):
         raise _fault(classes, "its classes do not have each rank once")
     pairs = _matched(classes)
     for sender, peer, number in pairs:
         _expect_all_copies(classes, sender, peer, classes.peers[number])
-    drawn = np.random.default_rng(seed).choice(members.size, min(DRAWN_RANKS, members.size), replace=False)
+    drawn = np.random.default_rng(SEED).choice(members.size, min(DRAWN_RANKS, members.size), replace=False)
     place = np.empty((members.size, 2), np.int64)
     place[members.ravel()] = np.indices(members.shape).reshape(2, -1).T
     of_class: dict[int, list[tuple[int, int]]] = {}
@@ -37,29 +39,6 @@ def check_classes(classes: ClassPlan, seed: int = 0) -> None:
         of_class.setdefault(sender, []).append((peer, number))
     for rank in drawn.tolist():
         _follow(classes, rank, place, of_class.get(int(place[rank, 0]), []))
-
-
-def traffic(classes: ClassPlan) -> tuple[Int64, Int64, Int64]:
-    """Sender, receiver and bytes of what each rank sends each other one in an iteration, ascending by ranks. What stays
-    with a rank stands for messages inside its machine and is left out."""
-    ops, size = classes.plan.ops, classes.members.size
-    sends = np.flatnonzero(ops.kind == OpKind.SEND)
-    pair, amount = [], []
-    keys = (ops.rank[sends].astype(np.int64) * len(classes.members) + ops.peer[sends]) * len(classes.peers)
-    distinct, key = np.unique(keys + classes.peers_of[sends], return_inverse=True)
-    of_key = np.bincount(key, ops.size_bytes[sends], len(distinct)).astype(np.int64)
-    for number, size_bytes in zip(distinct.tolist(), of_key.tolist(), strict=True):
-        ranks, peers = divmod(number, len(classes.peers))
-        sender, peer = divmod(ranks, len(classes.members))
-        receivers = classes.receivers(peer, classes.peers[peers])
-        senders = np.tile(classes.members[sender], classes.peers[peers].messages)
-        pair.append(senders * size + receivers)
-        amount.append(np.full(len(senders), size_bytes))
-    pairs, place = np.unique(np.concatenate(pair), return_inverse=True)
-    total = np.bincount(place, np.concatenate(amount), len(pairs)).astype(np.int64)
-    src, dst = np.divmod(pairs, size)
-    apart = src != dst
-    return src[apart], dst[apart], total[apart]
 
 
 def _matched(classes: ClassPlan) -> list[tuple[int, int, int]]:
@@ -98,26 +77,20 @@ def _expect_all_copies(classes: ClassPlan, sender: int, peer: int, peers: Peers)
 
 
 def _follow(classes: ClassPlan, rank: int, place: Int64, sent: list[tuple[int, int]]) -> None:
-    """Raises InternalFault where a message of this rank does not come back to it, from its receiver's place. sent: the
-    receiving class and the kind of receivers of what it sends."""
+    """Raises InternalFault where a message of this rank does not go to the rank that its number says, or two go to the
+    same one. sent: the receiving class and the kind of receivers of what it sends."""
     members, copies = classes.members, classes.members.shape[1]
     copy = int(place[rank, 1])
     for peer, number in sent:
         peers = classes.peers[number]
         around = peers.around or copies
         first, position = copy - copy % around, copy % around
-        reached = set()
+        receivers = classes.receivers(peer, peers)[copy::copies]
         for message in range(peers.messages):
-            step = peers.further + message
-            there = position ^ peers.flip if peers.flip else (position + step) % around
-            receiver = int(members[peer, first + there])
-            reached.add(receiver)
-            of_class, of_copy = place[receiver].tolist()
-            back = of_copy % around ^ peers.flip if peers.flip else (of_copy % around - step) % around
-            column = classes.receivers(peer, peers)[message * copies + copy]
-            if of_class != peer or of_copy - of_copy % around + back != copy or column != receiver:
-                raise _fault(classes, f"a message of rank {rank} to rank {receiver} is not received as it was sent")
-        if len(reached) != peers.messages:
+            there = position ^ peers.flip if peers.flip else (position + peers.further + message) % around
+            if receivers[message] != members[peer, first + there]:
+                raise _fault(classes, f"a message of rank {rank} does not go to rank {members[peer, first + there]}")
+        if len(set(receivers.tolist())) != peers.messages:
             raise _fault(classes, f"rank {rank} sends a message to one rank twice where it should reach several")
 
 

@@ -42,7 +42,7 @@ MOST_WHOLE_OPS = 4_000_000
 cut as rings."""
 TOO_MANY = (
     f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, a part is of a job that is one ring after the other (ddp, ring, "
-    "layer-allreduce; docs/thousands.md)"
+    "layer-allreduce, lazy-allreduce; docs/thousands.md)"
 )
 PART_NOTE = "in part"
 """What the note of a cut plan begins with."""

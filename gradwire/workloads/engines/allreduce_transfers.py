@@ -243,7 +243,7 @@ class Transfers:
             rank=self.dst[late],
             duration_ns=duration_ns[late],
             order=self.number[late],
-            lane=LATENCY_LANE + _turns(self.dst[late]) % LATENCY_LANES,
+            lane=LATENCY_LANE + turns(self.dst[late]) % LATENCY_LANES,
         )
         self.builder.depend_columns(np.array(ops), recvs[late])
         there = recvs.copy()
@@ -404,7 +404,7 @@ class Transfers:
         self.builder.depend_columns(done[done >= 0], on[done >= 0])
 
 
-def _turns(ranks: Int64) -> Int64:
+def turns(ranks: Int64) -> Int64:
     """Of each entry, how many before it are of the same rank."""
     order = np.argsort(ranks, kind="stable")
     counts = np.bincount(ranks)

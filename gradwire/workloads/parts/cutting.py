@@ -36,6 +36,7 @@ from gradwire.datatypes.plan import (
 )
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import CONTROL_BYTES, Columns
+from gradwire.workloads.engines.allreduce_transfers import turns
 from gradwire.workloads.parts.causes import NOTHING, Causes, Times, causes
 
 
@@ -48,8 +49,6 @@ class PartOfPlan:
     hosts: Int64
     #: How many of them are whole.
     whole: int
-    #: Op of the whole plan that each op is; NOTHING for delays and tokens of stand-ins.
-    op_of: Int64
 
 
 @dataclass(frozen=True)
@@ -156,8 +155,7 @@ class _Cut:
             **self._of_ranks(),
             **_without_chunks(),
         )
-        added = np.full(count - len(self.kept), NOTHING)
-        return PartOfPlan(cut, self.hosts, self.whole_hosts, np.concatenate([self.kept, added]))
+        return PartOfPlan(cut, self.hosts, self.whole_hosts)
 
     def _kept(self) -> dict[str, Int64]:
         columns = {name: getattr(self.plan.ops, name)[self.kept].astype(np.int64) for name in OP_DTYPES}
@@ -188,7 +186,7 @@ class _Cut:
             kind=int(OpKind.COMPUTE),
             rank=rank,
             duration_ns=np.round(np.maximum(0.0, waits_s) * 1e9).astype(np.int64),
-            lane=LATENCY_LANE + _turns(rank),
+            lane=LATENCY_LANE + turns(rank),
         )
 
     def _tokens(self) -> tuple[dict[str, Int64], Int64]:
@@ -236,7 +234,7 @@ class _Cut:
                 kind=int(OpKind.COMPUTE),
                 rank=rank,
                 duration_ns=np.round(self.after_s * 1e9).astype(np.int64),
-                lane=lanes.max(initial=LATENCY_LANE) + 1 + _turns(rank),
+                lane=lanes.max(initial=LATENCY_LANE) + 1 + turns(rank),
             ),
         ]
         sends, recvs = first + np.arange(count), first + count + np.arange(count)
@@ -331,13 +329,4 @@ def _numbered(count: int, chosen: Int64) -> Int64:
     """The place of each of `count` things among the chosen; NOTHING for the others."""
     numbers: Int64 = np.full(count, NOTHING, np.int64)
     numbers[chosen] = np.arange(len(chosen))
-    return numbers
-
-
-def _turns(ranks: Int64) -> Int64:
-    """0, 1, 2, ... among the entries of each rank."""
-    order = np.argsort(ranks, kind="stable")
-    first = np.searchsorted(ranks[order], ranks[order])
-    numbers: Int64 = np.empty(len(ranks), np.int64)
-    numbers[order] = np.arange(len(ranks)) - first
     return numbers

@@ -93,7 +93,7 @@ class _RingPart:
         self._boundaries(ends, done)
         plan = builder.build(self.sequence.compute_s, self.sequence.samples)
         placed = replace(plan, nics_per_host=self.sequence.nics_per_host)
-        return PartOfPlan(placed, self.hosts, self.own_hosts, np.full(len(plan.ops), NOTHING))
+        return PartOfPlan(placed, self.hosts, self.own_hosts)
 
     def _computation(self) -> list[Int64]:
         """For each call, the op at each rank after which it may start; then those at which ranks have computed."""
