@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.workloads.fields import Section
+from gradwire.workloads.fields import InWords, Section
 
 RANGE = re.compile(r"h([1-9][0-9]{0,5})-h([1-9][0-9]{0,5})")
 """Hosts of a network, from one to another."""
+
+
+Hosts = Annotated[str, Field(pattern=f"^{RANGE.pattern}$"), InWords('the first and the last host, such as "h1-h16"')]
 
 
 class PartSection(Section):
     """Which hosts of the network run by packets, with all their ranks. Of the others, only those that exchange messages with them are
     there, as stand-ins that send and receive at the times of an estimate of the whole (docs/thousands.md)."""
 
-    hosts: str | None = Field(None, pattern=f"^{RANGE.pattern}$")
+    hosts: Hosts | None = None
     """The first and the last of these hosts, in the network of the whole job: "h1-h16"."""
     leaf: int | None = Field(None, ge=1)
     """Instead: the hosts at a leaf, by its number."""
