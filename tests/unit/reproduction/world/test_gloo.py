@@ -64,6 +64,13 @@ def test_a_row_is_stock_hosts_with_the_clouds_limits() -> None:
     assert fabric.flow_rate_bps == pytest.approx(5.05e9)
 
 
+def test_computation_takes_time_and_reductions_have_more_calls() -> None:
+    for collective, calls in (("reduce", 9), ("all-reduce", 9), ("broadcast", 3)):
+        document = programs(Row(collective, 128, 4, "default", 300.0)).document("python3")
+        assert document["program"]["gloo"]["arguments"]["calls"] == calls  # type: ignore[index]
+        assert document["run"]["cpu_time"] == 1.0  # type: ignore[index]
+
+
 def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone() -> None:
     for row in with_further(TC_CLUSTER, load_given()):
         cell = TC_CLUSTER.cell(row)
@@ -97,7 +104,9 @@ def test_rows_that_no_name_matches_are_refused() -> None:
 
 
 @pytest.mark.parametrize("module", [gloo, nccl])
-def test_a_run_of_no_row_fails(module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_no_row_fails(
+    module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["--only", "p3p"] + (["--python", "python3"] if module is gloo else [])
     monkeypatch.setattr(sys, "argv", ["module", *words])
     with pytest.raises(SystemExit, match="2"):
