@@ -43,6 +43,7 @@ class ByClass:
     #: What they send on.
     lines: ClassLines | RingLines
     fabric: Fabric
+    folding: Folding
 
     @property
     def classes(self) -> int:
@@ -118,10 +119,11 @@ def classes_of(point: ResolvedPoint) -> ByClass:
     first: NotByClass | None = None
     for neighbours in _neighbours(job.cluster):
         try:
-            compiled = compile_classes(job, point.options, Folding(neighbours, undelayed))
+            folding = Folding(neighbours, undelayed)
+            compiled = compile_classes(job, point.options, folding)
             if isinstance(compiled, RingSequence) and not undelayed and windows < math.inf:
                 raise NotByClass("sockets' buffers do not fill links with delays (transport.buffer)")
-            found = ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
+            found = ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric, folding)
         except NotByClass as reason:
             first = first or reason
             continue
