@@ -51,7 +51,9 @@ def part_by_copies(classes: ClassPlan, copies: int, *, keep_shares: bool) -> Par
     """
     around = _around(classes)
     if copies >= around:
-        raise InputFault(f"part.copies = {copies}: there are {around} copies of each class; take fewer, or leave out [part]")
+        raise InputFault(
+            f"part.copies = {copies}: there are {around} copies of each class; take fewer, or leave out [part]"
+        )
     if reason := _defect(classes, copies):
         possible = next(fewest_copies(classes), None)
         instead = "no smaller number does" if possible is None else f"take {possible}"
@@ -227,5 +229,11 @@ def _make_times(columns: dict[str, Int64], chosen: npt.NDArray[np.bool_]) -> Non
     columns["lane"][sends] = LATENCY_LANE + turns(of_queue)[number.reshape(-1)]
     columns["lane"][recvs] = LATENCY_LANE + len(queues) + turns(columns["rank"][recvs])
     columns["kind"][ops] = int(OpKind.COMPUTE)
-    for name, value in {"size_bytes": 0, "peer": NOTHING, "message": NOTHING, "traffic_class": NOTHING, "combine": 0}.items():
+    for name, value in {
+        "size_bytes": 0,
+        "peer": NOTHING,
+        "message": NOTHING,
+        "traffic_class": NOTHING,
+        "combine": 0,
+    }.items():
         columns[name][ops] = value

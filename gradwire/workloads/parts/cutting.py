@@ -294,6 +294,7 @@ class _Cut:
 
 
 def without_chunks() -> dict[str, Any]:
+    """Columns of a plan whose messages carry no contributions."""
     nothing, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return {
         "chunk_bytes": nothing,
