@@ -23,7 +23,7 @@ from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.network import SAME_DELAY_NS, hop_lags_ns
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
-from gradwire.datatypes.fabric import Fabric, Routing, band_of_class
+from gradwire.datatypes.fabric import Fabric, Routing, Topology, band_of_class
 from gradwire.datatypes.plan import Int64
 from gradwire.datatypes.routes import routes_of
 
@@ -221,7 +221,22 @@ def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Flo
         except NotByClass as reason:
             refused = refused or reason
     assert refused is not None
-    raise refused
+    raise NotByClass(f"{refused}{_one_way(fabric)}") from refused
+
+
+def _one_way(fabric: Fabric) -> str:
+    """What to change where ranks differ because switches choose among several ways for each; "" where there is one."""
+    several = []
+    if fabric.topology is not Topology.SINGLE_SWITCH and fabric.spines > 1:
+        several.append("fabric.spines = 1")
+    if fabric.topology is Topology.FAT_TREE and fabric.cores > 1:
+        several.append("fabric.cores = 1")
+    if not several:
+        return ""
+    return (
+        f" (ranks take different ones of several spines or cores: with {' and '.join(several)}, which has the rate of all of "
+        "them, they share the load evenly)"
+    )
 
 
 def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Counts, Float64]:

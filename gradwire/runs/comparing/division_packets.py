@@ -127,14 +127,12 @@ def words(
         holds = order == sorted(order)
         listed = ", ".join(map(str, order))
         said.append(
-            f"The order is that of the estimates ({listed})."
-            if holds
-            else f"By packets the order is {listed}, not by number."
+            f"By packets the order is {listed}, {'as by the estimates' if holds else 'which is not that of the estimates'}."
         )
-    invalid = len(rows_of_runs) - len(measured)
-    if invalid:
+    if invalid := len(rows_of_runs) - len(measured):
         said.append(
-            f"{invalid} of {len(rows_of_runs)} runs are invalid, and their times are no results: `gradwire why` says more."
+            f"{invalid} of {len(rows_of_runs)} runs {'is' if invalid == 1 else 'are'} invalid, and such times are not "
+            "results: the report of the runs says why."
         )
     said += [f"Not run: {division}: {reason}" for division, reason in refused.items()]
     return said

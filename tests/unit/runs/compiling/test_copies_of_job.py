@@ -62,7 +62,9 @@ def sent_bytes(compiled: Compiled) -> set[int]:
     """What crosses the network from each rank: the amounts that there are."""
     (plan,) = compiled.plans.values()
     remote = plan.is_remote()
-    return set(np.bincount(plan.ops.rank[remote], plan.ops.size_bytes[remote], len(plan.rank_role)).astype(int).tolist())
+    return set(
+        np.bincount(plan.ops.rank[remote], plan.ops.size_bytes[remote], len(plan.rank_role)).astype(int).tolist()
+    )
 
 
 @pytest.mark.parametrize(("copies", "given"), CASES.values(), ids=CASES)
