@@ -15,6 +15,7 @@ from gradwire.runs.comparing.division_search import Estimated, Found
 from gradwire.runs.compiling.copies_of_job import fewest_copies_of
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.part_notes import notes_of_parts
+from gradwire.scenario import loading
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 
 JSON_FILE = "packets.json"
@@ -22,6 +23,8 @@ PACKETS = "packets"
 """Folder of the run, in that of the answer."""
 MOST_RUN = 10
 """As many as are shown."""
+OPTIONS = "options"
+"""Parameter of points that tells divisions apart."""
 RUN = {"warmup": 1, "iterations": 1, "fidelity": "1%"}
 """Of these points, where --set says nothing: iterations are all alike, and have terabytes."""
 
@@ -68,13 +71,20 @@ def chosen_divisions(
 def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
     """A scenario with a point for each of these divisions."""
     document = answer.question.document
-    return {
+    content = {
         **document,
         "title": f"{document['title']}: the first {len(parts)} divisions by packets, in part",
         "run": {**RUN, **document.get("run", {})},
         "strategy": {"name": "megatron"},
         "cases": [{"strategy.options": [part.options], "part.copies": [part.copies]} for part in parts],
     }
+    points = loading.scenario_of(content).points
+    names = {
+        point.parameters[OPTIONS]: f"division {part.place}"
+        for part, point in zip(parts, points, strict=True)
+        if OPTIONS in point.parameters
+    }
+    return {**content, "labels": names}
 
 
 def rows(parts: Sequence[InPart], runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:

@@ -53,6 +53,7 @@ def test_the_fastest_run_in_part_as_points_of_a_scenario(found: Found) -> None:
     chosen = division_packets.chosen_divisions(found, 2, None)
     assert [part.place for part in chosen.parts] == [1, 2]
     scenario = scenario_of(division_packets.scenario_of(found, chosen.parts), ())
+    assert set(scenario.labels.values()) == {"division 1", "division 2"}
     for part, point in zip(chosen.parts, scenario.points, strict=True):
         assert point.section.strategy.options == part.options
         assert (point.section.run.iterations, point.section.run.fidelity) == (1, 0.01)
