@@ -97,7 +97,9 @@ def test_rows_that_no_name_matches_are_refused() -> None:
 
 
 @pytest.mark.parametrize("module", [gloo, nccl])
-def test_a_run_of_no_row_fails(module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_no_row_fails(
+    module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["--only", "p3p"] + (["--python", "python3"] if module is gloo else [])
     monkeypatch.setattr(sys, "argv", ["module", *words])
     with pytest.raises(SystemExit, match="2"):
