@@ -19,7 +19,7 @@ from reproduction.scoring.shapes import VISIBLE, Series, unimodal
 from reproduction.tictac.efficiency import schedules
 
 Model = TypeVar("Model")
-BASELINE = "random"
+BASELINE = "almost-layer"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
 """Share of the step time: about what can be distinguished in a printed figure."""
