@@ -57,7 +57,7 @@ def fit(draw: Draw, least: float, most: float) -> float:
 
 
 def line(name: str, draw: Draw, parameter: float) -> str:
-    """Counts of all three models with this parameter, printed ones beside them."""
+    """Counts of all three models with this parameter, and the printed ones."""
     parts = []
     for model_name, claim in {FITTED_ON: FITTED_ON, **PREDICTED}.items():
         found = counts(draw, parameter, len(model(model_name).tensors))

@@ -25,7 +25,9 @@ def test_a_fitted_time_is_the_points_time(seconds: float) -> None:
 
 
 def test_orders_of_neighbours_have_more_outcomes_with_more_noise() -> None:
-    none, little, much = (fit_late_share.counts(fit_late_share.neighbours, spread, 8, 1)[0] for spread in (0.0, 0.4, 9.0))
+    none, little, much = (
+        fit_late_share.counts(fit_late_share.neighbours, spread, 8, 1)[0] for spread in (0.0, 0.4, 9.0)
+    )
     assert none == 1 < little < much
     line = fit_late_share.line("x", lambda tensors, _, seed: list(range(tensors)), 0.5)
     assert line.startswith("x 0.5: vgg16 1 +- 0 (printed 493), resnet50-v2 1 +- 0 (printed 1000)")
