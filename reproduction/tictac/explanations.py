@@ -229,7 +229,9 @@ def _no_order_helps(points: Points, _: Claim) -> Explanation:
     others = [value["tic"] for at, value in gains.items() if at != (model, workload)]
     return Explanation(
         "A link that is busy from the first byte to the last",
-        busy_link(f"{model} in {workload}", communication_s / computation_s, max(times_s) / min(times_s), pair["tic"], others),
+        busy_link(
+            f"{model} in {workload}", communication_s / computation_s, max(times_s) / min(times_s), pair["tic"], others
+        ),
     )
 
 
