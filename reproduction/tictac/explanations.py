@@ -121,10 +121,11 @@ def equal_machines(mean_before: float, largest_before: float, mean_after: float)
     )
     return (
         f"Workers wait for the slowest for {mean_before:.1%} of an iteration without order and for {mean_after:.2%} "
-        "with TIC, on average over the slowest draw of each point. Every GPU here takes exactly the time of its profile. The paper's stragglers have two "
-        "causes, orders and 'system-level performance variations' (Sec. 6.3); only the first one is emulated, and "
-        "TIC removes it whole. An order alone costs a worker at most the shorter of its communication M and its "
-        "computation C, of an iteration of M + C: half, where workers share the network fairly, as they do here."
+        "with TIC, on average over the slowest draw of each point. Every GPU here takes exactly the time of its profile. "
+        "The paper's stragglers have two causes, orders and 'system-level performance variations' (Sec. 6.3); only the "
+        "first one is emulated, and TIC removes it whole. An order alone costs a worker at most the shorter of its "
+        "communication M and its computation C, of an iteration of M + C: half, where workers share the network fairly, "
+        "as they do here."
     )
 
 
@@ -181,7 +182,7 @@ def as_much_as_can_be(straggling: list[Straggling]) -> str:
 
 @explains("tictac-fig12", "p95-baseline", "variance")
 def _steps_without_order(points: Points, _: Claim) -> Explanation:
-    (_, free_s), (tac_e, tac_s) = samples(points).values()
+    (_, free_s), (_of_tac, tac_s) = samples(points).values()
     upper_s = worst_step_s(points)
     return Explanation(
         "Inception v2's orders are more random in the paper than VGG-16's",

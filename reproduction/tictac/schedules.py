@@ -296,10 +296,10 @@ def _scatter(points: Points) -> Mapping[str, Series]:
 
 @draws("tictac-fig12", "Fig. 12(b): distribution of the speed", "best step time over step time", "share of steps")
 def _cdf(points: Points) -> Mapping[str, Series]:
-    steps = samples(points.valid())
-    best_s = best_step_s(steps)
+    of_orders = samples(points.valid())
+    best_s = best_step_s(of_orders)
     lines = {}
-    for name, (_, step_s) in steps.items():
+    for name, (_, step_s) in of_orders.items():
         speed = np.sort(best_s / step_s).tolist()
         steps = [((n + risen) / len(speed), x) for n, x in enumerate(speed) for risen in (0, 1)]
         lines[name] = [(x, share) for share, x in steps]
