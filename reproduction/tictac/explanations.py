@@ -182,7 +182,7 @@ def as_much_as_can_be(straggling: list[Straggling]) -> str:
 
 @explains("tictac-fig12", "p95-baseline", "variance")
 def _steps_without_order(points: Points, _: Claim) -> Explanation:
-    (_, free_s), (_of_tac, tac_s) = samples(points).values()
+    (_free_e, free_s), (_tac_e, tac_s) = samples(points).values()
     upper_s = worst_step_s(points)
     return Explanation(
         "Inception v2's orders are more random in the paper than VGG-16's",
