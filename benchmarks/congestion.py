@@ -173,6 +173,9 @@ def _panel(axes: Axes, buffer: str, measured: Sequence[Measured]) -> None:
     axes.set_ylim(0, None)
     if buffer == "deep":
         axes.set_yscale("symlog", linthresh=100)
+        axes.yaxis.set_major_formatter(
+            "{x:,.0f}"
+        )  # charts have no mathematical text, by which powers of ten are written
 
 
 def main() -> None:

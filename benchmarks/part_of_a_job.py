@@ -1,6 +1,6 @@
 """How near is a part of a job by packets ([part]) to the whole?
 
-    .venv/bin/python benchmarks/part_of_a_job.py SCENARIO [--set key=value ...] [--part h1-h8] [--strategies ddp,fsdp,...]
+    .venv/bin/python benchmarks/part_of_a_job.py SCENARIO [--set key=value ...] [--part h1-h8 | --copies 2] [--strategies ddp,fsdp,...]
         [--no-whole] [--out FOLDER]
 
 Runs each strategy of a scenario in part and, unless that is not wanted, whole. Prints a table in Markdown: both
@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("scenario", type=Path)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--part", default="h1-h8")
+    parser.add_argument("--copies", type=int, help="instead: copies of each class of ranks")
     parser.add_argument("--strategies", default="ddp")
     parser.add_argument("--no-whole", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("runs/part-of-a-job"))
@@ -55,10 +56,11 @@ def main() -> int:
     print("| strategy | whole (s) | part (s) | error | machine of the whole, of the part (s) | all (s) |", flush=True)
     print("|---|---|---|---|---|---|", flush=True)
     wrong = 0
+    which = f"part.copies={arguments.copies}" if arguments.copies else f"part.hosts={arguments.part}"
     for name in arguments.strategies.split(","):
         settings = [*arguments.set, f"strategy.name={name}"]
         try:
-            part = ran(arguments.scenario, [*settings, f"part.hosts={arguments.part}"], arguments.out / f"{name}-part")
+            part = ran(arguments.scenario, [*settings, which], arguments.out / f"{name}-part")
         except InputFault as fault:
             print(f"| {name} | | refused: {fault} | | | |", flush=True)
             continue

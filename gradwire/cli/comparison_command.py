@@ -47,6 +47,17 @@ GlobalBatch = Annotated[
     int | None, typer.Option(min=1, help="with --gpus: samples of an iteration; default: what makes 16 M tokens")
 ]
 Memory = Annotated[str | None, typer.Option(help="with --gpus: memory of a GPU, e.g. 76GiB; default: the device's")]
+Run = Annotated[
+    int | None,
+    typer.Option("--run", min=1, max=10, help="with --gpus: also runs so many of the fastest by packets, in part"),
+]
+Copies = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        help="with --run: copies of each class of ranks that run, such as replicas; default: as few as can stand for all",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="with --gpus: print JSON")]
 Device = Annotated[
     str | None, typer.Option(help="GPU, or a device file; default: the first that has a time for the model")
@@ -92,6 +103,8 @@ def add_to(app: typer.Typer) -> None:
         seq: Seq = None,
         global_batch: GlobalBatch = None,
         memory: Memory = None,
+        run: Run = None,
+        copies: Copies = None,
         parallel: Parallel = None,
         gpus_per_host: OnHost = None,
         device: Device = None,
@@ -112,21 +125,22 @@ def add_to(app: typer.Typer) -> None:
         """Ranks every strategy on a model and network, ways to train a large model, divisions of it among thousands of
         GPUs, or algorithms for a recorded job."""
         from gradwire.cli import running
-        from gradwire.cli.division_search import asked_of, refuse_others, search_divisions
+        from gradwire.cli.division_search import ByPackets, asked_of, refuse_others, search_divisions
         from gradwire.faults import InputFault
         from gradwire.runs.comparing.questions import Given, Network, question_of
         from gradwire.runs.executing.choice import Where
 
         given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
         of_search: dict[str, Any] = {"--machine-gpus": machine_gpus, "--seq": seq, "--global-batch": global_batch}
-        of_search |= {"--memory": memory, "--json": as_json}
+        of_search |= {"--memory": memory, "--json": as_json, "--run": run, "--copies": copies}
         if gpus is not None:
             of_others: dict[str, Any] = {"--trace": trace, "--strategy": strategies, "--leaf-spine": leaf_spine}
             of_others |= {"--oversubscription": oversubscription, "--estimate-first": estimate_first}
             given.refuse_all_but("--gpus", "device")
             refuse_others(of_others, "with --gpus")
             question = asked_of(model, gpus, rate, device, of_search, tuple(settings or ()))
-            search_divisions(question, jobs, out, as_json=as_json)
+            by_packets = ByPackets(run, copies, Where(jobs, executor, scheduler))
+            search_divisions(question, by_packets, out, as_json=as_json)
             return
         refuse_others(of_search, "without --gpus")
         if rate is None:

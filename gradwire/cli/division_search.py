@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from gradwire.analysis.report.tables import rich_table
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
+from gradwire.files import replace_text
+from gradwire.runs.comparing import division_answer, division_packets
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
+from gradwire.runs.comparing.division_search import Found, search
 from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.launch.execution import carry_out, loaded, prepare
 from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.screen import Screen
+from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
+from gradwire.vm.machines import Clock
 from gradwire.workloads.units import size_bytes
 
 
@@ -51,22 +64,46 @@ def asked_of(
     )
 
 
-def search_divisions(question: DivisionQuestion, jobs: int | None, out: Path | None, *, as_json: bool) -> None:
-    """Searches, prints the best divisions, and writes them into a folder."""
-    from gradwire.analysis.report.tables import rich_table
-    from gradwire.runs.comparing import division_answer
-    from gradwire.runs.comparing.division_search import search
+@dataclass(frozen=True)
+class ByPackets:
+    """What of the answer runs by packets."""
 
+    #: How many of the fastest divisions; None: nothing.
+    count: int | None
+    #: Of each class of ranks; None: the fewest.
+    copies: int | None
+    where: Where
+
+    def __post_init__(self) -> None:
+        """Raises InputFault for copies of nothing."""
+        if self.copies is not None and self.count is None:
+            raise InputFault("--copies: say how many divisions run by packets (--run 3)")
+
+
+def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Path | None, *, as_json: bool) -> None:
+    """Searches, prints the best divisions, and writes them into a folder; then runs some of them in part."""
     folder = out or RUNS / question.name
     refuse_unusable(folder)
     print_to = terminal.errors
     with terminal.interruptible("interrupted; nothing is written"):
-        answer = search(question, jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False))
+        answer = search(
+            question, by_packets.where.jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False)
+        )
     with writing(folder):
         division_answer.write(answer, folder)
+    if not as_json:
+        _show(answer, folder)
+    measured: list[dict[str, Any]] = []
+    if by_packets.count is not None:
+        measured = _run_in_part(answer, by_packets, folder, as_json=as_json)
     if as_json:
-        print(json.dumps(division_answer.as_json(answer), indent=1))
-        return
+        more = {} if by_packets.count is None else {"by_packets": measured}
+        print(json.dumps(division_answer.as_json(answer) | more, indent=1))
+    if any(row["measured_s"] is None for row in measured):
+        raise typer.Exit(1)
+
+
+def _show(answer: Found, folder: Path) -> None:
     terminal.console.print(rich_table(division_answer.table(answer)))
     for paragraph in division_answer.words(answer):
         terminal.console.print(paragraph, highlight=False, markup=False)
@@ -78,3 +115,28 @@ def search_divisions(question: DivisionQuestion, jobs: int | None, out: Path | N
             "scenario of the fastest": folder / division_answer.SCENARIO_FILE,
         }
     )
+
+
+def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
+    """Runs the fastest divisions in part, shows what was measured beside what was estimated, and returns the rows."""
+    assert by_packets.count is not None
+    screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
+    with terminal.interruptible("interrupted; the estimates are written, and nothing has run"):
+        with screen.working("compiling"):
+            chosen = division_packets.chosen_divisions(answer, by_packets.count, by_packets.copies)
+        if not chosen.parts:
+            reasons = "; ".join(dict.fromkeys(chosen.refused.values()))
+            raise InputFault(f"--run {by_packets.count}: none of these divisions can run in part: {reasons}")
+        scenario = loaded(division_packets.scenario_of(answer, chosen.parts), ())
+        prepared = prepare(scenario, Clock(), folder / division_packets.PACKETS, screen)
+    with terminal.interruptible(terminal.RESUMES):
+        done = carry_out(prepared, by_packets.where, typed_command(sys.argv), screen)
+    rows = division_packets.rows(chosen.parts, done.runs)
+    with writing(folder):
+        replace_text(folder / division_packets.JSON_FILE, json.dumps(rows, indent=1) + "\n")
+    if not as_json:
+        terminal.console.print(rich_table(division_packets.table(rows)))
+        for paragraph in division_packets.words(rows, done.runs, chosen.refused):
+            terminal.console.print(paragraph, highlight=False, markup=False)
+        terminal.name_files({"report of the runs": prepared.place.folder / "report.html"})
+    return rows

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.plan import Int64, Plan
+from gradwire.datatypes.plan import Int64, OpKind, Plan
 
 Float64 = npt.NDArray[np.float64]
 
@@ -48,6 +48,18 @@ class Peers(NamedTuple):
     flip: int = 0
 
 
+class Sent(NamedTuple):
+    """What classes send to one another: each combination once, and which of them SENDs are."""
+
+    sender: Int64
+    peer: Int64
+    #: Kind of receivers.
+    kind: Int64
+    #: SENDs of the plan, and the combination of each.
+    sends: Int64
+    of_send: Int64
+
+
 @dataclass(frozen=True)
 class ClassPlan:
     """A plan with one rank for each class."""
@@ -70,6 +82,16 @@ class ClassPlan:
     def ranks(self) -> int:
         """Ranks of the job."""
         return int(self.members.size)
+
+    def sent(self) -> Sent:
+        """What classes send to one another."""
+        ops, classes, kinds = self.plan.ops, len(self.members), len(self.peers)
+        sends = np.flatnonzero(ops.kind == OpKind.SEND)
+        keys = (ops.rank[sends].astype(np.int64) * classes + ops.peer[sends]) * kinds + self.peers_of[sends]
+        found, of_send = np.unique(keys, return_inverse=True)
+        pairs, kind = np.divmod(found, kinds)
+        sender, peer = np.divmod(pairs, classes)
+        return Sent(sender, peer, kind, sends, of_send.reshape(-1))
 
     def receivers(self, of_class: int, peers: Peers) -> Int64:
         """The ranks that the copies of some class send to, if their receivers are of this class: message by message, and

@@ -206,6 +206,8 @@ class NetworkCounts:
     marked_arrivals: int = 0
     #: Expiries of TCP's retransmission timers, summed over hosts.
     tcp_timeouts: int = 0
+    #: Packets that the kernel dropped before it took them in, because it had too many waiting.
+    input_drops: int = 0
 
 
 @dataclass(frozen=True)

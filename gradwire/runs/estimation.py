@@ -19,7 +19,7 @@ from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.runs.compiling.by_class import by_class
+from gradwire.runs.compiling.by_class import classes_or_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
 from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
@@ -254,8 +254,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     with origin_named(point):
         resolved = ResolvedPoint(_with_rule(point.section, send_ends))
         fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
-        classes = by_class(resolved)
-        plans = {} if classes else _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
+        classes, plans = classes_or_plans(resolved, lambda: _PLANS.of(resolved, replace(resolved.job, fabric=fabric)))
     socket_bytes = buffer_bytes(point.section, fabric)
     window_bytes = short_window_bytes(fabric, socket_bytes)
 

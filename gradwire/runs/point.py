@@ -65,6 +65,7 @@ from gradwire.runs.point_protocol import (
 from gradwire.runs.processor_load import Reading as ProcessorReading
 from gradwire.runs.queue_sampling import sampling
 from gradwire.topo.abilities import Abilities, probe_kernel
+from gradwire.topo.counters import parse_input_drops
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.network import Network
 from gradwire.workloads.patterns import compile_transfers, probe_phases
@@ -91,6 +92,7 @@ class Reading:
         self.ports = network.counters()
         self.tcp = network.tcp_counters()
         self.datapath = network.datapath_counters()
+        self.input_drops = parse_input_drops(Path("/proc/net/softnet_stat").read_text())
 
     def since(self, earlier: Reading) -> NetworkCounts:
         """What was counted after `earlier`."""
@@ -120,6 +122,7 @@ class Reading:
             table_miss_packets=datapath.table_misses,
             marked_arrivals=sum(host.marked_packets for host in tcp),
             tcp_timeouts=sum(host.timeouts for host in tcp),
+            input_drops=self.input_drops - earlier.input_drops,
         )
 
 

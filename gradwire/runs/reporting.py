@@ -30,10 +30,10 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranking_of
-from gradwire.runs.compiling.part_of_job import PART_NOTE
 from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.line_notes import line_notes
+from gradwire.runs.part_notes import notes_of_parts
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -129,7 +129,7 @@ def write_report(
         labels=scenario.labels,
         notes=[
             *scenario.notes,
-            *_part_notes(points),
+            *(f"{label}: {note}" for label, note in notes_of_parts(points)),
             *_division_notes(points),
             *_window_notes(points),
             *_program_notes(points),
@@ -231,18 +231,6 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
     if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
         return compute.iteration_s, source
     return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
-
-
-def _part_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """Of points of which a part ran by packets, what that was."""
-    notes = []
-    for run in runs:
-        if run.completion is None or run.point.section.part is None:
-            continue
-        with fitting(run.folder):
-            of_part = [note for note in run.stored.plan().notes if note.startswith(PART_NOTE)]
-        notes += [f"{run.label}: {note}" for note in of_part]
-    return notes
 
 
 def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -266,6 +266,16 @@ def parse_table_misses(text: str) -> int:
     return sum(int(count) for count in counts)
 
 
+def parse_input_drops(softnet: str) -> int:
+    """Packets that did not fit the kernel's queues of what interfaces received (net.core.netdev_max_backlog), out of
+    /proc/net/softnet_stat: a line for each processor. Of the whole kernel, whoever sent them. Raises MachineFault if
+    it has no such column."""
+    try:
+        return sum(int(line.split()[1], 16) for line in softnet.splitlines())
+    except (IndexError, ValueError) as problem:
+        raise MachineFault(f"/proc/net/softnet_stat does not count drops: {softnet[:80]!r}") from problem
+
+
 def parse_tcp(snmp: str, netstat: str) -> TcpCounters:
     """Reads /proc/<pid>/net/snmp and /proc/<pid>/net/netstat. Raises MachineFault if a counter is missing."""
     tcp, extended, ip = _proc_table(snmp, "Tcp:"), _proc_table(netstat, "TcpExt:"), _proc_table(netstat, "IpExt:")

@@ -32,6 +32,10 @@ ROWS_KEPT_BYTES = 1 << 22
 """How many bytes of ops wait for their columns."""
 
 
+class TooManyOps(InputFault):
+    """A plan with all ranks has more than MOST_OPS."""
+
+
 class PlanBuilder:
     """Collects ranks, queues, chunks, ops and dependencies; `build` freezes them into a Plan."""
 
@@ -204,7 +208,7 @@ class PlanBuilder:
         """Numbers further ops. Raises InputFault if they are too many."""
         self._count += count
         if self._count > MOST_OPS:
-            raise InputFault(
+            raise TooManyOps(
                 f"the plan of '{self.name}' has more than {MOST_OPS:,} ops: take fewer workers (cluster.workers), "
                 "fewer messages "
                 "(strategy.options), or fuse small tensors (model.fused_parameters)"

@@ -59,3 +59,21 @@ def test_servers_outside_answer_as_late_as_in_the_whole(tmp_path: Path) -> None:
     ).to_dict("records")
     part = ran(tmp_path / "part", servers, {"hosts": "h3-h5"})
     assert time_s(part) == pytest.approx(row["iteration_time_s"], rel=0.02)
+
+
+def test_two_copies_of_each_class_take_as_long_as_all(tmp_path: Path) -> None:
+    """Eight replicas of two stages, of which each worker is a share of four in a machine."""
+    scenario: dict[str, Any] = {
+        "title": "replicas",
+        "cluster": {"workers": 64, "workers_per_host": 4, "nics_per_host": 4},
+        "fabric": {"rate": "10gbit"},
+        "costs": {"local_rate": {"value": "150GB/s", "source": "data sheet"}},
+        "model": {"name": "bert-large", "device": "v100", "blocks": 2},
+        "strategy": {"name": "megatron", "options": {"tensor": 4, "stages": 2, "microbatches": 2}},
+        "run": {"iterations": 1},
+    }
+    (row,) = gradwire.estimate(scenario).to_dict("records")
+    part = gradwire.run({**scenario, "part": {"copies": 2}}, out=tmp_path / "part", progress=False)
+    assert part.valid
+    assert time_s(part) == pytest.approx(row["iteration_time_s"], rel=0.01)
+    assert "in part: 4 of 64 workers run by packets" in (tmp_path / "part" / "report.html").read_text()

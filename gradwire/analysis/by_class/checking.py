@@ -57,21 +57,18 @@ def _matched(classes: ClassPlan) -> list[tuple[int, int, int]]:
     if not alike.all():
         wrong = int(recvs[np.argmin(alike)])
         raise _fault(classes, f"op {wrong} does not receive what the class that it names sends")
-    kinds, ranks = len(classes.peers), len(classes.members)
-    keys = np.unique((ops.rank[sends].astype(np.int64) * ranks + ops.peer[sends]) * kinds + classes.peers_of[sends])
-    pairs, number = np.divmod(keys, kinds)
-    sender, peer = np.divmod(pairs, ranks)
-    return list(zip(sender.tolist(), peer.tolist(), number.tolist(), strict=True))
+    found = classes.sent()
+    return list(zip(found.sender.tolist(), found.peer.tolist(), found.kind.tolist(), strict=True))
 
 
 def _expect_all_copies(classes: ClassPlan, sender: int, peer: int, peers: Peers) -> None:
     """Raises InternalFault where what all copies of a class send does not go to all copies of the other one, equally often,
     or where a rank would send to itself."""
-    received = np.sort(classes.receivers(peer, peers))
+    receivers = classes.receivers(peer, peers)
     expected = np.repeat(np.sort(classes.members[peer]), peers.messages)
-    if not np.array_equal(received, expected):
+    if not np.array_equal(np.sort(receivers), expected):
         raise _fault(classes, f"messages of class {sender} reach some copies of class {peer} more often than others")
-    stays = np.tile(classes.members[sender], peers.messages) == classes.receivers(peer, peers)
+    stays = np.tile(classes.members[sender], peers.messages) == receivers
     if stays.any() and peers != Peers():
         raise _fault(classes, f"some ranks of class {sender} send to themselves")
 

@@ -23,8 +23,8 @@ from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.network import SAME_DELAY_NS, hop_lags_ns
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
-from gradwire.datatypes.fabric import Fabric, Routing, band_of_class
-from gradwire.datatypes.plan import Int64, OpKind
+from gradwire.datatypes.fabric import Fabric, Routing, Topology, band_of_class
+from gradwire.datatypes.plan import Int64
 from gradwire.datatypes.routes import routes_of
 
 ROUNDING = 1e-9
@@ -138,20 +138,15 @@ def class_lines(classes: ClassPlan, fabric: Fabric, spine_of: SpineOf | None) ->
 
 def flows_of(classes: ClassPlan) -> Flows:
     """The flows of all ranks. Raises NotByClass where some copies of a message cross the network and others do not."""
-    ops, members, hosts = classes.plan.ops, classes.members, classes.host_of_rank
-    sends = np.flatnonzero(ops.kind == OpKind.SEND)
-    kind_of_send = np.full(len(ops), -1, np.int64)
+    members, hosts = classes.members, classes.host_of_rank
+    found = classes.sent()
+    kind_of_send = np.full(len(classes.plan.ops), -1, np.int64)
     none = np.empty(0, np.int64)
-    if not len(sends):
-        return Flows(none, none, none, kind_of_send)
-    ranks, sorts = len(members), len(classes.peers)
-    columns = (ops.rank[sends].astype(np.int64) * ranks + ops.peer[sends]) * sorts + classes.peers_of[sends]
-    keys, key = np.unique(columns, return_inverse=True)
     machine = hosts // classes.plan.nics_per_host
     ends: list[Int64] = []
-    kinds = np.full(len(keys), -1, np.int64)
-    for number, (pair, peers) in enumerate(zip(*(part.tolist() for part in np.divmod(keys, sorts)), strict=True)):
-        sender, peer = divmod(pair, ranks)
+    kinds = np.full(len(found.sender), -1, np.int64)
+    triples = zip(found.sender.tolist(), found.peer.tolist(), found.kind.tolist(), strict=True)
+    for number, (sender, peer, peers) in enumerate(triples):
         target = classes.receivers(peer, classes.peers[peers])
         source = np.tile(members[sender], classes.peers[peers].messages)
         apart = machine[source] != machine[target]
@@ -160,7 +155,7 @@ def flows_of(classes: ClassPlan) -> Flows:
         if apart.all():
             kinds[number] = len(ends)
             ends.append(np.stack([hosts[source], hosts[target]]))
-    kind_of_send[sends] = kinds[key.reshape(-1)]
+    kind_of_send[found.sends] = kinds[found.of_send]
     if not ends:
         return Flows(none, none, none, kind_of_send)
     source, target = np.concatenate(ends, axis=1)
@@ -226,7 +221,22 @@ def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Flo
         except NotByClass as reason:
             refused = refused or reason
     assert refused is not None
-    raise refused
+    raise NotByClass(f"{refused}{_one_way(fabric)}") from refused
+
+
+def _one_way(fabric: Fabric) -> str:
+    """What to change where ranks differ because switches choose among several ways for each; "" where there is one."""
+    several = []
+    if fabric.topology is not Topology.SINGLE_SWITCH and fabric.spines > 1:
+        several.append("fabric.spines = 1")
+    if fabric.topology is Topology.FAT_TREE and fabric.cores > 1:
+        several.append("fabric.cores = 1")
+    if not several:
+        return ""
+    return (
+        f" (ranks take different ones of several spines or cores: with {' and '.join(several)}, which has the rate of all of "
+        "them, they share the load evenly)"
+    )
 
 
 def _port_kinds(ways: Ways, kind_of_flow: Int64, kinds: int) -> tuple[Int64, Counts, Float64]:

@@ -53,8 +53,17 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
     """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard
     deviations and ten.
 
-    Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing.
+    Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing. Nor does the kernel, ever,
+    before it has taken a packet in.
     """
+    if unseen := record.counts.input_drops:
+        return Check(
+            "drops",
+            f"{unseen} before the kernel took them in",
+            "0",
+            False,
+            "The kernel lost packets that the network did not drop: its input queue (net.core.netdev_max_backlog) was full.",
+        )
     meaning = "A queue overflowed: the fabric was not lossless, and TCP slowed down. PFC would have prevented that."
     drops = {band.port: 0 for band in record.counts.bands}
     for band in record.counts.bands:

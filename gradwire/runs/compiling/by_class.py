@@ -7,7 +7,7 @@ The division into classes is tried from the fewest on, and checked against the w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gradwire.analysis.bounds import Bounds
@@ -19,11 +19,13 @@ from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds, estimate
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import short_window_bytes
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
+from gradwire.workloads.builder import TooManyOps
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster
 
@@ -43,6 +45,7 @@ class ByClass:
     #: What they send on.
     lines: ClassLines | RingLines
     fabric: Fabric
+    folding: Folding
 
     @property
     def classes(self) -> int:
@@ -79,8 +82,14 @@ def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass 
     Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
     compiled.
     """
+    found = _classes_if_any(point, LEAST_WORKERS if least_workers is None else least_workers)
+    return found if isinstance(found, ByClass) else None
+
+
+def _classes_if_any(point: ResolvedPoint, least_workers: int) -> ByClass | NotByClass | None:
+    """Like `by_class`, and why a job has none where that was asked."""
     workers = point.job.cluster.workers
-    if workers < (LEAST_WORKERS if least_workers is None else least_workers):
+    if workers < least_workers:
         return None
     try:
         return classes_of(point)
@@ -91,11 +100,29 @@ def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass 
         raise
     except NotByClass as reason:
         if workers <= MOST_WORKERS:
-            return None
+            return reason
         raise InputFault(
             f"cluster.workers = {workers}: more than {MOST_WORKERS:,} are estimated by classes of ranks, and this job has none, because "
             f"{reason}: change that, or let fewer workers stand for all (cluster.stands_for)"
         ) from reason
+
+
+def classes_or_plans(
+    point: ResolvedPoint, plans_of: Callable[[], Mapping[str, Plan]]
+) -> tuple[ByClass | None, Mapping[str, Plan]]:
+    """A point's job by classes, or else the plans with all of its ranks. Raises InputFault as `by_class` and `plans_of` do,
+    and of a plan that is too large why it has no classes."""
+    found = _classes_if_any(point, LEAST_WORKERS)
+    if isinstance(found, ByClass):
+        return found, {}
+    try:
+        return None, plans_of()
+    except TooManyOps as fault:
+        if found is None:
+            raise
+        raise InputFault(
+            f"{fault}. Classes of ranks would have fewer, but this job has none, because {found}"
+        ) from fault
 
 
 def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
@@ -118,10 +145,11 @@ def classes_of(point: ResolvedPoint) -> ByClass:
     first: NotByClass | None = None
     for neighbours in _neighbours(job.cluster):
         try:
-            compiled = compile_classes(job, point.options, Folding(neighbours, undelayed))
+            folding = Folding(neighbours, undelayed)
+            compiled = compile_classes(job, point.options, folding)
             if isinstance(compiled, RingSequence) and not undelayed and windows < math.inf:
                 raise NotByClass("sockets' buffers do not fill links with delays (transport.buffer)")
-            found = ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric)
+            found = ByClass(point.strategy.name, compiled, _lines(compiled, fabric), fabric, folding)
         except NotByClass as reason:
             first = first or reason
             continue

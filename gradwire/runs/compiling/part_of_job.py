@@ -4,25 +4,29 @@ The whole is estimated first, on the network of the whole. Its plan is cut to th
 it has to take as long as the whole, or it is refused. Ports of stand-ins have their whole rate, and they send when their
 causes say so. Where the part is nearer to the whole if ports have what other messages leave of them
 (workloads/parts/border_rates.py), or if stand-ins keep the estimate's pace, they do.
+
+With part.copies, there are no stand-ins: a job whose ranks are classes has so many of each (runs/compiling/copies_of_job.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gradwire.analysis.by_class.ring_times import RingLines, border_times, ring_times
-from gradwire.analysis.fluid.estimate import SendEnds, estimate
+from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.class_plans import Float64, NotByClass, RingSequence
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.by_class import classes_of
-from gradwire.runs.compiling.ideal_times import rule_of
+from gradwire.runs.compiling.copies_of_job import copies_of_job
+from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import relative_times_of
+from gradwire.runs.compiling.ways_to_cut import Way, Ways
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import Compiled, ResolvedPoint, compile_resolved
 from gradwire.scenario.resolution.part_place import hosts_of_part
@@ -49,15 +53,6 @@ PART_NOTE = "in part"
 
 
 @dataclass(frozen=True)
-class _Way:
-    """A way to cut a job."""
-
-    part: PartOfPlan
-    #: Of its port's rate, for each stand-in's host.
-    shares: Float64
-
-
-@dataclass(frozen=True)
 class CompiledPart(Compiled):
     """A part of a point, ready to run."""
 
@@ -71,9 +66,11 @@ def compiled_part(
 ) -> CompiledPart:
     """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved`, and for what cannot be
     cut."""
+    if point.section.part is not None and point.section.part.copies is not None:
+        return _compiled(point, None, copies_of_job(point))
     ring = _ring_of(point)
     if ring is not None:
-        return _compiled(point, ring[0], None, *ring[1:])
+        return _compiled(point, None, ring)
     compiled = compile_resolved(point, plans_of)
     if len(compiled.plans) > 1:
         raise InputFault(
@@ -81,7 +78,7 @@ def compiled_part(
             "part has one: set the strategy's options so that it gives one, or leave out [part]"
         )
     ((label, plan),) = compiled.plans.items()
-    return _compiled(point, label, plan, *_cut(point, compiled.fabric, plan))
+    return _compiled(point, plan, _cut(point, label, compiled.fabric, plan))
 
 
 def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan, Sequence[float]]]:
@@ -93,13 +90,16 @@ def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan,
     return own if compiled.whole is None else [(compiled.whole, relative_times_of(point, compiled.whole)), *own]
 
 
-def _ring_of(point: ResolvedPoint) -> tuple[str, Iterable[_Way], float] | None:
-    """The part of a job that is one ring after the other, and whose plan with all ranks would be too large: its label, the
-    one way to cut it, and how long the whole takes. None for other jobs.
+def _ring_of(point: ResolvedPoint) -> Ways | None:
+    """The one way to cut a job that is one ring after the other, and whose plan with all ranks would be too large. None for
+    other jobs.
 
     Raises InputFault for a job that needs classes of ranks and has none.
     """
     workers = point.job.cluster.workers
+    tensors = len(point.job.profile.layers)
+    if workers <= MOST_WORKERS and _ring_ops(tensors, workers) <= MOST_WHOLE_OPS:
+        return None  # there are no more collectives than tensors
     try:
         found = classes_of(point)
     except (InputFault, NotByClass) as reason:
@@ -111,7 +111,7 @@ def _ring_of(point: ResolvedPoint) -> tuple[str, Iterable[_Way], float] | None:
         if workers <= MOST_WORKERS:
             return None
         raise InputFault(f"{TOO_MANY.format(workers)}, and '{point.strategy.name}' is not")
-    if workers <= MOST_WORKERS and 4 * len(sequence.calls) * workers * (workers - 1) <= MOST_WHOLE_OPS:
+    if workers <= MOST_WORKERS and _ring_ops(len(sequence.calls), workers) <= MOST_WHOLE_OPS:
         return None
     assert isinstance(found.lines, RingLines)
     rule = rule_of(point.unsent_bytes)
@@ -126,79 +126,73 @@ def _ring_of(point: ResolvedPoint) -> tuple[str, Iterable[_Way], float] | None:
     border = RingBorder(*border_times(sequence, found.lines, rule, (first - 1) % workers, behind))
     whole_s = ring_times(sequence, found.lines, rule).iteration_s
     part = ring_part(sequence, first, count, border)
-    return found.label, [_Way(part, np.ones(len(part.hosts) - part.whole))], whole_s
+    return Ways(found.label, [_placed(point, part, np.ones(len(part.hosts) - part.whole))], whole_s)
 
 
-def _cut(point: ResolvedPoint, fabric: Fabric, plan: Plan) -> tuple[Iterator[_Way], float]:
-    """Ways to cut a plan, and how long the whole takes."""
+def _ring_ops(calls: int, workers: int) -> int:
+    """Ops of a plan of all ranks with so many all-reduces around one ring."""
+    return 4 * calls * workers * (workers - 1)
+
+
+def _cut(point: ResolvedPoint, label: str, fabric: Fabric, plan: Plan) -> Ways:
+    """Ways to cut a plan."""
     rule = rule_of(point.unsent_bytes)
     whole = estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule, with_ops=True)
     assert whole.op_start_s is not None
     assert whole.op_end_s is not None
     times = Times(whole.op_start_s[-2:], whole.op_end_s[-2:])
-    return _ways(plan, fabric, hosts_of_part(point.section, fabric), times), whole.iteration_s
+    return Ways(label, _ways(point, plan, hosts_of_part(point.section, fabric), times), whole.iteration_s)
 
 
-def _ways(plan: Plan, fabric: Fabric, hosts: Sequence[int], times: Times) -> Iterator[_Way]:
+def _ways(point: ResolvedPoint, plan: Plan, hosts: Sequence[int], times: Times) -> Iterator[Way]:
+    fabric = point.fabric
     goodput_bytes_per_s = min(fabric.host_bps) / 8 * fabric.goodput_share()
     shares: Float64 | None = None
     for part in parts_of(plan, hosts, times):
         if part.whole == len(part.hosts):
             raise InputFault("part: exchanges nothing with the rest of the job; run it as a job of so many workers")
-        yield _Way(part, np.ones(len(part.hosts) - part.whole))
+        yield _placed(point, part, np.ones(len(part.hosts) - part.whole))
         if shares is None:
             shares = border_shares(plan, hosts, part.hosts[part.whole :], times, goodput_bytes_per_s)
         if (shares < 1.0).any():
-            yield _Way(part, shares)
+            yield _placed(point, part, shares)
 
 
-def _compiled(
-    point: ResolvedPoint, label: str, plan: Plan | None, ways: Iterable[_Way], whole_s: float
-) -> CompiledPart:
+def _compiled(point: ResolvedPoint, plan: Plan | None, found: Ways) -> CompiledPart:
     """The part in the first of these ways that is about as like the whole as any. Raises InputFault where none is."""
-    fabric, rule = point.fabric, rule_of(point.unsent_bytes)
-    tried: list[tuple[_Way, float]] = []
-    for way in ways:
-        tried.append((way, estimated(*_placed(way, fabric), rule) / whole_s - 1))
+    rule = rule_of(point.unsent_bytes)
+    tried: list[tuple[Way, float]] = []
+    for way in found.ways:
+        tried.append((way, ideal_times(way.plan, way.fabric, rule).iteration_s / found.whole_s - 1))
         if abs(tried[-1][1]) < EQUAL:
             break
     least = min(abs(off) for _, off in tried)
     way, off = next((way, off) for way, off in tried if abs(off) <= least + EQUAL)
     if abs(off) > NEAR:
         raise InputFault(
-            f"part: by estimate an iteration is {off:+.1%} off that of the whole ({whole_s:.4g} s), because messages "
+            f"part: by estimate an iteration is {off:+.1%} off that of the whole ({found.whole_s:.4g} s), because messages "
             "between other ranks matter to it, which it has not: choose other hosts, or another strategy"
         )
-    part = way.part
-    cut, own = _placed(way, fabric)
-    own.ports_named(point.section.run.capture)  # rejects unknown port names
+    way.fabric.ports_named(point.section.run.capture)  # rejects unknown port names
     job = point.job
-    notes = (
-        *cut.notes,
-        _in_words(part, fabric, job.cluster.workers, off, capped=bool((way.shares < 1).any())),
+    note = (
+        f"{PART_NOTE}: {way.words}. By estimate, an iteration of the part is {off:+.3%} off that of the whole. Not "
+        "checked: what sums contain, and messages between the others"
     )
-    members = [
-        worker for worker in range(job.cluster.workers) if job.cluster.worker_port(worker) in part.hosts[: part.whole]
-    ]
     return CompiledPart(
         point.strategy,
-        own,
-        replace(job, fabric=fabric),
-        {label: replace(cut, notes=notes)},
+        way.fabric,
+        replace(job, fabric=point.fabric),
+        {found.label: replace(way.plan, notes=(*way.plan.notes, note))},
         point.unsent_bytes,
         plan,
-        tuple(job.relative_times[worker] for worker in members) if job.relative_times else (),
+        tuple(job.relative_times[worker] for worker in way.workers) if job.relative_times else (),
     )
 
 
-def estimated(plan: Plan, fabric: Fabric, rule: SendEnds) -> float:
-    """Time of an iteration on an ideal network."""
-    return estimate(plan, fabric, Spines(fabric).spine_of, send_ends=rule).iteration_s
-
-
-def _placed(way: _Way, fabric: Fabric) -> tuple[Plan, Fabric]:
-    """The part's plan and its network."""
-    part, shares = way.part, way.shares
+def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
+    """A part on its network. shares: of its port's rate, for each stand-in's host."""
+    fabric, cluster = point.fabric, point.job.cluster
     hosts, count = _places(part.hosts, fabric)
     settings = tuple(
         LinkSetting(f"h{host + 1}", rate_bps=fabric.host_bps[whole] * share)
@@ -211,7 +205,11 @@ def _placed(way: _Way, fabric: Fabric) -> tuple[Plan, Fabric]:
     if fabric.topology is Topology.LEAF_SPINE:
         changes["leaves"] = count // fabric.hosts_per_leaf
     own = replace(fabric, link_settings=settings, **changes)  # type: ignore[arg-type]
-    return replace(part.plan, rank_host=hosts[part.plan.rank_host].astype(np.int32)), own
+    placed = replace(part.plan, rank_host=hosts[part.plan.rank_host].astype(np.int32))
+    inside = set(part.hosts[: part.whole].tolist())
+    workers = [worker for worker in range(cluster.workers) if cluster.worker_port(worker) in inside]
+    words = _in_words(part, fabric, cluster.workers, capped=bool((shares < 1).any()))
+    return Way(placed, own, words, tuple(workers))
 
 
 def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
@@ -229,13 +227,12 @@ def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
     return np.array(places, np.int64), len(leaves) * fabric.hosts_per_leaf
 
 
-def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, off: float, *, capped: bool) -> str:
+def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, *, capped: bool) -> str:
     """What the part is, for listings and reports."""
     hosts, count = part.hosts[: part.whole] + 1, len(part.hosts) - part.whole
     others = "one host sends and receives" if count == 1 else f"{count} hosts send and receive"
     ports = ", at the rate that others leave of their ports" if capped else ""
     return (
-        f"{PART_NOTE}: hosts h{hosts[0]} to h{hosts[-1]} of {fabric.hosts:,} run by packets; {others} for the rest of "
-        f"{workers:,} workers at the times of an estimate of the whole{ports}. By estimate, an iteration of the part is "
-        f"{off:+.3%} off that of the whole. Not checked: what sums contain, and messages between the others"
+        f"hosts h{hosts[0]} to h{hosts[-1]} of {fabric.hosts:,} run by packets; {others} for the rest of {workers:,} "
+        f"workers at the times of an estimate of the whole{ports}"
     )

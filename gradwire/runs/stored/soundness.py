@@ -345,7 +345,7 @@ def _refuse_negative(message: object, *names: str) -> None:
 
 def _refuse_counts(counts: NetworkCounts, fabric: Fabric) -> None:
     _refuse_negative(counts, "tcp_segments_sent", "tcp_retransmits", "upcalls", "table_miss_packets", "marked_arrivals")
-    _refuse_negative(counts, "tcp_timeouts")
+    _refuse_negative(counts, "tcp_timeouts", "input_drops")
     ports = {port.interface for port, _ in fabric.ports()}
     seen: set[tuple[str, int]] = set()
     for band in counts.bands:

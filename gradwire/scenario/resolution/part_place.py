@@ -21,9 +21,14 @@ def part_defects(section: PointSection, fabric: Fabric) -> list[str]:
             f"fabric.topology = '{fabric.topology}': a part of a job has hosts on one switch or on leaves; use 'single' or "
             "'leaf-spine', or leave out [part]"
         )
+    if section.part.copies is not None and fabric.topology is Topology.LEAF_SPINE:
+        lines.append(
+            "part.copies: is on one switch, since copies at several leaves share uplinks with others; use fabric.topology = "
+            "'single', or name hosts (part.hosts)"
+        )
     if fabric.rails:
         lines.append("fabric.rails = true: a part's hosts are at leaves of all rails; leave out it or [part]")
-    if not lines:
+    if not lines and section.part.copies is None:
         try:
             hosts_of_part(section, fabric)
         except InputFault as fault:

@@ -24,10 +24,13 @@ class PartSection(Section):
     """The first and the last of these hosts, in the network of the whole job: "h1-h16"."""
     leaf: int | None = Field(None, ge=1)
     """Instead: the hosts at a leaf, by its number."""
+    copies: int | None = Field(None, ge=2, le=1024)
+    """Instead, on one switch: so many copies of each class of ranks that do the same, such as replicas of `megatron`; what
+    these exchange with all others, they exchange with one another. For jobs of any size that are estimated by classes."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
-        given = [name for name in ("hosts", "leaf") if getattr(self, name) is not None]
+        given = [name for name in ("hosts", "leaf", "copies") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError('say which hosts: either hosts, such as "h1-h16", or leaf')
+            raise ValueError('say which hosts: either hosts, such as "h1-h16", or leaf, or copies')
         return self

@@ -153,7 +153,7 @@ class _Cut:
             dep_op=source[by_target].astype(np.int64),
             dep_lag=lag[by_target].astype(np.uint8),
             **self._of_ranks(),
-            **_without_chunks(),
+            **without_chunks(),
         )
         return PartOfPlan(cut, self.hosts, self.whole_hosts)
 
@@ -167,7 +167,7 @@ class _Cut:
         columns["lane"] = np.where(is_send, self.new_queue[np.where(is_send, columns["lane"], 0)], columns["lane"])
         columns["combine"] = np.where(is_recv, int(Combine.CONTROL), 0)
         columns["chunk"] = np.full(len(kind), NOTHING)
-        columns["order"] = _told_apart(columns["order"], is_send)
+        columns["order"] = told_apart(columns["order"], is_send)
         return columns
 
     def _delays(self) -> dict[str, Int64]:
@@ -293,7 +293,8 @@ class _Cut:
         }
 
 
-def _without_chunks() -> dict[str, Any]:
+def without_chunks() -> dict[str, Any]:
+    """Columns of a plan whose messages carry no contributions."""
     nothing, pairs = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
     return {
         "chunk_bytes": nothing,
@@ -316,7 +317,7 @@ def _added(count: int, **values: Columns) -> dict[str, Int64]:
     return {name: np.broadcast_to(np.asarray(value, np.int64), (count,)) for name, value in given.items()}
 
 
-def _told_apart(order: Int64, is_send: npt.NDArray[np.bool_]) -> Int64:
+def told_apart(order: Int64, is_send: npt.NDArray[np.bool_]) -> Int64:
     """Orders of ops, those of SENDs with ties broken as agents break them, by number: without their chunks, messages of
     one order would look like one that is sent twice."""
     sends = np.flatnonzero(is_send)

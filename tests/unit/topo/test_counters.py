@@ -10,6 +10,7 @@ from gradwire.topo.counters import (
     DatapathCounters,
     PortCounters,
     TcpCounters,
+    parse_input_drops,
     parse_lookups,
     parse_qdiscs,
     parse_table_misses,
@@ -131,6 +132,12 @@ def test_a_switch_without_table_miss_rule_is_rejected() -> None:
 
 def test_datapath_counters_since() -> None:
     assert DatapathCounters(10, 5, 3, 2).since(DatapathCounters(4, 3, 2, 1)) == DatapathCounters(6, 2, 1, 1)
+
+
+def test_the_kernels_drops_are_summed_over_its_processors() -> None:
+    assert parse_input_drops("0000000a 000000f5 00000000\n00000001 00000001 00000000\n") == 246
+    with pytest.raises(MachineFault, match="softnet_stat does not count drops"):
+        parse_input_drops("0000000a\n")
 
 
 def test_tcp_counters_are_found_by_name() -> None:

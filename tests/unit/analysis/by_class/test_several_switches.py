@@ -9,7 +9,10 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.datatypes.class_plans import NotByClass
-from gradwire.runs.compiling.by_class import classes_of
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InputFault
+from gradwire.runs.compiling.by_class import by_class, classes_of, classes_or_plans
+from gradwire.workloads.builder import TooManyOps
 from tests.unit.analysis.by_class.points import resolved_point, times_by_class, times_of_all
 from tests.unit.analysis.by_class.test_neighbouring_replicas import ATTENDING, MIXTURE, SHARDED
 from tests.unit.analysis.by_class.test_same_times import MACHINES, RAILS, TRANSFORMER, assert_same
@@ -54,3 +57,26 @@ def test_neighbours_are_whole_tensor_groups() -> None:
     point = resolved_point("megatron", 32, model=TRANSFORMER, options={**DIVIDED, "tensor": 4})
     with pytest.raises(NotByClass, match="not several tensor groups"):
         times_by_class(point, Departure(), neighbours=2)
+
+
+def test_colliding_spines_are_refused_with_what_to_change() -> None:
+    """Rules send some replicas of a leaf up one uplink. One spine has all of their rate, and ranks are classes."""
+    tables = {key: dict(value) for key, value in RAILS.items()}
+    options = {**DIVIDED, "tensor": 4}
+    told = {"several": {**LEAVES, "spines": 4}, "one": LEAVES}
+    points = {
+        name: resolved_point("megatron", 64, model=TRANSFORMER, options=options, fabric=fabric, **tables)
+        for name, fabric in told.items()
+    }
+    with pytest.raises(NotByClass, match=r"share ports .* with fabric.spines = 1, which has the rate of all of them"):
+        classes_of(points["several"])
+    assert classes_of(points["one"]).classes == 8
+    assert by_class(points["several"]) is None
+
+    def too_large() -> dict[str, Plan]:
+        raise TooManyOps("the plan has more than 8,000,000 ops: take fewer workers")
+
+    with pytest.raises(
+        InputFault, match=r"take fewer workers. Classes of ranks .* has none, because .*fabric.spines = 1"
+    ):
+        classes_or_plans(points["several"], too_large)

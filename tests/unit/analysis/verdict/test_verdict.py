@@ -108,6 +108,7 @@ LATENESS_LIMIT_NS = round(0.01 * sound_time_s() * 1e9)
 
 FAULTS: dict[str, tuple[Callable[[PointRecord], PointRecord], list[str]]] = {
     "drop": (lambda r: with_band(r, "s1-eth4", 1, drops=3), ["drops"]),
+    "kernel's drop": (lambda r: with_counts(r, input_drops=1), ["drops"]),
     "retransmit": (lambda r: with_counts(r, tcp_retransmits=1), ["TCP retransmits"]),
     "upcalls": (lambda r: with_counts(r, upcalls=2 * 4 * 3 * 3 + 1), ["upcalls"]),
     "table miss": (lambda r: with_counts(r, table_miss_packets=1), ["table misses"]),

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.comparing import division_answer
+from gradwire.runs.comparing import division_answer, division_packets
 from gradwire.runs.comparing.division_question import DivisionQuestion
-from gradwire.runs.comparing.division_search import MEMORY, Candidate, candidates, estimated_times, search
+from gradwire.runs.comparing.division_search import MEMORY, Candidate, Found, candidates, estimated_times, search
+from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
+from gradwire.runs.compiling.part_of_job import compiled_part
+from gradwire.scenario.loading import scenario_of
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
 
 
-def test_nothing_that_is_left_out_could_be_among_the_best(tmp_path: Path) -> None:
-    found = search(SMALL, 1)
+@pytest.fixture(scope="module")
+def found() -> Found:
+    return search(SMALL, 1)
+
+
+def test_nothing_that_is_left_out_could_be_among_the_best(found: Found, tmp_path: Path) -> None:
     times = [each.time_s for each in found.estimated]
     assert times == sorted(times)
     for each in found.estimated:
@@ -39,6 +47,41 @@ def test_nothing_that_is_left_out_could_be_among_the_best(tmp_path: Path) -> Non
         "chart.png",
     }
     assert "lower bound and not an estimate" in " ".join(division_answer.words(found))
+
+
+def test_the_fastest_run_in_part_as_points_of_a_scenario(found: Found) -> None:
+    chosen = division_packets.chosen_divisions(found, 2, None)
+    assert [part.place for part in chosen.parts] == [1, 2]
+    scenario = scenario_of(division_packets.scenario_of(found, chosen.parts), ())
+    assert set(scenario.labels.values()) == {"division 1", "division 2"}
+    for part, point in zip(chosen.parts, scenario.points, strict=True):
+        assert point.section.strategy.options == part.options
+        assert (point.section.run.iterations, point.section.run.fidelity) == (1, 0.01)
+        compiled = compiled_part(point.resolved)
+        (plan,) = compiled.plans.values()
+        assert len(plan.workers) < SMALL.gpus
+        took_s = ideal_times(plan, compiled.fabric, rule_of(compiled.unsent_bytes)).iteration_s
+        assert took_s == pytest.approx(part.division.time_s, rel=0.01)
+
+
+def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
+    question = replace(found.question, settings=("transport.connections=2",))
+    chosen = division_packets.chosen_divisions(replace(found, question=question), 2, None)
+    assert not chosen.parts
+    assert all("several connections (transport.connections)" in reason for reason in chosen.refused.values())
+    assert "Not run: data=" in division_packets.words([], [], chosen.refused)[0]
+
+
+def test_a_table_has_measured_and_estimated_times() -> None:
+    row = {"place": 1, "division": "data=8", "estimated_s": 2.0, "measured_s": 2.02, "difference": 0.01}
+    other = {"place": 2, "division": "data=4", "estimated_s": 2.1, "measured_s": 2.01, "difference": -0.04}
+    invalid = {"place": 3, "division": "data=2", "estimated_s": 2.2, "measured_s": None, "difference": None}
+    rows = [{**row, "verdict": "valid"}, {**other, "verdict": "valid"}, {**invalid, "verdict": "invalid: drops"}]
+    assert division_packets.table(rows).rows[0] == ("1", "data=8", "2", "2.02", "+1.00", "valid")
+    assert division_packets.table(rows).rows[2] == ("3", "data=2", "2.2", "–", "–", "invalid: drops")
+    order, of_invalid = division_packets.words(rows, [], {})
+    assert order == "By packets the order is 2, 1, which is not that of the estimates."
+    assert of_invalid.startswith("1 of 3 runs is invalid")
 
 
 @pytest.mark.parametrize(("model", "key"), [("mixtral-8x7b", "experts"), ("llama3-8b", "context")])

@@ -1,0 +1,148 @@
+"""The fastest divisions of a search by packets, each in part: a few copies of each class of its ranks (part.copies).
+
+The scenario has a point for each, and runs as any other; its run folder is that of the search with PACKETS behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradwire.analysis.report.tables import TextTable
+from gradwire.faults import InputFault
+from gradwire.runs.comparing.division_search import Estimated, Found
+from gradwire.runs.compiling.copies_of_job import fewest_copies_of
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.part_notes import notes_of_parts
+from gradwire.scenario import loading
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+
+JSON_FILE = "packets.json"
+PACKETS = "packets"
+"""Folder of the run, in that of the answer."""
+MOST_RUN = 10
+"""As many as are shown."""
+OPTIONS = "options"
+"""Parameter of points that tells divisions apart."""
+RUN = {"warmup": 1, "iterations": 1, "fidelity": "1%"}
+"""Of these points, where --set says nothing: iterations are all alike, and have terabytes."""
+
+
+@dataclass(frozen=True)
+class InPart:
+    """A division that runs in part."""
+
+    place: int
+    division: Estimated
+    copies: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the strategy, by which its point is found."""
+        return dict(self.division.candidate.choice.options)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The divisions that run, and why others do not, by their names."""
+
+    parts: tuple[InPart, ...]
+    refused: dict[str, str]
+
+
+def chosen_divisions(
+    answer: Found, count: int, copies: int | None, on_done: Callable[[str], None] = lambda _: None
+) -> Chosen:
+    """The first `count` divisions, with so many copies of each class, or with the fewest that can stand for all."""
+    parts, refused = [], {}
+    for place, division in enumerate(answer.best[:count], 1):
+        on_done(f"copies of division {place}")
+        choice = division.candidate.choice
+        try:
+            number = copies or fewest_copies_of(ResolvedPoint(answer.question.section_of(choice.options)))
+        except InputFault as fault:
+            refused[str(choice)] = str(fault)
+            continue
+        parts.append(InPart(place, division, number))
+    return Chosen(tuple(parts), refused)
+
+
+def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
+    """A scenario with a point for each of these divisions."""
+    document = answer.question.document
+    content = {
+        **document,
+        "title": f"{document['title']}: the first {len(parts)} divisions by packets, in part",
+        "run": {**RUN, **document.get("run", {})},
+        "strategy": {"name": "megatron"},
+        "cases": [{"strategy.options": [part.options], "part.copies": [part.copies]} for part in parts],
+    }
+    points = loading.scenario_of(content).points
+    names = {
+        point.parameters[OPTIONS]: f"division {part.place}"
+        for part, point in zip(parts, points, strict=True)
+        if OPTIONS in point.parameters
+    }
+    return {**content, "labels": names}
+
+
+def rows(parts: Sequence[InPart], runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
+    """What was measured of each, beside its estimate; times in seconds, and None where a run has no result."""
+    found = []
+    for part in parts:
+        (run,) = [run for run in runs if run.point.section.strategy.options == part.options]
+        result = run.result
+        measured_s = result.iteration_time_s if result.valid else None
+        found.append(
+            {
+                "place": part.place,
+                "division": str(part.division.candidate.choice),
+                "copies": part.copies,
+                "estimated_s": part.division.time_s,
+                "measured_s": measured_s,
+                "difference": None if measured_s is None else measured_s / part.division.time_s - 1,
+                "verdict": result.verdict,
+                "folder": str(run.folder),
+            }
+        )
+    return found
+
+
+def table(rows_of_runs: Sequence[dict[str, Any]]) -> TextTable:
+    """Measured and estimated times."""
+    cells = tuple(
+        (
+            str(row["place"]),
+            row["division"],
+            f"{row['estimated_s']:.4g}",
+            "–" if row["measured_s"] is None else f"{row['measured_s']:.4g}",
+            "–" if row["difference"] is None else f"{100 * row['difference']:+.2f}",
+            row["verdict"],
+        )
+        for row in rows_of_runs
+    )
+    headers = ("", "division", "estimate (s)", "measured (s)", "diff. %", "verdict")
+    return TextTable("By packets, in part", headers, cells, 2, ("",) * len(cells))
+
+
+def words(
+    rows_of_runs: Sequence[dict[str, Any]], runs: Sequence[JudgedRun[Any, Any]], refused: dict[str, str]
+) -> list[str]:
+    """What the parts were, whether the order holds, and what could not run: a paragraph each."""
+    said = list(dict.fromkeys(f"{note[0].upper()}{note[1:]}." for _, note in notes_of_parts(runs)))
+    measured = [row for row in rows_of_runs if row["measured_s"] is not None]
+    if len(measured) > 1:
+        order = [row["place"] for row in sorted(measured, key=lambda row: row["measured_s"])]
+        holds = order == sorted(order)
+        listed = ", ".join(map(str, order))
+        said.append(
+            f"By packets the order is {listed}, {'as by the estimates' if holds else 'which is not that of the estimates'}."
+        )
+    if invalid := len(rows_of_runs) - len(measured):
+        said.append(
+            f"{invalid} of {len(rows_of_runs)} runs {'is' if invalid == 1 else 'are'} invalid, and such times are not "
+            "results: the report of the runs says why."
+        )
+    said += [f"Not run: {division}: {reason}" for division, reason in refused.items()]
+    return said

@@ -1,0 +1,32 @@
+"""Ways to run a part of a job, of which the one is taken that is most like the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+
+
+@dataclass(frozen=True)
+class Way:
+    """A part of a job, placed on its network."""
+
+    plan: Plan
+    fabric: Fabric
+    #: What the part is, for listings and reports: a sentence without its stop.
+    words: str
+    #: The workers of the whole that it has, in the order of the plan's.
+    workers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ways:
+    """All of them, the simplest first."""
+
+    #: Of the plan that is cut.
+    label: str
+    ways: Iterable[Way]
+    #: How long an iteration of the whole takes by estimate.
+    whole_s: float
