@@ -98,8 +98,8 @@ EXAMINED = (
     "**What 8 bytes go through.** For a NIC of this cloud (PCI vendor 0x1ae0), NCCL 2.22 takes four threads with a socket each "
     "(`ncclNetSocketGetNsockNthread`, src/transport/net_socket.cc). The proxy's thread sends a message's size by another "
     "socket, then signals one of the four, which sleeps (`pthread_cond_signal`, `persistentSocketThread`); the receiver's proxy "
-    "polls for the size, then signals a thread likewise, which polls for the data. Both threads wake up at the same time, one "
-    "beside the size's way and one behind it, so that a message takes the network's latency and one wake-up.",
+    "polls for the size, then signals a thread likewise, which polls for the data. The sender's wakes "
+    "up while the size is under way, and the receiver's while the data are, so that a message takes the network's latency and one wake-up.",
     "**What a wake-up takes: no source.** The 8 bytes would need 70 us for a message, 27 us more than the provider's netperf. "
     "That is between two small machines, which carry 2 Gbit/s. What waking a halted processor of a large virtual machine takes "
     "was not found in print for this cloud, so nothing is added.",
