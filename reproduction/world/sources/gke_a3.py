@@ -100,9 +100,10 @@ EXAMINED = (
     "socket, then signals one of the four, which sleeps (`pthread_cond_signal`, `persistentSocketThread`); the receiver's proxy "
     "polls for the size, then signals a thread likewise, which polls for the data. The sender's wakes "
     "up while the size is under way, and the receiver's while the data are, so that a message takes the network's latency and one wake-up.",
-    "**What a wake-up takes: no source.** The 8 bytes would need 70 us for a message, 27 us more than the provider's netperf. "
-    "That is between two small machines, which carry 2 Gbit/s. What waking a halted processor of a large virtual machine takes "
-    "was not found in print for this cloud, so nothing is added.",
+    "**What a wake-up takes: too little.** The 8 bytes would need 70 us for a message, 27 us more than the provider's netperf, which "
+    "has one wake-up in it, and is between two small machines, which carry 2 Gbit/s. In another provider's virtual machine with an "
+    "H100, a thread that was signalled every 50 to 200 us ran after 5 to 7 us in the median, and one every ms after 16 to 21 us "
+    "(`benchmarks/host/wake_up.c`). So the network of a large machine or its card takes most of the 27 us, and nothing is added.",
     "**One constant for both: not possible.** The ring of 4 MB sends 1,472 messages from each machine and takes 5 us for each, one "
     "after the other. If 70 us of a message were a processor's time, it would have 0.07 GB/s (printed 1.01). With the row of "
     "8 bytes fitted in place of that of 1 GiB, this would have 45.7 GB/s (printed 23.7), and the ring 10.7.",
