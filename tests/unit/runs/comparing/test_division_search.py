@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from gradwire.cli import terminal
+from gradwire.cli.division_search import ByPackets, prepared_divisions
 from gradwire.faults import InputFault
 from gradwire.runs.comparing import division_answer, division_packets
 from gradwire.runs.comparing.division_question import DivisionQuestion
 from gradwire.runs.comparing.division_search import MEMORY, Candidate, Found, candidates, estimated_times, search
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.part_of_job import compiled_part
+from gradwire.runs.executing.choice import Where
 from gradwire.scenario.loading import scenario_of
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
@@ -68,8 +71,29 @@ def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
     question = replace(found.question, settings=("transport.connections=2",))
     chosen = division_packets.chosen_divisions(replace(found, question=question), 2, None)
     assert not chosen.parts
-    assert all("several connections (transport.connections)" in reason for reason in chosen.refused.values())
-    assert "Not run: data=" in division_packets.words([], [], chosen.refused)[0]
+    assert all("several connections (transport.connections)" in each.reason for each in chosen.refused)
+    rows = division_packets.rows(chosen, [])
+    assert [(row["place"], row["measured_s"], row["verdict"]) for row in rows] == [(1, None, "not run"), (2, None, "not run")]
+    first, _ = division_packets.words(rows, [])
+    assert first == f"Not run: {chosen.refused[0].division.candidate.choice}: {chosen.refused[0].reason}"
+
+
+def test_a_division_that_cannot_run_does_not_end_the_others(found: Found, tmp_path: Path) -> None:
+    # With so many copies as one of them has, or more.
+    copies = {each.candidate.choice.data * each.candidate.choice.context for each in found.best}
+    few, many = min(copies), max(copies)
+    places = [
+        next(i for i, each in enumerate(found.best) if each.candidate.choice.data * each.candidate.choice.context == count)
+        for count in (few, many)
+    ]
+    two = replace(found, estimated=tuple(found.best[place] for place in places))
+    chosen = division_packets.chosen_divisions(two, 2, few)
+    able, prepared = prepared_divisions(two, chosen, tmp_path / "packets", terminal.screen())
+    assert [part.place for part in able.parts] == [2]
+    assert [(each.place, each.reason.partition(";")[0]) for each in able.refused] == [
+        (1, f"part.copies = {few}: there are {few} copies of each class")
+    ]
+    assert len(prepared.planned) == 1
 
 
 def test_a_table_has_measured_and_estimated_times() -> None:
@@ -118,3 +142,12 @@ def test_a_question_has_sequences_of_other_lengths() -> None:
     question = DivisionQuestion("llama3-8b", 64, device="h100", tokens=16384)
     assert (question.sample_tokens, question.batch) == (16384, 1024)
     assert question.asked().shape.heads == 32
+
+
+@pytest.mark.parametrize(
+    ("copies", "where", "said"),
+    [(2, Where(), "--copies"), (None, Where(None, "dask", "tcp://10.0.0.1:8786"), "--executor, --scheduler")],
+)
+def test_how_to_run_says_how_many_run(copies: int | None, where: Where, said: str) -> None:
+    with pytest.raises(InputFault, match=rf"^{said}: say how many divisions run by packets \(--run 3\)"):
+        ByPackets(None, copies, where)
