@@ -79,21 +79,21 @@ def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
 
 
 def test_a_division_that_cannot_run_does_not_end_the_others(found: Found, tmp_path: Path) -> None:
-    # With so many copies as one of them has, or more.
-    copies = {each.candidate.choice.data * each.candidate.choice.context for each in found.best}
-    few, many = min(copies), max(copies)
-    places = [
-        next(i for i, each in enumerate(found.best) if each.candidate.choice.data * each.candidate.choice.context == count)
-        for count in (few, many)
-    ]
-    two = replace(found, estimated=tuple(found.best[place] for place in places))
-    chosen = division_packets.chosen_divisions(two, 2, few)
-    able, prepared = prepared_divisions(two, chosen, tmp_path / "packets", terminal.screen())
-    assert [part.place for part in able.parts] == [2]
-    assert [(each.place, each.reason.partition(";")[0]) for each in able.refused] == [
-        (1, f"part.copies = {few}: there are {few} copies of each class")
-    ]
-    assert len(prepared.planned) == 1
+    chosen = division_packets.chosen_divisions(found, 2, None)
+    first, second = chosen.parts
+    of_all = replace(first, copies=8)
+    able, prepared = prepared_divisions(
+        found, replace(chosen, parts=(of_all, second)), tmp_path / "packets", terminal.screen()
+    )
+    assert able.parts == (second,)
+    assert [run.point.section.strategy.options for run in prepared.planned] == [second.options]
+    (refused,) = able.refused
+    assert (refused.place, refused.reason) == (
+        1,
+        "part.copies = 8: there are 8 copies of each class; take 2, or leave out [part]",
+    )
+    with pytest.raises(InputFault, match=r"^--run 1: none of these divisions can run in part: part.copies = 8"):
+        prepared_divisions(found, replace(chosen, parts=(of_all,)), tmp_path / "packets", terminal.screen())
 
 
 def test_a_table_has_measured_and_estimated_times() -> None:
@@ -103,9 +103,11 @@ def test_a_table_has_measured_and_estimated_times() -> None:
     rows = [{**row, "verdict": "valid"}, {**other, "verdict": "valid"}, {**invalid, "verdict": "invalid: drops"}]
     assert division_packets.table(rows).rows[0] == ("1", "data=8", "2", "2.02", "+1.00", "valid")
     assert division_packets.table(rows).rows[2] == ("3", "data=2", "2.2", "–", "–", "invalid: drops")
-    order, of_invalid = division_packets.words(rows, [], {})
+    not_run = {**invalid, "place": 4, "verdict": "not run", "reason": "it has no classes"}
+    order, of_invalid, of_others = division_packets.words([*rows, not_run], [])
     assert order == "By packets the order is 2, 1, which is not that of the estimates."
     assert of_invalid.startswith("1 of 3 runs is invalid")
+    assert of_others == "Not run: data=2: it has no classes"
 
 
 @pytest.mark.parametrize(("model", "key"), [("mixtral-8x7b", "experts"), ("llama3-8b", "context")])
