@@ -105,7 +105,7 @@ def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
 
 
 def rows(chosen: Chosen, runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
-    """What was measured of each, beside its estimate; times in seconds, and None where there is no result."""
+    """What was measured of each, and its estimate; times in seconds, and None where there is no result."""
     found: list[dict[str, Any]] = [
         {
             "place": each.place,
