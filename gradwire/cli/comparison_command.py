@@ -55,6 +55,7 @@ Copies = Annotated[
     int | None,
     typer.Option(
         min=2,
+        max=1024,
         help="with --run: copies of each class of ranks that run, such as replicas; default: as few as can stand for all",
     ),
 ]

@@ -19,9 +19,10 @@ from gradwire.runs.comparing import division_answer, division_packets
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.comparing.division_search import Found, search
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import carry_out, loaded, prepare
-from gradwire.runs.launch.place import refuse_unusable, writing
+from gradwire.runs.comparing.division_packets import Chosen
+from gradwire.runs.executing.choice import LOCAL, Where
+from gradwire.runs.launch.execution import Prepared, carry_out, loaded, prepare, refused_points
+from gradwire.runs.launch.place import place_from, refuse_unusable, writing
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
@@ -75,9 +76,14 @@ class ByPackets:
     where: Where
 
     def __post_init__(self) -> None:
-        """Raises InputFault for copies of nothing."""
-        if self.copies is not None and self.count is None:
-            raise InputFault("--copies: say how many divisions run by packets (--run 3)")
+        """Raises InputFault for what says how to run nothing."""
+        given = {
+            "--copies": self.copies is not None,
+            "--executor": self.where.executor != LOCAL,
+            "--scheduler": self.where.scheduler is not None,
+        }
+        if self.count is None and (said := ", ".join(name for name, is_given in given.items() if is_given)):
+            raise InputFault(f"{said}: say how many divisions run by packets (--run 3)")
 
 
 def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Path | None, *, as_json: bool) -> None:
@@ -117,26 +123,39 @@ def _show(answer: Found, folder: Path) -> None:
     )
 
 
+def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Screen) -> tuple[Chosen, Prepared]:
+    """Those of these divisions that can run, ready to run in a folder, or beside it if others ran there. Raises Fault, also
+    if none can."""
+    if not chosen.parts:
+        reasons = "; ".join(dict.fromkeys(each.reason for each in chosen.refused))
+        raise InputFault(f"--run {len(chosen.refused)}: none of these divisions can run in part: {reasons}")
+    scenario, clock = loaded(division_packets.scenario_of(answer, chosen.parts), ()), Clock()
+    place = place_from(folder, scenario, clock).folder
+    try:
+        return chosen, prepare(scenario, clock, place, screen)
+    except InputFault:
+        refused = refused_points(scenario, place, clock, screen)
+        if not refused:
+            raise
+    return prepared_divisions(answer, chosen.without(refused), folder, screen)
+
+
 def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
     """Runs the fastest divisions in part, shows what was measured and estimated, and returns the rows."""
     assert by_packets.count is not None
     screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
     with terminal.interruptible("interrupted; the estimates are written, and nothing has run"):
-        with screen.working("compiling"):
-            chosen = division_packets.chosen_divisions(answer, by_packets.count, by_packets.copies)
-        if not chosen.parts:
-            reasons = "; ".join(dict.fromkeys(chosen.refused.values()))
-            raise InputFault(f"--run {by_packets.count}: none of these divisions can run in part: {reasons}")
-        scenario = loaded(division_packets.scenario_of(answer, chosen.parts), ())
-        prepared = prepare(scenario, Clock(), folder / division_packets.PACKETS, screen)
+        with screen.working("compiling") as status:
+            chosen = division_packets.chosen_divisions(answer, by_packets.count, by_packets.copies, status.update)
+        chosen, prepared = prepared_divisions(answer, chosen, folder / division_packets.PACKETS, screen)
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, by_packets.where, typed_command(sys.argv), screen)
-    rows = division_packets.rows(chosen.parts, done.runs)
+    rows = division_packets.rows(chosen, done.runs)
     with writing(folder):
         replace_text(folder / division_packets.JSON_FILE, json.dumps(rows, indent=1) + "\n")
     if not as_json:
         terminal.console.print(rich_table(division_packets.table(rows)))
-        for paragraph in division_packets.words(rows, done.runs, chosen.refused):
+        for paragraph in division_packets.words(rows, done.runs):
             terminal.console.print(paragraph, highlight=False, markup=False)
         terminal.name_files({"report of the runs": prepared.place.folder / "report.html"})
     return rows

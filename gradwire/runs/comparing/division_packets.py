@@ -5,7 +5,7 @@ The scenario has a point for each, and runs as any other; its run folder is that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ PACKETS = "packets"
 """Folder of the run, in that of the answer."""
 MOST_RUN = 10
 """As many as are shown."""
+NOT_RUN = "not run"
+"""Verdict of a division that cannot run in part."""
 OPTIONS = "options"
 """Parameter of points that tells divisions apart."""
 RUN = {"warmup": 1, "iterations": 1, "fidelity": "1%"}
@@ -44,28 +46,43 @@ class InPart:
 
 
 @dataclass(frozen=True)
+class NotRun:
+    """A division that cannot run in part."""
+
+    place: int
+    division: Estimated
+    reason: str
+
+
+@dataclass(frozen=True)
 class Chosen:
-    """The divisions that run, and why others do not, by their names."""
+    """The divisions that run, and those that cannot."""
 
     parts: tuple[InPart, ...]
-    refused: dict[str, str]
+    refused: tuple[NotRun, ...]
+
+    def without(self, reasons: Mapping[int, str]) -> Chosen:
+        """Those that run without some, by their numbers among them."""
+        left = tuple(part for number, part in enumerate(self.parts) if number not in reasons)
+        more = [NotRun(self.parts[number].place, self.parts[number].division, why) for number, why in reasons.items()]
+        return Chosen(left, tuple(sorted([*self.refused, *more], key=lambda each: each.place)))
 
 
 def chosen_divisions(
-    answer: Found, count: int, copies: int | None, on_done: Callable[[str], None] = lambda _: None
+    answer: Found, count: int, copies: int | None, on_begun: Callable[[str], None] = lambda _: None
 ) -> Chosen:
     """The first `count` divisions, with so many copies of each class, or with the fewest that can stand for all."""
-    parts, refused = [], {}
+    parts, refused = [], []
     for place, division in enumerate(answer.best[:count], 1):
-        on_done(f"copies of division {place}")
-        choice = division.candidate.choice
+        on_begun(f"copies of division {place}")
+        options = division.candidate.choice.options
         try:
-            number = copies or fewest_copies_of(ResolvedPoint(answer.question.section_of(choice.options)))
+            number = copies or fewest_copies_of(ResolvedPoint(answer.question.section_of(options)))
         except InputFault as fault:
-            refused[str(choice)] = str(fault)
+            refused.append(NotRun(place, division, str(fault)))
             continue
         parts.append(InPart(place, division, number))
-    return Chosen(tuple(parts), refused)
+    return Chosen(tuple(parts), tuple(refused))
 
 
 def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
@@ -87,10 +104,23 @@ def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
     return {**content, "labels": names}
 
 
-def rows(parts: Sequence[InPart], runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
-    """What was measured of each, and its estimate; times in seconds, and None where a run has no result."""
-    found = []
-    for part in parts:
+def rows(chosen: Chosen, runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
+    """What was measured of each, and its estimate; times in seconds, and None where there is no result."""
+    found: list[dict[str, Any]] = [
+        {
+            "place": each.place,
+            "division": str(each.division.candidate.choice),
+            "copies": None,
+            "estimated_s": each.division.time_s,
+            "measured_s": None,
+            "difference": None,
+            "verdict": NOT_RUN,
+            "reason": each.reason,
+            "folder": None,
+        }
+        for each in chosen.refused
+    ]
+    for part in chosen.parts:
         (run,) = [run for run in runs if run.point.section.strategy.options == part.options]
         result = run.result
         measured_s = result.iteration_time_s if result.valid else None
@@ -103,10 +133,11 @@ def rows(parts: Sequence[InPart], runs: Sequence[JudgedRun[Any, Any]]) -> list[d
                 "measured_s": measured_s,
                 "difference": None if measured_s is None else measured_s / part.division.time_s - 1,
                 "verdict": result.verdict,
+                "reason": None,
                 "folder": str(run.folder),
             }
         )
-    return found
+    return sorted(found, key=lambda row: row["place"])
 
 
 def table(rows_of_runs: Sequence[dict[str, Any]]) -> TextTable:
@@ -126,9 +157,7 @@ def table(rows_of_runs: Sequence[dict[str, Any]]) -> TextTable:
     return TextTable("By packets, in part", headers, cells, 2, ("",) * len(cells))
 
 
-def words(
-    rows_of_runs: Sequence[dict[str, Any]], runs: Sequence[JudgedRun[Any, Any]], refused: dict[str, str]
-) -> list[str]:
+def words(rows_of_runs: Sequence[dict[str, Any]], runs: Sequence[JudgedRun[Any, Any]]) -> list[str]:
     """What the parts were, whether the order holds, and what could not run: a paragraph each."""
     said = list(dict.fromkeys(f"{note[0].upper()}{note[1:]}." for _, note in notes_of_parts(runs)))
     measured = [row for row in rows_of_runs if row["measured_s"] is not None]
@@ -139,10 +168,11 @@ def words(
         said.append(
             f"By packets the order is {listed}, {'as by the estimates' if holds else 'which is not that of the estimates'}."
         )
-    if invalid := len(rows_of_runs) - len(measured):
+    have_run = [row for row in rows_of_runs if row["verdict"] != NOT_RUN]
+    if invalid := len(have_run) - len(measured):
         said.append(
-            f"{invalid} of {len(rows_of_runs)} runs {'is' if invalid == 1 else 'are'} invalid, and such times are not "
+            f"{invalid} of {len(have_run)} runs {'is' if invalid == 1 else 'are'} invalid, and such times are not "
             "results: the report of the runs says why."
         )
-    said += [f"Not run: {division}: {reason}" for division, reason in refused.items()]
+    said += [f"Not run: {row['division']}: {row['reason']}" for row in rows_of_runs if row["verdict"] == NOT_RUN]
     return said

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradwire.analysis.by_class.checking import check_classes
 from gradwire.analysis.by_class.symmetry import flows_of
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from gradwire.datatypes.fabric import Fabric
@@ -19,6 +20,7 @@ from gradwire.runs.compiling.by_class import ByClass, classes_of
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.compiling.ways_to_cut import Way, Ways
 from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.parts.copies import PartByCopies, fewest_copies, part_by_copies
 
 
@@ -41,7 +43,9 @@ def fewest_copies_of(point: ResolvedPoint) -> int:
     _, classes = _in_steps(point)
     number = next(fewest_copies(classes), None)
     if number is None:
-        raise InputFault("part.copies: no smaller number of copies of each class does what all do; leave out [part]")
+        raise InputFault(
+            "part.copies: no smaller number of copies of each class does what all do; name hosts instead (part.hosts)"
+        )
     return number
 
 
@@ -50,9 +54,11 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
     try:
         found = classes_of(point)
     except NotByClass as reason:
+        many = point.job.cluster.workers > MOST_WORKERS
+        fewer = f", of a job of at most {MOST_WORKERS:,} workers" if many else ""
         raise InputFault(
             f"part.copies: is for jobs that are estimated by classes of ranks, and this one has none, because {reason}; name "
-            "hosts instead (part.hosts)"
+            f"hosts instead (part.hosts){fewer}"
         ) from reason
     if not isinstance(found.job, ClassPlan):
         raise InputFault(
@@ -62,6 +68,7 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
     assert compile_classes is not None
     classes = compile_classes(point.job, point.options, replace(found.folding, undelayed=False))
     assert isinstance(classes, ClassPlan)
+    check_classes(classes)
     return found, classes
 
 
@@ -88,9 +95,11 @@ def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int
 def _in_words(classes: ClassPlan, part: PartByCopies, workers: int) -> str:
     """What the part is, for listings and reports."""
     shares = "" if part.shares == 1 else f", and of {part.shares} shares of each product one"
+    count = len(classes.members)
+    alike = f"{count} classes of ranks that do the same" if count > 1 else "one class of ranks, which all do the same"
     sends = int((part.plan.ops.kind == OpKind.SEND).sum())
     return (
-        f"{len(part.ranks)} of {workers:,} workers run by packets: of {len(classes.members)} classes of ranks that do the "
-        f"same, {part.copies} of {part.whole_copies} copies each{shares}. They exchange with one another what all copies do "
+        f"{len(part.ranks)} of {workers:,} workers run by packets: of {alike}, {part.copies} of "
+        f"{part.whole_copies:,} copies{' each' * (count > 1)}{shares}. They exchange with one another what all copies do "
         f"({sends:,} messages)"
     )

@@ -45,8 +45,9 @@ MOST_WHOLE_OPS = 4_000_000
 """Of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a minute. Above it, rings are
 cut as rings."""
 TOO_MANY = (
-    f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, a part is of a job that is one ring after the other (ddp, ring, "
-    "layer-allreduce, lazy-allreduce; docs/thousands.md)"
+    f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, part.hosts and part.leaf are for jobs that are one ring after the "
+    "other (ddp, ring, layer-allreduce, lazy-allreduce), and {}; jobs with classes of ranks may have part.copies "
+    "(docs/thousands.md)"
 )
 PART_NOTE = "in part"
 """What the note of a cut plan begins with."""
@@ -105,12 +106,12 @@ def _ring_of(point: ResolvedPoint) -> Ways | None:
     except (InputFault, NotByClass) as reason:
         if workers <= MOST_WORKERS:
             return None
-        raise InputFault(f"{TOO_MANY.format(workers)}, and this job is not, because {reason}") from reason
+        raise InputFault(TOO_MANY.format(workers, f"this job is not, because {reason}")) from reason
     sequence = found.job
     if not isinstance(sequence, RingSequence):
         if workers <= MOST_WORKERS:
             return None
-        raise InputFault(f"{TOO_MANY.format(workers)}, and '{point.strategy.name}' is not")
+        raise InputFault(TOO_MANY.format(workers, f"'{point.strategy.name}' is not"))
     if workers <= MOST_WORKERS and _ring_ops(len(sequence.calls), workers) <= MOST_WHOLE_OPS:
         return None
     assert isinstance(found.lines, RingLines)
@@ -169,9 +170,11 @@ def _compiled(point: ResolvedPoint, plan: Plan | None, found: Ways) -> CompiledP
     least = min(abs(off) for _, off in tried)
     way, off = next((way, off) for way, off in tried if abs(off) <= least + EQUAL)
     if abs(off) > NEAR:
+        by_copies = point.section.part is not None and point.section.part.copies is not None
+        other = "take more copies (part.copies)" if by_copies else "choose other hosts, or another strategy"
         raise InputFault(
             f"part: by estimate an iteration is {off:+.1%} off that of the whole ({found.whole_s:.4g} s), because messages "
-            "between other ranks matter to it, which it has not: choose other hosts, or another strategy"
+            f"between other ranks matter to it, which it has not: {other}"
         )
     way.fabric.ports_named(point.section.run.capture)  # rejects unknown port names
     job = point.job

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 
+from gradwire.faults import InputFault
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
@@ -115,6 +116,21 @@ def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Scre
             planned.append(run)
             status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
     return planned
+
+
+def refused_points(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Screen) -> dict[int, str]:
+    """Why points of a scenario cannot run, by their place in it: each is planned alone, since one that is refused ends the
+    planning of all, and on the clock that it needs: on that of the whole scenario, others would refuse it."""
+    work, refused, silent = work_of_scenario(scenario), {}, Console(quiet=True)
+    with screen.working("compiling points one by one") as status:
+        for number, point in enumerate(scenario.points):
+            status.update(f"compiling points one by one: {number} of {len(scenario.points)}")
+            try:
+                own = work.clock_for(replace(scenario, points=(point,)), clock, Screen(silent, silent))
+                list(work.planning([point], folder, own))
+            except InputFault as fault:
+                refused[number] = str(fault).removeprefix(f"{point.origin}: ")
+    return refused
 
 
 def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Clock, str]:

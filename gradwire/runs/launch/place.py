@@ -104,8 +104,14 @@ def place_for(scenario: AnyScenario, clock: Clock, out: Path | None = None) -> P
         if not _is_free(out) and (difference := _difference(out, scenario, clock)):
             raise InputFault(f"--out {out}: {difference}, which stay as they are; give another --out, like {out}-2")
         return Place(out)
+    return place_from(RUNS / default_name(scenario, clock), scenario, clock)
+
+
+def place_from(first: Path, scenario: AnyScenario, clock: Clock) -> Place:
+    """The first of FOLDER, FOLDER.2, FOLDER.3, ... that is free or holds this scenario. Makes nothing. Raises InputFault for a
+    link below one of these."""
     others: list[Path] = []
-    for folder in _candidates(default_name(scenario, clock)):
+    for folder in _candidates(first):
         refuse_links(folder)
         if _is_free(folder) or not _difference(folder, scenario, clock):
             return Place(folder, tuple(others))
@@ -131,9 +137,9 @@ def _set_word(setting: str) -> str:
     return value if value[:1].isalpha() or value.endswith("bit") else f"{key.strip().rpartition('.')[2]}{value}"
 
 
-def _candidates(name: str) -> Iterator[Path]:
-    yield RUNS / name
-    yield from (RUNS / f"{name}.{number}" for number in count(2))
+def _candidates(first: Path) -> Iterator[Path]:
+    yield first
+    yield from (first.with_name(f"{first.name}.{number}") for number in count(2))
 
 
 def _is_free(folder: Path) -> bool:

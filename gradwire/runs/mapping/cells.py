@@ -15,13 +15,12 @@ from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
 from gradwire.runs.estimation import without_effect
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import Prepared, carry_out, prepare
+from gradwire.runs.launch.execution import Prepared, carry_out, prepare, refused_points
 from gradwire.runs.mapping.along_rates import Asked, MapTime, full_times, times_along
 from gradwire.runs.mapping.closer import Row, Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import RUNS
-from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.loading import Point, Scenario, resolve
 from gradwire.vm.machines import Clock
 
@@ -147,22 +146,12 @@ def prepared_cells(
     try:
         return prepare(whole, Clock(), out, screen), {}
     except InputFault:
-        refused = _refusals(grid, chosen, whole, out or RUNS)
+        # Such as one of more hosts than the virtual clock carries at that rate, which can be estimated.
+        of_points = refused_points(whole, out or RUNS, Clock(), screen)
+        slots = [(cell.place, name) for cell in chosen for name in cell.strategies]
+        refused = {slots[number]: why for number, why in of_points.items()}
         if len(refused) in (0, len(whole.points)):
             raise
     left = {cell: [name for name in cell.strategies if (cell.place, name) not in refused] for cell in chosen}
     able = [replace(cell, strategies=tuple(names)) for cell, names in left.items() if names]
     return prepare(scenario_of_cells(grid, able), Clock(), out, screen), refused
-
-
-def _refusals(grid: Grid, chosen: Sequence[ChosenCell], whole: Scenario, out: Path) -> dict[Slot, str]:
-    """What is wrong with each point that can be estimated and not run, such as one of more hosts than the virtual clock
-    carries at that rate. Each is planned alone, since one that is refused ends the planning of all."""
-    work, refused = work_of_scenario(whole), {}
-    slots = [(cell.place, name) for cell in chosen for name in cell.strategies]
-    for slot, point in zip(slots, whole.points, strict=True):
-        try:
-            list(work.planning([point], out, Clock()))
-        except InputFault as fault:
-            refused[slot] = str(fault).removeprefix(f"{grid.origin}: ")
-    return refused

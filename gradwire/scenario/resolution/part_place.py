@@ -26,6 +26,10 @@ def part_defects(section: PointSection, fabric: Fabric) -> list[str]:
             "part.copies: is on one switch, since copies at several leaves share uplinks with others; use fabric.topology = "
             "'single', or name hosts (part.hosts)"
         )
+    if section.part.copies is not None and section.fabric.loss:
+        lines.append(
+            "fabric.loss: what any of the copies loses holds up all of them, and most are not there; leave out it or part.copies"
+        )
     if fabric.rails:
         lines.append("fabric.rails = true: a part's hosts are at leaves of all rails; leave out it or [part]")
     if not lines and section.part.copies is None:

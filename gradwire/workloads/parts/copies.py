@@ -21,6 +21,7 @@ import numpy.typing as npt
 from gradwire.datatypes.class_plans import ClassPlan, Peers
 from gradwire.datatypes.plan import LATENCY_LANE, OP_DTYPES, Combine, Int64, OpKind, Ops, Plan, Role
 from gradwire.faults import InputFault
+from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.engines.allreduce_transfers import turns
 from gradwire.workloads.parts.causes import NOTHING
 from gradwire.workloads.parts.cutting import told_apart, without_chunks
@@ -50,14 +51,10 @@ def part_by_copies(classes: ClassPlan, copies: int, *, keep_shares: bool) -> Par
     copies of each ring, because they share ports, or of one.
     """
     around = _around(classes)
-    if copies >= around:
-        raise InputFault(
-            f"part.copies = {copies}: there are {around} copies of each class; take fewer, or leave out [part]"
-        )
     if reason := _defect(classes, copies):
         possible = next(fewest_copies(classes), None)
-        instead = "no smaller number does" if possible is None else f"take {possible}"
-        raise InputFault(f"part.copies = {copies}: {reason}; {instead}")
+        instead = "no number can stand for all: name hosts (part.hosts)" if possible is None else f"take {possible}"
+        raise InputFault(f"part.copies = {copies}: {reason}; {instead}, or leave out [part]")
     rings = classes.members.shape[1] // around
     kept_rings = rings if keep_shares else 1
     kept = (np.arange(kept_rings)[:, None] * around + np.arange(copies)).ravel()
@@ -83,6 +80,8 @@ def _goes_far(peers: Peers) -> bool:
 def _defect(classes: ClassPlan, copies: int) -> str:
     """Why so many copies cannot stand for all; "" if they can."""
     around = _around(classes)
+    if copies >= around:
+        return f"there are {around:,} copies of each class"
     for peers in filter(_goes_far, classes.peers):
         own = peers.around or classes.members.shape[1]
         if peers.flip:
@@ -102,6 +101,7 @@ class _Copies:
     plan that stands for several messages is as many."""
 
     def __init__(self, classes: ClassPlan, members: Int64, copies: int) -> None:
+        """Raises InputFault for more ops than a plan can have."""
         self.classes, self.members, self.copies = classes, members, copies
         ops = classes.plan.ops
         messages = np.array([peers.messages for peers in classes.peers], np.int64)
@@ -110,11 +110,17 @@ class _Copies:
         self.kind = classes.peers_of.copy()
         self.kind[is_recv] = classes.peers_of[ops.message[is_recv]]
         self.times = np.where(is_send | is_recv, messages[self.kind], 1)
+        self.kept = members.shape[1]
+        count = int(self.times.sum()) * self.kept
+        if count > MOST_OPS:
+            raise InputFault(
+                f"part.copies = {copies}: the plan of the part would have {count:,} ops, and may have {MOST_OPS:,}: take fewer "
+                "copies, fewer workers (cluster.workers), or fewer messages (strategy.options)"
+            )
         #: The class op of each op of a copy, and which of its messages it is.
         self.of = np.repeat(np.arange(len(ops)), self.times)
         self.first = np.cumsum(self.times) - self.times
         self.number = np.arange(len(self.of)) - self.first[self.of]
-        self.kept = members.shape[1]
 
     def build(self) -> Plan:
         """Puts all together."""

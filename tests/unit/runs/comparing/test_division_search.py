@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from gradwire.cli import terminal
+from gradwire.cli.division_search import ByPackets, prepared_divisions
 from gradwire.faults import InputFault
 from gradwire.runs.comparing import division_answer, division_packets
 from gradwire.runs.comparing.division_question import DivisionQuestion
 from gradwire.runs.comparing.division_search import MEMORY, Candidate, Found, candidates, estimated_times, search
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.part_of_job import compiled_part
+from gradwire.runs.executing.choice import Where
 from gradwire.scenario.loading import scenario_of
 
 SMALL = DivisionQuestion("llama3-8b", 64, device="h100", samples=64)
@@ -68,8 +71,29 @@ def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
     question = replace(found.question, settings=("transport.connections=2",))
     chosen = division_packets.chosen_divisions(replace(found, question=question), 2, None)
     assert not chosen.parts
-    assert all("several connections (transport.connections)" in reason for reason in chosen.refused.values())
-    assert "Not run: data=" in division_packets.words([], [], chosen.refused)[0]
+    assert all("several connections (transport.connections)" in each.reason for each in chosen.refused)
+    rows = division_packets.rows(chosen, [])
+    assert [(row["place"], row["measured_s"], row["verdict"]) for row in rows] == [(1, None, "not run"), (2, None, "not run")]
+    first, _ = division_packets.words(rows, [])
+    assert first == f"Not run: {chosen.refused[0].division.candidate.choice}: {chosen.refused[0].reason}"
+
+
+def test_a_division_that_cannot_run_does_not_end_the_others(found: Found, tmp_path: Path) -> None:
+    chosen = division_packets.chosen_divisions(found, 2, None)
+    first, second = chosen.parts
+    of_all = replace(first, copies=8)
+    able, prepared = prepared_divisions(
+        found, replace(chosen, parts=(of_all, second)), tmp_path / "packets", terminal.screen()
+    )
+    assert able.parts == (second,)
+    assert [run.point.section.strategy.options for run in prepared.planned] == [second.options]
+    (refused,) = able.refused
+    assert (refused.place, refused.reason) == (
+        1,
+        "part.copies = 8: there are 8 copies of each class; take 2, or leave out [part]",
+    )
+    with pytest.raises(InputFault, match=r"^--run 1: none of these divisions can run in part: part.copies = 8"):
+        prepared_divisions(found, replace(chosen, parts=(of_all,)), tmp_path / "packets", terminal.screen())
 
 
 def test_a_table_has_measured_and_estimated_times() -> None:
@@ -79,9 +103,11 @@ def test_a_table_has_measured_and_estimated_times() -> None:
     rows = [{**row, "verdict": "valid"}, {**other, "verdict": "valid"}, {**invalid, "verdict": "invalid: drops"}]
     assert division_packets.table(rows).rows[0] == ("1", "data=8", "2", "2.02", "+1.00", "valid")
     assert division_packets.table(rows).rows[2] == ("3", "data=2", "2.2", "–", "–", "invalid: drops")
-    order, of_invalid = division_packets.words(rows, [], {})
+    not_run = {**invalid, "place": 4, "verdict": "not run", "reason": "it has no classes"}
+    order, of_invalid, of_others = division_packets.words([*rows, not_run], [])
     assert order == "By packets the order is 2, 1, which is not that of the estimates."
     assert of_invalid.startswith("1 of 3 runs is invalid")
+    assert of_others == "Not run: data=2: it has no classes"
 
 
 @pytest.mark.parametrize(("model", "key"), [("mixtral-8x7b", "experts"), ("llama3-8b", "context")])
@@ -118,3 +144,12 @@ def test_a_question_has_sequences_of_other_lengths() -> None:
     question = DivisionQuestion("llama3-8b", 64, device="h100", tokens=16384)
     assert (question.sample_tokens, question.batch) == (16384, 1024)
     assert question.asked().shape.heads == 32
+
+
+@pytest.mark.parametrize(
+    ("copies", "where", "said"),
+    [(2, Where(), "--copies"), (None, Where(None, "dask", "tcp://10.0.0.1:8786"), "--executor, --scheduler")],
+)
+def test_how_to_run_says_how_many_run(copies: int | None, where: Where, said: str) -> None:
+    with pytest.raises(InputFault, match=rf"^{said}: say how many divisions run by packets \(--run 3\)"):
+        ByPackets(None, copies, where)

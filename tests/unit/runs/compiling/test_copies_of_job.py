@@ -16,6 +16,7 @@ from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.compiling.part_of_job import CompiledPart, compiled_part
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
+from gradwire.scenario.sections.part import PartSection
 from gradwire.workloads.checker import check
 
 MACHINES = {"workers": 32, "workers_per_host": 4, "nics_per_host": 4}
@@ -108,7 +109,14 @@ def test_the_plan_says_what_it_has() -> None:
     [
         (2, CASES["experts"][1], r"some copies would send to themselves.*; take 4"),
         (3, CASES["context"][1], r"groups of 2 copies exchange messages, and it is not a multiple of that; take 2"),
-        (8, {"options": DIVIDED}, r"there are 4 copies of each class; take fewer, or leave out \[part\]"),
+        (8, {"options": DIVIDED}, r"there are 4 copies of each class; take 2, or leave out \[part\]"),
+        (
+            2,
+            {"strategy": "double-tree", "cluster": {"workers": 32}},
+            r"2 copies of each class; no number can stand for all: name hosts \(part.hosts\), or leave out",
+        ),
+        (1_000, {"strategy": "fsdp", "cluster": {"workers": 1024}}, r"would have [0-9,]+ ops, .*: take fewer copies"),
+        (2, {"strategy": "kvstore", "cluster": {"workers": 2048}}, r"name hosts .*, of a job of at most 1,024 workers"),
         (2, {"strategy": "ddp"}, r"are not copies of one another; name hosts instead"),
         (2, {"strategy": "kvstore"}, r"this one has none, because strategy 'kvstore' has none; name hosts instead"),
     ],
@@ -118,10 +126,26 @@ def test_what_copies_cannot_stand_for_says_what_to_do(copies: int, given: dict[s
         compiled_part(point(copies, **given).resolved)
 
 
-def test_leaves_are_refused_with_what_to_do() -> None:
-    leaves = {"topology": "leaf-spine", "leaves": 4, "spines": 1, "oversubscription": 2}
-    (line,) = point(2, options=DIVIDED, fabric=leaves).resolved.misfits
-    assert "use fabric.topology = 'single', or name hosts" in line
+@pytest.mark.parametrize(
+    ("fabric", "instead"),
+    [
+        (
+            {"topology": "leaf-spine", "leaves": 4, "spines": 1, "oversubscription": 2},
+            "use fabric.topology = 'single', or name hosts",
+        ),
+        ({"loss": 0.001}, "fabric.loss: what any of the copies loses holds up all of them"),
+    ],
+)
+def test_networks_on_which_copies_differ_are_refused_with_what_to_do(fabric: dict[str, Any], instead: str) -> None:
+    (line,) = point(2, options=DIVIDED, fabric=fabric).resolved.misfits
+    assert instead in line
+
+
+def test_hosts_of_thousands_are_refused_with_what_takes_their_place() -> None:
+    whole = point(2, options=DIVIDED, cluster={**MACHINES, "workers": 2048})
+    section = whole.section.model_copy(update={"part": PartSection(hosts="h1-h4")})
+    with pytest.raises(InputFault, match=r"'megatron' is not; jobs with classes of ranks may have part.copies"):
+        compiled_part(replace(whole, section=section).resolved)
 
 
 def test_the_fewest_copies_are_found() -> None:

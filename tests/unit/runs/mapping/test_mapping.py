@@ -115,6 +115,17 @@ def test_measuring_leaves_out_what_can_be_estimated_and_not_run(tmp_path: Path) 
         prepared_cells(of_eight, [replace(cells[1], strategies=BOTH[:1])], tmp_path / "out", terminal.screen())
 
 
+def test_measuring_leaves_out_what_the_virtual_clock_does_not_carry(tmp_path: Path) -> None:
+    small = [{**layer, "size": ["400kB"], "forward": "1us", "backward": "1us"} for layer in LAYERS]
+    asked = question(model={"name": "toy", "layers": small})
+    rates = grid_of(asked, parse_axes(["fabric.rate=1gbit,800gbit", "cluster.workers=2,16"]), [], [])
+    cells = [ChosenCell((0, 0), AT_BORDER, BOTH), ChosenCell((1, 1), AT_BORDER, BOTH)]
+    prepared, refused = prepared_cells(rates, cells, tmp_path / "out", terminal.screen())
+    assert set(refused) == {((1, 1), name) for name in BOTH}
+    assert all("more together than the virtual clock carries" in reason for reason in refused.values())
+    assert [run.point.section.cluster.workers for run in prepared.planned] == [2, 2]
+
+
 SCENARIO = """
 title = "small question"
 [cluster]
