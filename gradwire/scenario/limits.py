@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gradwire.faults import InputFault
@@ -17,6 +18,8 @@ MOST_VALUES = 500_000
 """In a file. DeepSeek-V3, whose 45,000 tensors are the most of the models that come with gradwire, has 141,000 as a model file."""
 LONGEST_TEXT = 100_000
 """Characters of a text, such as a command's."""
+LONGEST_SHOWN = 200
+"""Characters of a key in a message."""
 MOST_ENTRIES = 20_000
 """Of a list or a table for which nothing else is said, such as a model's layers: Llama 3 405B has 1,137."""
 MOST_POINTS = 10_000
@@ -55,37 +58,65 @@ def refuse_long_keys(text: str) -> None:
 
 def refuse_too_much(document: Mapping[str, Any]) -> None:
     """Raises InputFault, with the key, for more than a file may say."""
-    for number, (key, value) in enumerate(_all_values(document)):
+    for number, (place, value) in enumerate(_all_values(document)):
         if number >= MOST_VALUES:
             raise InputFault(f"has more than {MOST_VALUES:,} values; divide it into several files")
         if isinstance(value, str | list | dict):
-            _refuse_long(key, value)
+            _refuse_long(place, value)
 
 
-def _refuse_long(key: str, value: str | list[Any] | dict[str, Any]) -> None:
-    plain = re.sub(r"\.\d+", "", key)
-    most = MOST_OF.get(plain, LONGEST_TEXT if isinstance(value, str) else MOST_ENTRIES)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a value is. Its dotted key is made only where a message has it: keys of many values may be long."""
+
+    above: _Place | None
+    name: str | int
+    depth: int
+    #: The dotted key without numbers, as MOST_OF has it; a longer one is cut off.
+    plain: str
+
+    @property
+    def key(self) -> str:
+        """The dotted key as a message has it."""
+        parts: list[str] = []
+        here: _Place | None = self
+        while here is not None and here.above is not None:
+            parts.append(str(here.name)[:LONGEST_SHOWN])
+            here = here.above
+        return ".".join(reversed(parts))[:LONGEST_SHOWN]
+
+    def below(self, name: str | int) -> _Place:
+        """The place of a value in this one."""
+        if isinstance(name, int) or name.isdecimal():
+            plain = self.plain
+        else:
+            plain = f"{self.plain}.{name[:LONGEST_SHOWN]}".lstrip(".")[:LONGEST_SHOWN]
+        return _Place(self, name, self.depth + 1, plain)
+
+
+def _refuse_long(place: _Place, value: str | list[Any] | dict[str, Any]) -> None:
+    most = MOST_OF.get(place.plain, LONGEST_TEXT if isinstance(value, str) else MOST_ENTRIES)
     if len(value) > most:
         what = "characters" if isinstance(value, str) else "entries"
-        place = f"{key[:200]}: " if key else ""
-        raise InputFault(f"{place}has {len(value):,} {what}; must be at most {most:,}")
+        where = f"{place.key}: " if place.key else ""
+        raise InputFault(f"{where}has {len(value):,} {what}; must be at most {most:,}")
 
 
-def _all_values(document: Any) -> Iterator[tuple[str, Any]]:
-    """Every table, list and value, with its dotted key. Nothing calls itself, for tables may be nested deeper than Python allows calls."""
-    waiting: list[tuple[str, Any, int]] = [("", document, 0)]
+def _all_values(document: Any) -> Iterator[tuple[_Place, Any]]:
+    """Every table, list and value, with its place. Nothing calls itself, for tables may be nested deeper than Python allows calls."""
+    waiting: list[tuple[_Place, Any]] = [(_Place(None, "", 0, ""), document)]
     while waiting:
-        key, value, depth = waiting.pop()
-        yield key, value
-        if depth > MOST_PARTS:
-            raise InputFault(f"{key[:200]}: tables are nested deeper than {MOST_PARTS}")
+        place, value = waiting.pop()
+        yield place, value
+        if place.depth > MOST_PARTS:
+            raise InputFault(f"{place.key}: tables are nested deeper than {MOST_PARTS}")
         if isinstance(value, dict):
             for name in value:
                 if len(name) > LONGEST_TEXT:
-                    raise InputFault(f"{key[:200] or 'it'}: has a key of {len(name):,} characters")
-            waiting += [(f"{key}.{name}" if key else name, item, depth + 1) for name, item in value.items()]
+                    raise InputFault(f"{place.key or 'it'}: has a key of {len(name):,} characters")
+            waiting += [(place.below(name), item) for name, item in value.items()]
         elif isinstance(value, list):
-            waiting += [(f"{key}.{number}", item, depth + 1) for number, item in enumerate(value)]
+            waiting += [(place.below(number), item) for number, item in enumerate(value)]
 
 
 def count_of(value: Any) -> int:

@@ -14,6 +14,8 @@ BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
 _NUMBER = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(\D.*?)\s*")
+LONGEST_QUANTITY = 100
+"""Characters, for the time that reading one takes grows with a power of them."""
 _BITS = re.compile(r"([kKmMgGtT]?)(?:(?i:bits?)|b)(?i:/s(?:ec)?|ps)?")
 """Bits are spelled in full or with a small b: a capital B is bytes."""
 _ETHERNET = re.compile(r"([kKmMgGtT])(?i:b?e)?")
@@ -50,7 +52,7 @@ class Quantity:
 
     def parse(self, text: str) -> float:
         """Parses a number with its unit into the base unit. Raises ValueError, with what would be right."""
-        match = _NUMBER.fullmatch(text)
+        match = _number_and_unit(text)
         factor = None if match is None else self.factor(match[2])
         if match is None or factor is None:
             raise ValueError(f"{self.expected}{_hint(text, self)}")
@@ -63,6 +65,10 @@ class Quantity:
     def expected(self) -> str:
         """What a value must be."""
         return f"must be {self.name}: a number and a unit, such as {self.examples}"
+
+
+def _number_and_unit(text: str) -> re.Match[str] | None:
+    return _NUMBER.fullmatch(text) if len(text) <= LONGEST_QUANTITY else None
 
 
 def _bit_factor(unit: str) -> float | None:
@@ -104,7 +110,7 @@ def _second_factor(unit: str) -> float | None:
 
 def _hint(text: str, wanted: Quantity) -> str:
     """What the text is instead, if it is another kind of quantity."""
-    match = _NUMBER.fullmatch(text)
+    match = _number_and_unit(text)
     if match is None:
         return ""
     if wanted is RATE and _bytes_per_s_factor(match[2]):

@@ -14,8 +14,9 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import tomli_w
@@ -65,6 +66,19 @@ def further_rows(given: Sequence[Row], what: re.Pattern[str] = WHAT) -> list[Row
     return sorted((row for row in rows if row.name not in known), key=lambda row: row.hosts)
 
 
+def chosen(rows: Iterable[Row], only: str, name_of: Callable[[Row], str] = attrgetter("name")) -> list[Row]:
+    """The rows whose names a regular expression finds. Raises ValueError where it is none, or finds none."""
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise ValueError(f"--only {only}: not a regular expression: {error}") from error
+    names = {name_of(row): row for row in rows}
+    found = [row for name, row in names.items() if pattern.search(name)]
+    if not found:
+        raise ValueError(f"--only {only}: no row has such a name; rows are {', '.join(names)}")
+    return found
+
+
 def table(found: Iterable[Predicted]) -> Iterator[str]:
     """The lines of a table: printed and predicted times in ms."""
     yield f"{'row':<58}{'printed':>9}{'first':>8}{'later':>8}{'ratio':>7}  verdict"
@@ -90,7 +104,10 @@ def main() -> int:
     options = parser.parse_args()
     with options.given.open(newline="") as given:
         rows = rows_of(csv.DictReader(given))
-    rows = [row for row in rows + (further_rows(rows) if options.further else []) if re.search(options.only, row.name)]
+    try:
+        rows = chosen(rows + (further_rows(rows) if options.further else []), options.only)
+    except ValueError as error:
+        parser.error(str(error))
     options.out.mkdir(parents=True, exist_ok=True)
     found = []
     for row in rows:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import tomli_w
 
 from reproduction.world.cells import GIVEN
-from reproduction.world.gloo import further_rows, predicted, table
+from reproduction.world.gloo import chosen, further_rows, predicted, table
 from reproduction.world.gloo_rows import CALLS, PAUSE_S, rows_of
 from reproduction.world.nccl_rows import SOCKETS, WHAT, name_of, scenario
 
@@ -35,7 +34,10 @@ def main() -> int:
     with GIVEN.open(newline="") as given:
         rows = rows_of(csv.DictReader(given), WHAT)
     rows += further_rows(rows, WHAT) if options.further else []
-    rows = [row for row in rows if re.search(options.only, name_of(row))]
+    try:
+        rows = chosen(rows, options.only, name_of)
+    except ValueError as error:
+        parser.error(str(error))
     options.out.mkdir(parents=True, exist_ok=True)
     found = []
     for row in rows:

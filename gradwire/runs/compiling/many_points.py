@@ -55,6 +55,7 @@ def side_by_side(
     finished = False
     try:
         futures = [pool.submit(function, part) for part in parts]
+        _leave_results_to_the_processes(pool)
         on_begun()
         for future in futures:
             yield future.result()
@@ -70,6 +71,13 @@ def side_by_side(
         if not finished:
             for process in set(multiprocessing.active_children()) - others:
                 process.terminate()
+
+
+def _leave_results_to_the_processes(pool: ProcessPoolExecutor) -> None:
+    """Closes the end of the pipe of results that only the processes write to, which are all there once something is
+    submitted. A pool keeps it open: where a process was ended within a result, such as a plan of 100 MB, the thread
+    that reads it would wait for the rest for ever, and this process with it when it is to end."""
+    pool._result_queue._writer.close()  # type: ignore[attr-defined]
 
 
 def _leave_interrupts_to_the_parent() -> None:

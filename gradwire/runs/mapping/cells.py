@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import sharing_key, side_by_side
 from gradwire.runs.estimation import without_effect
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.execution import carry_out, prepare
+from gradwire.runs.launch.execution import Prepared, carry_out, prepare
 from gradwire.runs.mapping.along_rates import Asked, MapTime, full_times, times_along
 from gradwire.runs.mapping.closer import Row, Slot, deciding, fill_queues
 from gradwire.runs.mapping.grid import Grid
 from gradwire.runs.screen import Screen
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.loading import Point, Scenario, resolve
 from gradwire.vm.machines import Clock
 
@@ -120,15 +123,46 @@ def measure_cells(
 ) -> tuple[list[MeasuredCell], Path]:
     """Runs the chosen cells' points that are not there yet, and their run folder: `out`, or one in runs/.
 
-    Raises Fault for what concerns all points; what goes wrong with one is its verdict. After Ctrl-C, the same call
-    continues from there.
+    Raises Fault for what concerns all points; what goes wrong with one, and why one cannot be run, is its verdict.
+    After Ctrl-C, the same call continues from there.
     """
-    prepared = prepare(scenario_of_cells(grid, chosen), Clock(), out, screen)
+    prepared, refused = prepared_cells(grid, chosen, out, screen)
     runs = iter(carry_out(prepared, where, command, screen).runs)
     cells = []
     for cell in chosen:
-        of_cell = {name: next(runs) for name in cell.strategies}
+        not_run = {name: refused[cell.place, name] for name in cell.strategies if (cell.place, name) in refused}
+        of_cell = {name: next(runs) for name in cell.strategies if name not in not_run}
         times_s = {name: run.result.iteration_time_s for name, run in of_cell.items() if run.valid}
         invalid = {name: run.verdict.summary.partition("\n")[0] for name, run in of_cell.items() if not run.valid}
-        cells.append(MeasuredCell(cell, times_s, invalid))
+        cells.append(MeasuredCell(cell, times_s, not_run | invalid))
     return cells, prepared.place.folder
+
+
+def prepared_cells(
+    grid: Grid, chosen: Sequence[ChosenCell], out: Path | None, screen: Screen
+) -> tuple[Prepared, Mapping[Slot, str]]:
+    """The chosen cells ready to run without the points that cannot be run, and why these cannot. Raises Fault, also if
+    none can."""
+    whole = scenario_of_cells(grid, chosen)
+    try:
+        return prepare(whole, Clock(), out, screen), {}
+    except InputFault:
+        refused = _refusals(grid, chosen, whole, out or RUNS)
+        if len(refused) in (0, len(whole.points)):
+            raise
+    left = {cell: [name for name in cell.strategies if (cell.place, name) not in refused] for cell in chosen}
+    able = [replace(cell, strategies=tuple(names)) for cell, names in left.items() if names]
+    return prepare(scenario_of_cells(grid, able), Clock(), out, screen), refused
+
+
+def _refusals(grid: Grid, chosen: Sequence[ChosenCell], whole: Scenario, out: Path) -> dict[Slot, str]:
+    """What is wrong with each point that can be estimated and not run, such as one of more hosts than the virtual clock
+    carries at that rate. Each is planned alone, since one that is refused ends the planning of all."""
+    work, refused = work_of_scenario(whole), {}
+    slots = [(cell.place, name) for cell in chosen for name in cell.strategies]
+    for slot, point in zip(slots, whole.points, strict=True):
+        try:
+            list(work.planning([point], out, Clock()))
+        except InputFault as fault:
+            refused[slot] = str(fault).removeprefix(f"{grid.origin}: ")
+    return refused

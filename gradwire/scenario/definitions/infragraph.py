@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -42,6 +42,12 @@ MOST_DEEP = 16
 LARGEST_COUNT = 2**20
 LONGEST_YAML = 2**22
 """Characters: YAML is read at a megabyte per second, and without PyYAML's C at a tenth of that."""
+LONGEST_NAME = 4_000
+"""Characters by which names are sorted; Python reads no number of more digits."""
+LONGEST_SCALAR = 4_000
+"""Characters of a text or a number in YAML, where a number may be in base 60, and takes a time that grows with the square of its length."""
+LARGEST_NUMBER = 1e15
+"""Of a rate or a delay in its unit."""
 STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
 YAML_ENDINGS = (".yaml", ".yml")
 
@@ -70,13 +76,24 @@ def _yaml(path: Path, text: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_DEEP:
                 raise InputFault(f"{path}: has lists and tables more than {MOST_DEEP} deep, as no InfraGraph has")
-            if getattr(event, "anchor", None):
-                raise InputFault(
-                    f"{path}: has an anchor (&{str(event.anchor)[:40]}) or an alias of one; write out what it stands for"
-                )
+            _refuse_event(path, event)
         return yaml.load(text, Loader=loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except InputFault:
+        raise
+    except Exception as error:  # its constructors raise whatever a value leads to
         raise InputFault(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
+
+
+def _refuse_event(path: Path, event: Any) -> None:
+    """Raises InputFault for what makes much of little, and for what InfraGraph does not write."""
+    if anchor := getattr(event, "anchor", None):
+        raise InputFault(
+            f"{path}: has an anchor (&{str(anchor)[:40]}) or an alias of one; write out what it stands for"
+        )
+    if tag := getattr(event, "tag", None):
+        raise InputFault(f"{path}: has a tag ({str(tag)[:40]}), as no InfraGraph has; leave it out")
+    if len(getattr(event, "value", "")) > LONGEST_SCALAR:
+        raise InputFault(f"{path}: has a value of more than {LONGEST_SCALAR:,} characters")
 
 
 def is_infragraph(document: Any) -> bool:
@@ -116,9 +133,15 @@ class _Reading:
 
     def __init__(self, document: Any) -> None:
         self._document = _table(document, "", "the file")
+        #: Of devices that were looked at.
+        self._kinds: dict[str, frozenset[str]] = {}
 
     def content(self) -> Content:
-        edges = [pair for number, edge in enumerate(self._list("edges")) for pair in self._edge(number, edge)]
+        edges: list[tuple[_End, _End, dict[str, Any]]] = []
+        for number, edge in enumerate(self._list("edges")):
+            edges += self._edge(number, edge)
+            if len(edges) > MOST_LINKS:
+                raise _Defect(f"edges.{number}: with it, the network has more than {MOST_LINKS:,} links")
         nics: dict[tuple[str, int], set[str]] = {}
         switches: dict[str, None] = {}
         for end in (end for a, b, _ in edges for end in (a, b)):
@@ -187,9 +210,7 @@ class _Reading:
         return device
 
     def _is_host(self, instance: str) -> bool:
-        kinds = self._kinds.get(self._device_of(instance))
-        if kinds is None:
-            kinds = self._kinds[self._device_of(instance)] = set(self._kinds_of(self._device_of(instance), 0))
+        kinds = self._kinds_of(self._device_of(instance), 0)
         if kinds & OF_HOSTS:
             return True
         if kinds & OF_SWITCHES:
@@ -199,20 +220,18 @@ class _Reading:
             "ports"
         )
 
-    @cached_property
-    def _kinds(self) -> dict[str, set[str]]:
-        return {}
-
-    def _kinds_of(self, device: str, depth: int) -> Iterator[str]:
-        """What a device is made of, with the devices that it contains."""
+    def _kinds_of(self, device: str, depth: int) -> frozenset[str]:
+        """What a device is made of, with the devices that it contains. Each is looked at once: devices may have the same ones in them."""
         if depth > MOST_DEEP:
             raise _Defect(f"devices.{device}: contains devices more than {MOST_DEEP} deep, or itself")
-        for name, part in self._components[device].items():
-            choice = _text(part, "choice", f"devices.{device}.components.{name}")
-            if choice == "device" and name in self._devices:
-                yield from set(self._kinds_of(name, depth + 1))
-            else:
-                yield choice
+        if device not in self._kinds:
+            kinds: set[str] = set()
+            for name, part in self._components[device].items():
+                choice = _text(part, "choice", f"devices.{device}.components.{name}")
+                inside = choice == "device" and name in self._devices
+                kinds |= self._kinds_of(name, depth + 1) if inside else {choice}
+            self._kinds[device] = frozenset(kinds)
+        return self._kinds[device]
 
     def _edge(self, number: int, edge: Any) -> list[tuple[_End, _End, dict[str, Any]]]:
         where = f"edges.{number}"
@@ -323,8 +342,8 @@ def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
         if len(known) != 1 or next(iter(known)) not in units:
             raise _Defect(f"{where}.{key}: must have one of {', '.join(units)}")
         ((word, value),) = known.items()
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _Defect(f"{where}.{key}.{word}: must be a number")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+            raise _Defect(f"{where}.{key}.{word}: must be a number from 0 to {LARGEST_NUMBER:g}")
         factor, unit = units[word]
         values[ours] = f"{Decimal(repr(value)) * factor:f}{unit}"
     return values
@@ -332,4 +351,5 @@ def _physical(name: str, link: Mapping[str, Any]) -> dict[str, Any]:
 
 def _natural(text: str) -> tuple[tuple[int, str], ...]:
     """Sorts numbers in names by their values."""
-    return tuple((int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", text))
+    words = re.split(r"(\d+)", text[:LONGEST_NAME])
+    return tuple((int(word), "") if word.isdecimal() else (-1, word) for word in words)

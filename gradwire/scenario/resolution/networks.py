@@ -114,6 +114,11 @@ def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:
     if wanted.topology is Topology.DRAGONFLY:
         count = wanted.groups * wanted.routers
         title = f"a dragonfly of {wanted.groups} groups of {wanted.routers} switches"
+        links = math.comb(wanted.groups, 2) * wanted.global_links
+        if count <= MOST_SWITCHES and links > MOST_LINKS:
+            raise InputFault(
+                f"fabric.global_links = {wanted.global_links}: makes {links:,} links between groups; must be at most {MOST_LINKS:,}"
+            )
         fits = count <= MOST_SWITCHES
         return count, dragonfly(wanted.groups, wanted.routers, wanted.global_links) if fits else [], title
     makers = {Topology.RING: ring, Topology.LINEAR: linear, Topology.FULL_MESH: full_mesh}

@@ -157,9 +157,9 @@ TC_CLUSTER = Source(
         f"a rate of netem's times {NETEM_OVERHEAD:.4f}: it counts a packet of MTU 9001 without preamble, FCS and gap",
         f"Gloo: a pause of {gloo_rows.PAUSE_S:g} s between calls, in which windows halve, fitted on p2p with a delay of 10 ms; "
         f"{gloo_rows.FLOW_GBPS:g} Gbit/s for each connection: the set-up",
-        "NCCL, printed rows: by a program that does with its connections what NCCL 2.7.8 does (torch 1.9 has that version), on "
-        "Linux's own TCP: files and lines are named in `reproduction/world/nccl_ranks.py`. Gloo's pause; 8 connections for each of 2 "
-        "rings, and one ring for p2p",
+        f"NCCL, printed rows and others of 2 to {nccl_rows.MOST_HOSTS} hosts: by a program that does with its connections what NCCL "
+        "2.7.8 does (torch 1.9 has that version), on Linux's own TCP: files and lines are named in "
+        "`reproduction/world/nccl_ranks.py`. Gloo's pause; 8 connections for each of 2 rings, and one ring for p2p",
         "NCCL, other cells by packets: a plan; all-reduce by a ring, broadcast and reduction along a chain in pieces of 512 KiB",
     ),
     cell=cell,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import tomli_w
 
 from gradwire.datatypes.shape import MOST_TRUNKS, Shape, Topology
 from gradwire.faults import InputFault
-from gradwire.scenario.limits import MOST_LINES, MOST_PARTS, listed, refuse_long_keys
+from gradwire.scenario.limits import MOST_LINES, MOST_PARTS, listed, refuse_long_keys, refuse_too_much
 from gradwire.scenario.loading import load_scenario, scenario_of
+from gradwire.scenario.resolution.networks import graph_of
+from gradwire.scenario.sections.fabric import FabricSection
 
 SOUND: dict[str, Any] = {
     "title": "small",
@@ -55,6 +58,7 @@ def with_value(key: str, value: Any) -> dict[str, Any]:
         ("x" * 100_001, 1, "has a key of 100,001 characters"),
         ("cases", [{"run.seed": list(range(200))}] * 51, "sweep: makes 10,200 points; must be at most 10,000"),
         ("strategy.options.segments", 10**15, "segments = 1000000000000000: must be a whole number of 1 to 4096"),
+        ("fabric.rate", "1" + " " * 4_000 + "x\nx", "fabric.rate = '1 .*: must be a rate: a number and a unit"),
         ("model.name", "inception-v3-netops+99999999compute", "must be at most 1,000 modules"),
     ],
 )
@@ -95,6 +99,23 @@ def test_tables_in_tables_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(tomli_w.dumps({"title": value}))
     with pytest.raises(InputFault, match="nested deeper than"):
         load_scenario(tmp_path / "a.toml")
+
+
+def test_a_long_key_of_many_values_is_not_copied_for_each() -> None:
+    tracemalloc.start()
+    try:
+        refuse_too_much({"labels": {"k" * 100_000: [0] * 20_000}})
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_links_of_a_dragonfly_are_counted_before_they_are_made() -> None:
+    shape = {"rate": "1gbit", "topology": "dragonfly", "groups": 256, "routers": 1, "global_links": 1024}
+    with pytest.raises(
+        InputFault, match=r"fabric\.global_links = 1024: makes 33,423,360 links between groups; must be"
+    ):
+        graph_of(FabricSection.model_validate(shape), 4, {})
 
 
 def test_a_tensor_has_few_axes_and_no_more_parameters_than_any() -> None:

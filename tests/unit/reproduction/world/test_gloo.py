@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,9 +20,10 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.scenario.scenario_files import resolved_scenario
+from reproduction.world import gloo, nccl
 from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
 from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
-from reproduction.world.gloo import Predicted, further_rows, predicted, table
+from reproduction.world.gloo import Predicted, chosen, further_rows, predicted, table
 from reproduction.world.gloo_rows import PAUSE_S, Row, programs, rows_of, scenario
 from reproduction.world.predicting import Predicted as FromARun
 from reproduction.world.running_programs import predicted_by, refuse_unfit
@@ -84,6 +86,25 @@ def test_cells_that_are_not_given_can_be_asked_for() -> None:
     assert not {row.name for row in further} & {row.name for row in rows}
     assert [row.hosts for row in further] == sorted(row.hosts for row in further)
     assert sum(row.hosts == 8 for row in further) == 12
+
+
+def test_rows_that_no_name_matches_are_refused() -> None:
+    assert [row.name for row in chosen(given(), "^p2p.*default$")] == ["p2p-2-64-default"]
+    with pytest.raises(ValueError, match=r"^--only p3p: no row has such a name; rows are p2p-2-64-default, "):
+        chosen(given(), "p3p")
+    with pytest.raises(ValueError, match="not a regular expression"):
+        chosen(given(), "(")
+
+
+@pytest.mark.parametrize("module", [gloo, nccl])
+def test_a_run_of_no_row_fails(
+    module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--only", "p3p"] + (["--python", "python3"] if module is gloo else [])
+    monkeypatch.setattr(sys, "argv", ["module", *words])
+    with pytest.raises(SystemExit, match="2"):
+        module.main()
+    assert "no row has such a name" in capsys.readouterr().err
 
 
 def test_a_run_becomes_a_prediction_without_its_first_call() -> None:

@@ -6,9 +6,12 @@ import itertools
 import multiprocessing
 import os
 import signal
+import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +89,36 @@ def test_who_stops_asking_does_not_wait() -> None:
     while children := multiprocessing.active_children():
         for child in children:
             child.join()
+
+
+def sends_a_half(part: tuple[int, int, int]) -> int:
+    """Of the second part, once something is in a pipe, the first byte of its result, and then something into another."""
+    number, go, begun = part
+
+    def begin(connection: Connection, message: bytes) -> None:
+        os.write(connection.fileno(), struct.pack("!i", len(message)) + message[:1])
+        os.write(begun, b"begun")
+        signal.pause()
+
+    if number:
+        Connection._send_bytes = begin  # type: ignore[attr-defined] # in this process alone
+        os.read(go, 1)
+    return number
+
+
+def test_who_stops_asking_in_the_middle_of_a_result_does_not_wait() -> None:
+    (go, start), (has_begun, begun) = os.pipe(), os.pipe()
+    before = set(threading.enumerate())
+    results: Iterator[int] = side_by_side(sends_a_half, [(0, go, begun), (1, go, begun)], jobs=2)
+    assert next(results) == 0
+    os.write(start, b"!")
+    assert os.read(has_begun, 5) == b"begun"
+    reading = set(threading.enumerate()) - before
+    results.close()  # type: ignore[attr-defined]
+    assert reading
+    for thread in reading:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def ends_its_process(number: int) -> int:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradwire.analysis.winners.measured import AT_BORDER, ChosenCell
+from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.mapping.axes import parse_axes
-from gradwire.runs.mapping.cells import scenario_of_cells
+from gradwire.runs.mapping.cells import prepared_cells, scenario_of_cells
 from gradwire.runs.mapping.grid import Grid, grid_of
 from tests.shared.command_line import gradwire_says
 
 LAYERS = [{"name": f"l{i}", "size": ["4MB"], "forward": "1ms", "backward": "2ms"} for i in range(3)]
+BOTH = ("halving-doubling", "ring")
 AXES = ["fabric.rate=1gbit..100gbit:3", "cluster.workers=2,4"]
 
 
@@ -96,6 +99,20 @@ def test_measured_cells_are_a_scenario_with_the_chosen_strategies_in_order() -> 
         (1e9, 4, "ring"),
         (1e9, 4, "halving-doubling"),
     ]
+
+
+def test_measuring_leaves_out_what_can_be_estimated_and_not_run(tmp_path: Path) -> None:
+    # The logs of so many iterations fit in the machine's memory for 4,092 of a ring, and 3,711 of the other one.
+    asked = question(run={"iterations": 3_900, "memory_mb": 512})
+    of_eight = grid_of(asked, parse_axes([AXES[0], "cluster.workers=2,8"]), [], [])
+    cells = [ChosenCell((0, 0), AT_BORDER, BOTH), ChosenCell((0, 1), AT_BORDER, BOTH)]
+    prepared, refused = prepared_cells(of_eight, cells, tmp_path / "out", terminal.screen())
+    assert set(refused) == {((0, 1), BOTH[0])}
+    assert "would not fit in half of the memory" in refused[(0, 1), BOTH[0]]
+    ready = [(run.point.section.cluster.workers, run.point.section.strategy.name) for run in prepared.planned]
+    assert ready == [(2, BOTH[0]), (2, "ring"), (8, "ring")]
+    with pytest.raises(InputFault, match="would not fit"):
+        prepared_cells(of_eight, [replace(cells[1], strategies=BOTH[:1])], tmp_path / "out", terminal.screen())
 
 
 SCENARIO = """

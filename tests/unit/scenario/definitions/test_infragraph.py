@@ -196,7 +196,7 @@ def test_yaml_that_makes_much_of_little_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="has an anchor"):
         network_in(str(path), path)
     path.write_text("a: !!python/object/apply:os.system [true]\n")
-    with pytest.raises(InputFault, match="cannot be read as YAML"):
+    with pytest.raises(InputFault, match="has a tag"):
         network_in(str(path), path)
     path.write_text("[" * 100_000)
     with pytest.raises(InputFault, match=r"more than 16 deep|maximum nesting depth"):

@@ -1,0 +1,100 @@
+"""InfraGraph from others: a file of a few kilobytes neither takes hours nor all memory, and what is wrong is one message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.network_files import network_in
+
+ONE_HOST: dict[str, Any] = {
+    "name": "net",
+    "devices": [
+        {"name": "host", "components": [{"name": "nic", "choice": "nic", "count": 1}]},
+        {"name": "switch", "components": [{"name": "port", "choice": "port", "count": 16_384}]},
+    ],
+    "links": [{"name": "wire"}],
+    "instances": [{"name": "host", "device": "host", "count": 1}, {"name": "switch", "device": "switch", "count": 1}],
+    "edges": [
+        {
+            "ep1": {"instance": "host", "component": "nic"},
+            "ep2": {"instance": "switch", "component": "port"},
+            "scheme": "one2one",
+            "link": "wire",
+        }
+    ],
+}
+
+
+def refusal(path: Path, text: str) -> str:
+    path.write_text(text)
+    with pytest.raises(InputFault) as raised:
+        network_in(str(path), path)
+    message = str(raised.value)
+    assert str(path) in message
+    assert len(message) < 1000
+    return message
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!timestamp foo", "!!int ''", "!!float ''", "!!bool foo", "!!python/object/apply:os.system ['false']", "! 3"],
+)
+def test_yaml_with_tags_is_refused_before_it_is_constructed(tmp_path: Path, value: str) -> None:
+    assert "has a tag (" in refusal(tmp_path / "net.yaml", f"instances: {value}\n")
+
+
+@pytest.mark.parametrize("number", [":".join(["1"] * 500_000), "0x" + "f" * 1_000_000])
+def test_a_number_in_yaml_that_takes_hours_to_read_is_refused(tmp_path: Path, number: str) -> None:
+    assert "a value of more than 4,000 characters" in refusal(tmp_path / "net.yaml", f"instances: {number}\n")
+
+
+def test_devices_in_devices_are_looked_at_once(tmp_path: Path) -> None:
+    """Twelve to the power of twelve ways lead from the first device to the last."""
+    deep, wide = 12, 12
+    inner = [{"name": "nic", "choice": "nic", "count": 1}]
+    devices = [
+        {
+            "name": f"d{level}-{number}",
+            "components": inner
+            if level == deep - 1
+            else [{"name": f"d{level + 1}-{n}", "choice": "device", "count": 1} for n in range(wide)],
+        }
+        for level in range(deep)
+        for number in range(wide)
+    ]
+    document = {
+        **ONE_HOST,
+        "devices": [*devices, ONE_HOST["devices"][1]],
+        "instances": [{"name": "host", "device": "d0-0", "count": 1}, ONE_HOST["instances"][1]],
+        "edges": [{**ONE_HOST["edges"][0], "ep1": {"instance": "host", "component": "d1-0"}}],
+    }
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(document))
+    assert network_in(str(path), path)["hosts"] == ["host.0"]
+    devices[-1]["components"] = [{"name": "d0-0", "choice": "device", "count": 1}]
+    assert "or itself" in refusal(path, json.dumps(document))
+
+
+def test_links_of_all_edges_together_have_a_limit(tmp_path: Path) -> None:
+    end = {"instance": "switch", "component": "port"}
+    edge = {"ep1": end, "ep2": end, "scheme": "one2one", "link": "wire"}
+    said = refusal(tmp_path / "net.json", json.dumps({**ONE_HOST, "edges": [edge] * 16_384}))
+    assert "edges.1: with it, the network has more than 16,384 links" in said
+
+
+@pytest.mark.parametrize("rate", ["1e300", "-1", "NaN", "9" * 4000])
+def test_a_rate_that_no_link_has_is_refused(tmp_path: Path, rate: str) -> None:
+    text = json.dumps({**ONE_HOST, "links": [{"name": "wire", "physical": {"bandwidth": {"gigabits_per_second": 0}}}]})
+    said = refusal(tmp_path / "net.json", text.replace('"gigabits_per_second": 0', f'"gigabits_per_second": {rate}'))
+    assert "links.wire.physical.bandwidth.gigabits_per_second: must be a number from 0 to 1e+15" in said
+
+
+def test_a_name_of_thousands_of_digits_is_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(ONE_HOST).replace('"switch"', f'"{"9" * 5000}"'))
+    assert network_in(str(path), path)["switches"] == [f"{'9' * 5000}.0"]
