@@ -118,7 +118,7 @@ def _show(answer: Found, folder: Path) -> None:
 
 
 def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
-    """Runs the fastest divisions in part, shows what was measured beside what was estimated, and returns the rows."""
+    """Runs the fastest divisions in part, shows what was measured and estimated, and returns the rows."""
     assert by_packets.count is not None
     screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
     with terminal.interruptible("interrupted; the estimates are written, and nothing has run"):

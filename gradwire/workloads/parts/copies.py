@@ -89,7 +89,7 @@ def _defect(classes: ClassPlan, copies: int) -> str:
             return "pairs of copies exchange messages, and with fewer of them they would be others"
         if own < around:
             if copies % own:
-                return f"groups of {own} copies exchange messages, of which it is no multiple"
+                return f"groups of {own} copies exchange messages, and it is not a multiple of that"
             continue
         further = (peers.further + np.arange(peers.messages)) % copies
         if not further.all() or len(set(further.tolist())) < peers.messages:
