@@ -6,7 +6,7 @@ One table has a row per point, the other a row per row of figures. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,10 @@ Value = float | int | str | bool
 Row = dict[str, Value]
 LONGEST_SHOWN = 60
 """Characters of a wrong line that are shown."""
+MOST_NAMES, LONGEST_NAME = 1_000, 200
+"""Figures of a program, and characters of a figure's name: each becomes a column of tables, and may be an axis of a chart."""
+MOST_CELLS = 50_000_000
+"""Rows of all programs and points times figures: a table of so many takes gigabytes."""
 FAILED = "failed"
 """The state of a point one of whose programs failed."""
 PROGRAM, HOST, VERDICT = "program", "host", "verdict"
@@ -37,10 +41,24 @@ def read_lines(text: str) -> list[Row]:
     ended in the middle of it, that one too.
     """
     rows = []
+    known: set[str] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             rows.append(_row_of(line, number))
+            known.update(rows[-1])
+            _refuse_names(known, rows[-1], number)
     return rows
+
+
+def _refuse_names(known: Collection[str], new: Collection[str], number: int) -> None:
+    """Raises InputFault for names of figures that are too many or too long for a table. number: of the line with the new ones."""
+    if len(known) > MOST_NAMES:
+        raise InputFault(f"line {number}: with it, there are more than {MOST_NAMES:,} names of figures")
+    longest = max(map(len, new), default=0)
+    if longest > LONGEST_NAME:
+        raise InputFault(
+            f"line {number}: a name of a figure has {longest:,} characters; must be at most {LONGEST_NAME}"
+        )
 
 
 def _row_of(line: str, number: int) -> Row:
@@ -131,6 +149,7 @@ def read_osu(text: str) -> list[Row]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("# Size"):
             names = [_column(part) for part in re.split(r"\s{2,}|\t", line.removeprefix("#").strip())]
+            _refuse_names(names, names, number)
             continue
         values = line.split()
         if not values or line.startswith("#") or not re.fullmatch(r"[0-9.]+", values[0]):
@@ -246,8 +265,14 @@ def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow],
     frame[HOST] = [row.host for _, row, _ in rows]
     taken = {*map(str, frame.columns), VERDICT}
     named = [_rename_columns(row, taken) for _, row, _ in rows]
-    for name in dict.fromkeys(name for figures in named for name in figures):
-        frame[name] = pd.Series([figures.get(name) for figures in named], index=frame.index)
+    names = list(dict.fromkeys(name for figures in named for name in figures))
+    if len(rows) * len(names) > MOST_CELLS:
+        raise InputFault(
+            f"programs reported {len(rows):,} rows of {len(names):,} figures in all, whose product must be at most {MOST_CELLS:,}: "
+            "let them report fewer rows, or figures of the same names"
+        )
+    figures = {name: pd.Series([row.get(name) for row in named], index=frame.index) for name in names}
+    frame = pd.concat([frame, pd.DataFrame(figures, index=frame.index)], axis=1)
     frame[VERDICT] = [verdict for _, _, verdict in rows]
     return frame.infer_objects()
 

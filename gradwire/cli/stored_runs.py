@@ -174,7 +174,7 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
         if (one / CLAIMS_FILE).exists():
             _show_claims(claims)
         for line in failures:
-            terminal.errors.print(f"[red]fails[/red]: {line}", highlight=False)
+            terminal.errors.print(f"[red]fails[/red]: {escape(line)}", highlight=False)
     if failures:
         raise typer.Exit(1)
 
@@ -251,7 +251,8 @@ def _show(name: str, difference: RunDifference, *, every: bool) -> None:
     changed = [point for point in difference.points if every or point.change() != 0 or point.causes]
     if name and not changed and not difference.only_in_first and not difference.only_in_second:
         return
-    table = Table(title=name or None, box=None, pad_edge=False, header_style="bold", title_justify="left")
+    title = Text(name, style="table.title") if name else None
+    table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
     for column in ("point", "time (s)", "then (s)", "change", "because of"):
         table.add_column(column, justify="left" if column in ("point", "because of") else "right", overflow="fold")
     for point in changed:

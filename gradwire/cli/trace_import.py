@@ -13,6 +13,7 @@ import tomli_w
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
@@ -215,7 +216,9 @@ def _table(summary: Summary) -> Table:
     for row in summary.rows:
         recorded = "" if row.recorded_s is None else f"{row.recorded_s:.6f}"
         number = "" if row.number is None else f"{row.number}"
-        table.add_row(row.kind, number, row.group, f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded)
+        table.add_row(
+            Text(row.kind), number, Text(row.group), f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded
+        )
     return table
 
 

@@ -225,7 +225,7 @@ def _show(summary: Summary, request: Request) -> bool:
     values = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{values}; {', '.join(NO_PLAN)}: no plan", highlight=False)
     for line in pause_lines(request.fabric, report.pauses):
-        terminal.console.print(line, highlight=False)
+        terminal.console.print(line, markup=False, highlight=False)
     _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed

@@ -47,7 +47,8 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         table.add_column(column, overflow="fold")
     for finding in findings:
         missing = "[red]✗[/red]" if finding.required else "[yellow]-[/yellow]"
-        table.add_row("[green]✓[/green]" if finding.ok else missing, finding.name, finding.detail, finding.mend)
+        found = map(Text, (finding.name, finding.detail, finding.mend))
+        table.add_row("[green]✓[/green]" if finding.ok else missing, *found)
     return table
 
 

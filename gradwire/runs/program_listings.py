@@ -37,7 +37,8 @@ def ports_table(report: Report, most: int | None = BUSIEST_SHOWN) -> Table:
     shown = busiest(report.ports, most or len(report.ports))
     for port in shown:
         use = f"{line_use(port, report.duration_s):.1%}"
-        table.add_row(port.interface, rate_text(port.rate_bps), f"{line_bytes(port) / 1e6:.3f}", use, str(port.drops))
+        carried = f"{line_bytes(port) / 1e6:.3f}"
+        table.add_row(Text(port.interface), rate_text(port.rate_bps), carried, use, str(port.drops))
     left = len(report.ports) - len(shown)
     if left > 0:
         table.caption = f"and {left} ports that carried less"
@@ -58,7 +59,7 @@ def pauses_table(fabric: Fabric, state: PauseState) -> Table:
             f"{count.paused_ns / 1e6:,.3f}",
             f"{count.most_bytes / 1e3:,.1f}",
         )
-        table.add_row(far_ends[count.port], count.port, *told, used)
+        table.add_row(Text(far_ends[count.port]), Text(count.port), *told, used)
     return table
 
 

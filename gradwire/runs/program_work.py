@@ -27,7 +27,7 @@ from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
 from gradwire.programs.outputs import output_file
-from gradwire.programs.program_protocol import how_it_ended
+from gradwire.programs.program_protocol import how_it_ended, place_name
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks
 from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher
@@ -86,6 +86,10 @@ def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summar
         summary = read_message(path, Summary)
         refuse_changed(path)
         refuse_unsound(summary, point.faults)
+        names = point.fabric.host_names()
+        places = {place_name(name, host) for name in point.section.program for host in names}
+        if others := summary.statuses.keys() - places:
+            raise ValueError(f"statuses: {shown(min(others))} is no program of the scenario on a host")
         if summary.report.pauses is not None:
             refuse_unsound_state(summary.report.pauses, point.fabric)
     return summary
@@ -107,6 +111,8 @@ def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
             raise ValueError(f"report.faults: {shown(record.fault.name)} is not one of the scenario")
         for name in ("due_ns", "begun_ns", "ended_ns"):
             refuse_outside(name, getattr(record, name), -1)
+    if summary.failed and summary.failed not in summary.statuses:
+        raise ValueError(f"failed = {shown(summary.failed)}: is not one of the statuses")
     refuse_outside("wall_s", summary.wall_s, 0, LONGEST_S)
     refuse_outside("duration_s", summary.report.duration_s, 0, LONGEST_S)
     refuse_outside("memory_bytes", summary.memory_bytes, 0)

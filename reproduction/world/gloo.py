@@ -22,7 +22,16 @@ from pathlib import Path
 import tomli_w
 
 from reproduction.world.cells import GIVEN
-from reproduction.world.gloo_rows import CALLS, HOSTS_TCP, PAUSE_S, WHAT, Row, later_ms, rows_of, scenario
+from reproduction.world.gloo_rows import (
+    CPU_TIME,
+    HOSTS_TCP,
+    PAUSE_S,
+    WHAT,
+    Row,
+    later_ms,
+    rows_of,
+    scenario,
+)
 from reproduction.world.sources.tc_cluster import further
 
 
@@ -96,8 +105,9 @@ def main() -> int:
     parser.add_argument("--python", required=True, help="a Python that has PyTorch")
     parser.add_argument("--out", type=Path, default=Path("runs/world-gloo"), help="the folder of the runs")
     parser.add_argument("--only", default="", help="a regular expression for the names of rows")
-    parser.add_argument("--calls", type=int, default=CALLS, help="calls of each row, of which the first is shown alone")
+    parser.add_argument("--calls", type=int, help="calls of each row, of which the first is shown alone")
     parser.add_argument("--pause", type=float, default=PAUSE_S, help="seconds without communication before each call")
+    parser.add_argument("--cpu-time", type=float, default=CPU_TIME, help="run.cpu_time: a factor; 0 for none")
     parser.add_argument("--hosts-tcp", default=HOSTS_TCP, help="fabric.hosts")
     parser.add_argument("--given", type=Path, default=GIVEN, help="the printed values")
     parser.add_argument("--further", action="store_true", help="cells that are not given as well")
@@ -112,7 +122,10 @@ def main() -> int:
     found = []
     for row in rows:
         file, folder = options.out / f"{row.name}.toml", options.out / row.name
-        file.write_text(tomli_w.dumps(scenario(row, options.python, options.calls, options.hosts_tcp, options.pause)))
+        document = scenario(
+            row, options.python, options.calls or row.calls, options.hosts_tcp, options.pause, options.cpu_time
+        )
+        file.write_text(tomli_w.dumps(document))
         command = [sys.executable, "-m", "gradwire", "run", str(file), "--out", str(folder), "--jobs", "1"]
         status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
         if status and not (folder / "figures.csv").exists():

@@ -32,6 +32,8 @@ from gradwire.faults import InputFault
 GIB = 1 << 30
 ABSENT = ""
 DIGITS = 5
+MOST_PLACES = 1_000
+"""Values along an axis, each with its tick."""
 WIDE_SPAN = 8.0
 """Values that span more than this factor get a logarithmic axis."""
 UNITS = {
@@ -127,6 +129,10 @@ def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice |
     for key, wanted, known in (("metric", metric, names), ("over", over, columns)):
         if wanted and wanted not in known:
             raise InputFault(f"{key} = '{wanted}': no figure of that name was reported; there are {', '.join(known)}")
+    if over and (values := frame[over].nunique()) > MOST_PLACES:
+        raise InputFault(
+            f"over = '{over}': has {values:,} values; a chart and a table have room for {MOST_PLACES:,}: choose another, or leave it out"
+        )
     numbers = [
         key for key in varied_parameters(results) if is_number([result.parameters.get(key, "") for result in results])
     ]
@@ -199,7 +205,9 @@ def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str],
     for index, (name, rows) in enumerate(named):
         known = rows.dropna(subset=[chosen.over, chosen.metric])
         at = [position_of(value) for value in known[chosen.over]]
-        by_x = {x: known[chosen.metric][[other == x for other in at]] / divisor for x in sorted(set(at))}
+        by_x: dict[Any, pd.Series[Any]] = {
+            x: rows_there / divisor for x, rows_there in known[chosen.metric].groupby(at)
+        }
         middles, spread = _spread(list(by_x.values()))
         style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5, "linewidth": 1.4, "capsize": 2}
         axes.errorbar(list(by_x), middles, yerr=spread, color=series_color(index), label=name or None, **style)

@@ -220,9 +220,10 @@ def constants_table(constants: Sequence[Constant]) -> TextTable:
 def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
     """A table for a terminal, without the columns of these headers. Only
     words are folded; numbers stay whole at any width."""
-    drawn = Table(
-        box=box.SIMPLE_HEAD, title=table.title, title_justify="left", caption=table.foot, caption_justify="left"
-    )
+    # As Text, of which nothing is markup: titles and headers are those of scenarios.
+    title = Text(table.title, style="table.title") if table.title else None
+    foot = Text(table.foot, style="table.caption") if table.foot else None
+    drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption=foot, caption_justify="left")
     drawn.show_edge, drawn.collapse_padding = False, True
     shown = [index for index, header in enumerate(table.headers) if header not in without]
     for index in shown:
@@ -232,7 +233,7 @@ def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
         justify: JustifyMethod = "left" if words or last else "right"
         # A word too long for its column continues on the next line, for a truncated name names nothing.
         drawn.add_column(
-            table.headers[index], justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis"
+            Text(table.headers[index]), justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis"
         )
     for row, tone in zip(table.rows, table.tone, strict=True):
         cells = [Text(row[index]) for index in shown]

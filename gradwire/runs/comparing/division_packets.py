@@ -88,7 +88,7 @@ def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
 
 
 def rows(parts: Sequence[InPart], runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
-    """What was measured and estimated of each; times in seconds, and None where a run has no result."""
+    """What was measured of each, and its estimate; times in seconds, and None where a run has no result."""
     found = []
     for part in parts:
         (run,) = [run for run in runs if run.point.section.strategy.options == part.options]

@@ -56,7 +56,7 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
         ) from reason
     if not isinstance(found.job, ClassPlan):
         raise InputFault(
-            f"part.copies: ranks of '{point.strategy.name}' do not do the same; name hosts instead (part.hosts)"
+            f"part.copies: ranks of '{point.strategy.name}' are not copies of one another; name hosts instead (part.hosts)"
         )
     compile_classes = point.strategy.by_class
     assert compile_classes is not None

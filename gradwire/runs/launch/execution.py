@@ -137,7 +137,8 @@ def _usable_place(scenario: AnyScenario, clock: Clock, out: Path | None, screen:
     refuse_unusable(place.folder)
     if place.others:
         held = ", ".join(map(str, place.others))
-        screen.results.print(f"{held}: other settings ran there; this goes to {place.folder}", highlight=False)
+        said = f"{held}: other settings ran there; this goes to {place.folder}"
+        screen.results.print(said, markup=False, highlight=False)
     return place
 
 

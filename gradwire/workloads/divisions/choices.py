@@ -24,6 +24,9 @@ MOST_CHUNKS = 16
 LEAST_CONTEXT_TOKENS = 4096
 """Of a sample at each of the workers that divide its tokens. Llama 3 405B had 8,192 of 131,072 at each of 16, and divided
 no shorter samples (The Llama 3 Herd of Models, 2024, table 4)."""
+MOST_PASSES = 500_000
+"""Forward passes of microbatches through pieces of the model in an iteration, of all stages: a bound of so many takes
+seconds. Llama 3 405B on 64 GPUs, with 16 M tokens, has 260,000."""
 RECOMPUTES: tuple[Literal["none", "full"], ...] = ("none", "full")
 """What of a block is computed again that is tried. "selective" keeps attention's scores out of memory, which a fused
 attention never stores (Dao et al., FlashAttention, 2022; workloads/divisions/memory.py)."""
@@ -166,6 +169,7 @@ class Asked:
 HEADS = "tensor does not divide the heads"
 BLOCKS = "stages and chunks do not divide the blocks, not even with fewer in the last piece"
 SAMPLES = "replicas do not divide the samples of an iteration"
+PASSES = f"stages, chunks and microbatches make more than {MOST_PASSES:,} passes"
 MACHINES = "machines would have parts of several stages or tensor groups"
 
 
@@ -184,16 +188,22 @@ def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
                 if asked.samples % data:
                     left_out[SAMPLES] += 1
                     continue
-                found += (
-                    Choice(data, tensor, pipeline, chunks, samples, microbatches, recompute, ends, context, experts)
+                parts = [
+                    (chunks, ends, samples, microbatches)
                     for chunks, ends in pieces
                     for samples, microbatches in _microbatches(asked.samples // data)
+                    if pipeline * chunks * microbatches <= MOST_PASSES
+                ]
+                left_out[PASSES] += not parts
+                found += (
+                    Choice(data, tensor, pipeline, chunks, samples, microbatches, recompute, ends, context, experts)
+                    for chunks, ends, samples, microbatches in parts
                     if chunks == 1 or microbatches % pipeline == 0
                     for recompute in RECOMPUTES
                 )
         else:
             left_out[BLOCKS] += 1
-    return found, left_out
+    return found, +left_out
 
 
 def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, int]]:

@@ -103,6 +103,19 @@ class Parts:
     got: tuple[int, ...]
 
 
+LONGEST_NUMBER = 18
+"""Digits of a number in a list, which fits into 64 bits."""
+
+
+def listed_numbers(text: str) -> tuple[int, ...]:
+    """The numbers in a recorded list, such as "[0, 1]". Raises ValueError for one that is longer than any recorder's."""
+    words = re.findall(r"\d+", text)
+    longest = max(map(len, words), default=0)
+    if longest > LONGEST_NUMBER:
+        raise ValueError(f"a number of {longest:,} digits")
+    return tuple(map(int, words))
+
+
 def is_uneven(split: str) -> bool:
     """Whether a recorded list has different numbers."""
     return len(set(re.findall(r"\d+", split))) > 1
@@ -113,7 +126,7 @@ def part_sizes(split: str, members: int, size_bytes: int) -> tuple[int, ...]:
 
     Raises ValueError, with what is wrong.
     """
-    counts = [int(number) for number in re.findall(r"\d+", split)] or [1] * members
+    counts = listed_numbers(split) or (1,) * members
     if CUT_SHORT in split:
         raise ValueError(f"the list of their sizes is cut short ('{CUT_SHORT}')")
     if len(counts) != members:

@@ -28,7 +28,7 @@ GLOO_TOO_MANY = (
     f"by itself; `{gloo_rows.ALONE} --further --only ROW` runs one"
 )
 PAUSE = "pause between calls"
-GLOO_COSTS = "what a host's processor costs: additions, copies, wake-ups"
+GLOO_COSTS = "what a host's kernel costs: copies, wake-ups"
 WIDE_AREA = (
     "a region's way out and an IPsec tunnel limit the rate, and neither limit is part of the set-up: a plan would only "
     "repeat an assumed rate"
@@ -115,14 +115,16 @@ EXAMINED = (
     "after the call's start held the 238 packets of Gloo's two segments; no sender then waited for a window or a buffer.",
     "**Gloo, what bounds a ring.** Two segments of 1 MiB are under way at a time, so two of them take a round trip and the "
     "time of one: 14.4 ms after these first 80 ms, where 10.1 and 4.2 are due. The printed time means 15.0 ms.",
-    "**Gloo, additions: not the cause.** An addition of 1 MiB takes 0.156 ms (torch, one thread, memory of 128 MiB). With as "
-    "long a sleep for each MiB in the receiving thread of every rank, rings on 4 hosts took as long as without: 301 ms for "
-    "302 (reduce, default), 323 for 323 (all-reduce, default), 1464 for 1464 (all-reduce, 5 ms). The other segment hides it.",
-    "**Gloo, when ranks wake up: a part of it.** The calls of a row fall into a few times, and small things decide which: "
-    "the all-reduce with 5 ms took 1464 or 1488 ms, and that with 1 ms 453, 455 or 470 ms, in runs that differed in the "
-    "machine's memory and in gradwire's version alone. So an error of a ring has an uncertainty of some 2 %. Where each "
-    "receive wakes up late, by an exponential time of mean 50 us, they took 1468 and 1495 ms (printed 1517), and 459 and 465 "
-    "ms (485); the reduce with 5 ms took 1161 and 1171 ms, and 1117 and 1153 without (1177). What is left is unexplained.",
+    "**Gloo, additions: the cause of rings that were too fast.** A receiver says that it is ready for a segment, and these "
+    "messages wait in netem's queue behind the segments that its own host sends. When additions end decides which wait: in a "
+    "model of four hosts with a queue each and nothing else, two segments take 3.8 ms at 1 ms and 5 Gbit/s if no message waits, "
+    "5.5 ms if each does, and all between where additions and wake-ups vary; the printed all-reduce means some 4.9 ms. While additions "
+    "took no time, the reduce with 1 ms took 371 to 373 ms in each call, and since they take the time that the machine counts, 375 to "
+    "438 ms, and 398 ms in the mean of eight (printed 406). The default reduce went from 302 to 317 ms (314), that with 5 ms "
+    "from 1135 to 1168 ms (1177), and the all-reduce with 10 ms from 2926 to 2977 ms (2993).",
+    "**Gloo, wake-ups: not needed.** Where each receive wakes up late, by an exponential time of mean 50 us, and additions took no "
+    "time, the all-reduce with 1 ms took 459 and 465 ms (printed 485). No public source of such a time was found. Cards of EC2, whose "
+    "MTU this is, hold no receive interrupt back by default (Linux's commit 78cb421d185c, May 2019).",
     "**NCCL, its connections: most of the errors that plans had.** Plans of the same calls, with one connection for each pair "
     "of hosts and windows that are never small, had -34.2 % (p2p with 10 ms), -24, -8, -20 and -22 % (broadcast), and -26, -11, "
     "-21 and -22 % (reduce). NCCL sends the parts of a slice by several connections, and the next slice when all of the last "
@@ -151,12 +153,14 @@ TC_CLUSTER = Source(
         "host's egress. Torch 1.9, float32, a barrier before each call, maximum over ranks. NCCL over sockets, with 8 "
         "or 16 connections to a neighbour."
     ),
-    not_emulated="PCIe, staging copies, what processors cost, and what other tenants of the cloud send",
+    not_emulated="PCIe, staging copies, what hosts' kernels cost, and what other tenants of the cloud send",
     constants=(
         'line rate 10 Gbit/s and one way 0.1 ms: the set-up; some 5 Gbit/s "a flow" does not bind 8 or 16 connections',
         f"a rate of netem's times {NETEM_OVERHEAD:.4f}: it counts a packet of MTU 9001 without preamble, FCS and gap",
         f"Gloo: a pause of {gloo_rows.PAUSE_S:g} s between calls, in which windows halve, fitted on p2p with a delay of 10 ms; "
         f"{gloo_rows.FLOW_GBPS:g} Gbit/s for each connection: the set-up",
+        f"Gloo: additions take the CPU time that the machine of the run counts, times {gloo_rows.CPU_TIME:g} (run.cpu_time), as the "
+        "set-up does not name its processors; 0.16 ms for 1 MiB here on an idle machine, and 0.28 ms beside other work",
         f"NCCL, printed rows and others of 2 to {nccl_rows.MOST_HOSTS} hosts: by a program that does with its connections what NCCL "
         "2.7.8 does (torch 1.9 has that version), on Linux's own TCP: files and lines are named in "
         "`reproduction/world/nccl_ranks.py`. Gloo's pause; 8 connections for each of 2 rings, and one ring for p2p",

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.analysis.program_results import read_iperf3, read_lines, read_osu
+from gradwire.analysis import program_results
+from gradwire.analysis.program_results import FigureRow, frame_of_figures, read_iperf3, read_lines, read_osu
 from gradwire.faults import InputFault
 
 OSU = """
@@ -30,6 +31,24 @@ def test_lines_of_json_are_rows() -> None:
 def test_another_line_is_named(line: str) -> None:
     with pytest.raises(InputFault, match=r"^line 2: .*such as"):
         read_lines('{"a": 1}\n' + line)
+
+
+def test_names_that_no_table_has_room_for_are_refused() -> None:
+    many = "\n".join(json.dumps({f"figure {line}-{n}": 1 for n in range(400)}) for line in range(3))
+    with pytest.raises(InputFault, match=r"^line 3: with it, there are more than 1,000 names of figures"):
+        read_lines(many)
+    with pytest.raises(InputFault, match=r"^line 1: a name of a figure has 1,000,000 characters; must be at most 200"):
+        read_lines(json.dumps({"x" * 1_000_000: 1}))
+    with pytest.raises(InputFault, match="more than 1,000 names"):
+        read_osu("# Size   " + "   ".join(f"A{n}" for n in range(1_001)) + "\n1 2\n")
+
+
+def test_rows_and_figures_that_take_all_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [FigureRow("load", "h1", {f"figure {n}": 1}) for n in range(10)]
+    assert frame_of_figures([({"n": "1"}, rows, "valid")]).shape == (10, 14)
+    monkeypatch.setattr(program_results, "MOST_CELLS", 99)
+    with pytest.raises(InputFault, match="programs reported 10 rows of 10 figures in all"):
+        frame_of_figures([({"n": "1"}, rows, "valid")])
 
 
 @given(st.text())

@@ -9,6 +9,9 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from gradwire.analysis.report.tables import TextTable, rich_table
+from gradwire.programs.program_protocol import PortTraffic, Report
+from gradwire.runs.program_listings import ports_table
 from gradwire.runs.screen import PlainConsole
 from gradwire.terminal_text import visible
 
@@ -51,3 +54,28 @@ def test_a_terminal_still_has_its_colours_and_its_bars() -> None:
         bars.add_task("[red]working[/red]", total=2)
     assert "\x1b[31mworking" in file.getvalue()
     assert r"\x1b" not in file.getvalue()
+
+
+MARKUP = "a [/b] [link=https://example.org]b[/link]"
+
+
+def test_what_others_have_written_is_no_markup_in_tables() -> None:
+    port = PortTraffic(MARKUP, 1e9, 1, 1, 0)
+    report = Report(
+        duration_s=1.0,
+        timed_out=False,
+        ports=(port,),
+        tcp_segments=0,
+        tcp_retransmits=0,
+        table_misses=0,
+        upcalls=0,
+        killed_for_memory=0,
+    )
+    for table, places in (
+        (rich_table(TextTable(MARKUP, (MARKUP,), ((MARKUP,),), 1, ("",), MARKUP)), 4),
+        (ports_table(report), 1),
+    ):
+        file = io.StringIO()
+        PlainConsole(file=file, width=200, force_terminal=True).print(table)
+        assert file.getvalue().count(MARKUP) == places
+        assert "\x1b]8" not in file.getvalue()

@@ -80,7 +80,14 @@ def test_a_mininet_script_and_other_folders_are_told_apart(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, [], {**SUMMARY, "wall_s": -1}, {**SUMMARY, "report": {**REPORT, "duration_s": 1e300}}]
+    "wrong",
+    [
+        {},
+        [],
+        {**SUMMARY, "wall_s": -1},
+        {**SUMMARY, "failed": "nobody"},
+        {**SUMMARY, "report": {**REPORT, "duration_s": 1e300}},
+    ],
 )
 def test_files_from_others_that_are_wrong_are_named(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(InputFault, match=r"summary\.json"):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gradwire.faults import InputFault
+from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.engines.nccl.options import Setup
 
 PipelineSchedule = Literal["gpipe", "1f1b"]
@@ -146,6 +147,12 @@ class Division:
             raise InputFault(
                 f"strategy.options.microbatches = {self.microbatches}: must be a multiple of strategy.options.stages = "
                 f"{self.stages} where strategy.options.chunks is more than 1"
+            )
+        passes = 2 * self.stages * self.chunks * self.microbatches
+        if passes > MOST_OPS:
+            raise InputFault(
+                f"strategy.options.microbatches = {self.microbatches}: with stages = {self.stages} and chunks = {self.chunks} makes "
+                f"{passes:,} passes; must be at most {MOST_OPS:,}"
             )
         if self.end_blocks != (None, None) and self.stages == 1:
             raise InputFault(

@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 
-from gradwire.workloads.traces.record import CUT_SHORT, MOST_RANKS, Call, Parts, RankRecord, is_uneven, part_sizes
+from gradwire.workloads.traces.record import (
+    CUT_SHORT,
+    MOST_RANKS,
+    Call,
+    Parts,
+    RankRecord,
+    is_uneven,
+    listed_numbers,
+    part_sizes,
+)
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Kind
 
 ELEMENT_BYTES = {
@@ -224,19 +233,24 @@ def _group_of(arguments: CallArguments, item: str, record: RankRecord) -> str | 
     findings, file, name = record.findings, record.file, arguments.group
     known = record.groups.get(name)
     written = arguments.ranks.strip()
-    ranks: tuple[int, ...] = ()
-    if written and CUT_SHORT not in written:
-        ranks = tuple(int(number) for number in re.findall(r"\d+", written))
     stride, size, start = arguments.stride, arguments.group_size, arguments.start
+    listed: tuple[int, ...] = ()
+    wrong = ""
+    try:
+        listed = listed_numbers(written)
+    except ValueError as error:
+        wrong = f"the list of the ranks of group '{name}' has {error}"
     if size is not None and not 0 < size <= MOST_RANKS:
-        findings.refuse(file, item, f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}")
+        wrong = f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}"
+    if wrong:
+        findings.refuse(file, item, wrong)
         return None
+    ranks = () if CUT_SHORT in written else listed
     if not ranks and known is None and start is not None and start >= 0 and stride and stride > 0 and size:
         record.need_room(size)
         ranks = tuple(range(start, start + stride * size, stride))
         if CUT_SHORT in written:
-            shown = tuple(int(number) for number in re.findall(r"\d+", written))
-            if shown != ranks[: len(shown)]:
+            if listed != ranks[: len(listed)]:
                 findings.refuse(
                     file,
                     item,

@@ -7,7 +7,7 @@ without a recording can be given what a recorded one does (workloads/traces/fill
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,40 +22,44 @@ MOST_GUESSES = 100
 """Kinds of guesses; the recorder knows less than 20."""
 
 
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A whole number, as whoever records has them: Python reads longer ones, and no float can hold those of 309 digits."""
+
+
 class RecordedTask(msgspec.Struct):
     """A computation, or the rank's part in a communication."""
 
     kind: str
-    after: list[int] = []
-    flops: int = 0
-    bytes: int = 0
-    element_bytes: int = 1
+    after: list[Whole] = []
+    flops: Whole = 0
+    bytes: Whole = 0
+    element_bytes: Whole = 1
     #: Number of the group of a collective, in the list of the file.
     group: str = ""
-    root: int = UNKNOWN
+    root: Whole = UNKNOWN
     #: The other end of a message.
-    peer: int = UNKNOWN
-    tag: int = 0
+    peer: Whole = UNKNOWN
+    tag: Whole = 0
 
 
 class RecordingHead(msgspec.Struct):
     """What a recording says besides its tasks."""
 
     format: Literal["gradwire recording"]
-    version: int
-    rank: int
-    world: int
-    groups: list[list[int]]
+    version: Whole
+    rank: Whole
+    world: Whole
+    groups: list[list[Whole]]
     torch: str = ""
     #: Steps of the optimizer that the script made; the recorded iteration is the last of them.
-    steps: int = 0
+    steps: Whole = 0
     #: Whether large tensors had values.
     values: bool = False
-    flops_of_type: dict[str, int] = {}
+    flops_of_type: dict[str, Whole] = {}
     #: Bytes that operations without FLOPs read and wrote in the iteration.
-    moved_bytes: int = 0
+    moved_bytes: Whole = 0
     #: What was guessed, and how often.
-    guesses: dict[str, int] = {}
+    guesses: dict[str, Whole] = {}
     #: Communication of kinds that the recorder does not know.
     unknown: list[str] = []
 

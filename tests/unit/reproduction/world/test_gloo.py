@@ -64,6 +64,13 @@ def test_a_row_is_stock_hosts_with_the_clouds_limits() -> None:
     assert fabric.flow_rate_bps == pytest.approx(5.05e9)
 
 
+def test_computation_takes_time_and_reductions_have_more_calls() -> None:
+    for collective, calls in (("reduce", 9), ("all-reduce", 9), ("broadcast", 3)):
+        document = programs(Row(collective, 128, 4, "default", 300.0)).document("python3")
+        assert document["program"]["gloo"]["arguments"]["calls"] == calls  # type: ignore[index]
+        assert document["run"]["cpu_time"] == 1.0  # type: ignore[index]
+
+
 def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone() -> None:
     for row in with_further(TC_CLUSTER, load_given()):
         cell = TC_CLUSTER.cell(row)

@@ -109,7 +109,7 @@ def test_the_plan_says_what_it_has() -> None:
         (2, CASES["experts"][1], r"some copies would send to themselves.*; take 4"),
         (3, CASES["context"][1], r"groups of 2 copies exchange messages, and it is not a multiple of that; take 2"),
         (8, {"options": DIVIDED}, r"there are 4 copies of each class; take fewer, or leave out \[part\]"),
-        (2, {"strategy": "ddp"}, r"do not do the same; name hosts instead"),
+        (2, {"strategy": "ddp"}, r"are not copies of one another; name hosts instead"),
         (2, {"strategy": "kvstore"}, r"this one has none, because strategy 'kvstore' has none; name hosts instead"),
     ],
 )

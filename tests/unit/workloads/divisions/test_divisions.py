@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.faults import InputFault
 from gradwire.workloads.divisions.choices import (
     BLOCKS,
     HEADS,
     MACHINES,
+    PASSES,
     SAMPLES,
     Asked,
     Choice,
@@ -19,7 +21,7 @@ from gradwire.workloads.divisions.choices import (
 )
 from gradwire.workloads.divisions.least_time import busiest_s, least_time, stage_times
 from gradwire.workloads.divisions.memory import in_flight, kept_bytes, memory_of, sizes_of
-from gradwire.workloads.engines.parallel.division import passes_of_stage
+from gradwire.workloads.engines.parallel.division import Division, passes_of_stage
 from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
@@ -39,6 +41,25 @@ def test_products_are_all_looked_at_and_those_left_out_are_counted() -> None:
     assert len(products) + sum(left_out.values()) == 28
     assert set(left_out) == {HEADS, SAMPLES, MACHINES, BLOCKS}
     assert all(each.microbatches % each.pipeline == 0 for each in found if each.chunks > 1)
+
+
+def test_schedules_that_take_hours_to_follow_are_left_out() -> None:
+    shape = ModelShape(32, 0, 0, frozenset({4096}))
+    found, left_out = choices(Asked(64, 8, 10**15, shape))
+    assert not found
+    assert left_out[PASSES] > 0
+    with pytest.raises(
+        InputFault, match=r"microbatches = 100000: with stages = 64 and chunks = 1 makes 12,800,000 passes"
+    ):
+        Division(
+            tensor=1,
+            stages=64,
+            microbatches=100_000,
+            replica_batch=None,
+            schedule="1f1b",
+            activation_bytes=2,
+            gradient_bytes=4,
+        )
 
 
 def test_heads_are_whole_and_widths_are_where_heads_are_unknown() -> None:

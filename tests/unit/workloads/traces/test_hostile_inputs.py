@@ -107,6 +107,16 @@ def test_very_many_calls_and_groups(tmp_path: Path, world: int, said: dict[str, 
     assert says in told(path)
 
 
+@pytest.mark.parametrize("key", ["Process Group Ranks", "In split size"])
+def test_numbers_of_thousands_of_digits_in_lists(tmp_path: Path, key: str) -> None:
+    trace = KinetoFile()
+    kind = "allreduce" if key == "Process Group Ranks" else "all_to_allv"
+    trace.collective(kind, 5, at=0, begin=5, dur=1, **{key: f"[{'9' * 5000}, 1]"})
+    path = trace.write(tmp_path / "a.json")
+    assert tried(tmp_path, path).ended == "refused"
+    assert "a number of 5,000 digits" in told(path)
+
+
 def told(path: Path) -> str:
     """What is said of a file."""
     try:

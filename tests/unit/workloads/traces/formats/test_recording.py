@@ -133,3 +133,12 @@ def test_communication_of_an_unknown_kind_makes_no_workload(tmp_path: Path) -> N
     made = imported(tmp_path, recording(unknown=["c10d.whisper_"]))
     assert made.workload is None
     assert "c10d.whisper_" in made.refusals[0].what
+
+
+@pytest.mark.parametrize("key", ["flops", "moved_bytes", "world"])
+def test_a_number_that_no_float_holds_is_refused(tmp_path: Path, key: str) -> None:
+    said = recording(**{} if key == "flops" else {key: 10**400})
+    if key == "flops":
+        said["tasks"][0]["flops"] = 10**400
+    with pytest.raises(InputFault, match=rf"rank0\.json: .*`.*{key}`"):
+        imported(tmp_path, said)
