@@ -160,7 +160,7 @@ TC_CLUSTER = Source(
         f"Gloo: a pause of {gloo_rows.PAUSE_S:g} s between calls, in which windows halve, fitted on p2p with a delay of 10 ms; "
         f"{gloo_rows.FLOW_GBPS:g} Gbit/s for each connection: the set-up",
         f"Gloo: additions take the CPU time that the machine of the run counts, times {gloo_rows.CPU_TIME:g} (run.cpu_time), as the "
-        "set-up does not name its processors; 0.16 ms for 1 MiB here on an idle machine, and 0.28 ms beside other work",
+        "set-up does not name its processors; 0.16 ms for 1 MiB here on an idle machine, and 0.28 ms on a busy one",
         f"NCCL, printed rows and others of 2 to {nccl_rows.MOST_HOSTS} hosts: by a program that does with its connections what NCCL "
         "2.7.8 does (torch 1.9 has that version), on Linux's own TCP: files and lines are named in "
         "`reproduction/world/nccl_ranks.py`. Gloo's pause; 8 connections for each of 2 rings, and one ring for p2p",
