@@ -16,10 +16,10 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.runs.comparing import division_answer, division_packets
+from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.comparing.division_search import Found, search
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.launch.execution import Prepared, carry_out, loaded, prepare, refused_points
 from gradwire.runs.launch.place import place_from, refuse_unusable, writing
