@@ -16,10 +16,10 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.runs.comparing import division_answer, division_packets
+from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.comparing.division_search import Found, search
 from gradwire.runs.compiling.many_points import cores
-from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.launch.execution import Prepared, carry_out, loaded, prepare, refused_points
 from gradwire.runs.launch.place import place_from, refuse_unusable, writing
@@ -124,7 +124,7 @@ def _show(answer: Found, folder: Path) -> None:
 
 
 def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Screen) -> tuple[Chosen, Prepared]:
-    """Those of these divisions that can run, ready to run in a folder, or beside it if others ran there. Raises Fault, also
+    """Those of these divisions that can run, ready to run in a folder, or in the next one if others ran there. Raises Fault, also
     if none can."""
     if not chosen.parts:
         reasons = "; ".join(dict.fromkeys(each.reason for each in chosen.refused))

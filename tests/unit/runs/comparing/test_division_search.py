@@ -73,7 +73,10 @@ def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
     assert not chosen.parts
     assert all("several connections (transport.connections)" in each.reason for each in chosen.refused)
     rows = division_packets.rows(chosen, [])
-    assert [(row["place"], row["measured_s"], row["verdict"]) for row in rows] == [(1, None, "not run"), (2, None, "not run")]
+    assert [(row["place"], row["measured_s"], row["verdict"]) for row in rows] == [
+        (1, None, "not run"),
+        (2, None, "not run"),
+    ]
     first, _ = division_packets.words(rows, [])
     assert first == f"Not run: {chosen.refused[0].division.candidate.choice}: {chosen.refused[0].reason}"
 
