@@ -30,6 +30,13 @@ Nics = Annotated[int, typer.Option(help="NICs of a machine")]
 TransportName = Annotated[
     str, typer.Option("--transport", help="tcp (sockets), rdma (InfiniBand or RoCE) or efa; all with GPUDirect but tcp")
 ]
+PluginRelease = Annotated[
+    str | None,
+    typer.Option(
+        "--plugin",
+        help="release of EFA's plugin aws-ofi-nccl, 1.13, 1.15, 1.16 or 1.17; default: the one that supports the version of NCCL",
+    ),
+]
 NvLink = Annotated[int | None, typer.Option(help="NVLink links of a GPU, 0 for none; default: the GPU's")]
 NvSwitch = Annotated[bool, typer.Option(help="whether GPUs are joined by NVSwitch, which NVLS needs")]
 Amd = Annotated[bool, typer.Option("--amd", help="machines have AMD's processors, not Intel's")]
@@ -85,6 +92,7 @@ def add_to(app: typer.Typer) -> None:
         nic: Nic = "400gbit",
         nics: Nics = 8,
         transport: TransportName = "rdma",
+        plugin: PluginRelease = None,
         nvlink: NvLink = None,
         nvswitch: NvSwitch = True,
         amd: Amd = False,
@@ -124,6 +132,7 @@ def add_to(app: typer.Typer) -> None:
             machine_rate=machine_rate,
             burst_cost=burst_cost,
             mtu_bytes=mtu,
+            plugin=plugin,
         )
         comm, wires, notes = set_up(given)
         collective, width = kind_of(kind), TYPES[dtype]

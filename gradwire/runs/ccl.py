@@ -19,10 +19,11 @@ from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
 from gradwire.workloads.engines.nccl.duration import Call, Network, duration_s
-from gradwire.workloads.engines.nccl.environment import environment_of
+from gradwire.workloads.engines.nccl.environment import TUNER, Environment, environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
+from gradwire.workloads.engines.nccl.plugin import LEAST_MACHINES, Plugin, plugin_of
 from gradwire.workloads.engines.nccl.search import LINKS, Machine
-from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, name_of, version_of
+from gradwire.workloads.engines.nccl.tables import TAGS, Gpu, Version, name_of, version_of
 from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
 
 MOST_REPLAYED_OPS = 250_000
@@ -83,6 +84,8 @@ class Wires:
     machine_bytes_per_s: float = inf
     #: What a host takes for each burst that leaves by a NIC (`Network`).
     burst_s: float = 0.0
+    #: What the word of an empty slot takes to the sender (`Network`).
+    back_s: float | None = None
 
     def fabric(self, machines: int, nic_payload: float | None = None, delay_s: float = 0.0) -> Fabric:
         """One switch with a port for each machine; of another rate, where a NIC carries less than its line."""
@@ -100,6 +103,7 @@ class Wires:
             crossing_s=self.crossing_s,
             machine_bytes_per_s=self.machine_bytes_per_s,
             burst_s=self.burst_s,
+            back_s=self.back_s,
         )
 
 
@@ -273,6 +277,8 @@ class Given:
     machine_rate: str | None
     burst_cost: str | None
     mtu_bytes: int
+    #: Release of EFA's plugin; None: that of the version.
+    plugin: str | None = None
 
 
 def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
@@ -298,12 +304,17 @@ def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
         nvswitch=given.nvswitch and given.links != 0,
         amd=given.amd,
     )
-    comm = Communicator(version, machine, given.machines, environment_of(_variables(given.variables), version))
+    environment = environment_of(_variables(given.variables), version)
+    plugin = _plugin(given, version, gpu, environment)
+    comm = Communicator(version, machine, given.machines, environment, plugin)
     software_s = transport.crossing_s if given.latency is None else _parsed("--latency", given.latency, DURATION)
+    delay_s = _parsed("--delay", given.delay, DURATION)
     wires = Wires(
         nic_bps=nic_bps,
         mtu_bytes=given.mtu_bytes,
-        crossing_s=software_s + _parsed("--delay", given.delay, DURATION),
+        crossing_s=software_s + delay_s,
+        # The network's delay, and what the plugin says that a message takes: NCCL's own transports say nothing.
+        back_s=None if given.transport == "tcp" else delay_s + (plugin.latency_us / 1e6 if plugin else 0.0),
         machine_bytes_per_s=(
             float("inf") if given.machine_rate is None else _parsed("--machine-rate", given.machine_rate, BYTE_RATE)
         ),
@@ -312,6 +323,14 @@ def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
     if wires.machine_bytes_per_s < 1e6:
         raise InputFault(f"--machine-rate {given.machine_rate}: must be at least 1MB/s")
     return comm, wires, _notes(given, comm)
+
+
+def _plugin(given: Given, version: Version, gpu: Gpu, environment: Environment) -> Plugin | None:
+    if given.transport != "efa":
+        if given.plugin is not None:
+            raise InputFault(f"--plugin {given.plugin}: is for --transport efa, which NCCL has by a plugin alone")
+        return None
+    return plugin_of(given.plugin, version, gpu, environment.tuner)
 
 
 def _parsed(option: str, text: str, kind: Quantity) -> float:
@@ -348,5 +367,17 @@ def _notes(given: Given, comm: Communicator) -> list[str]:
             notes.append(
                 f"a host takes {transport.burst_s * 1e6:g} us for each burst of up to 64 KiB: {transport.burst_source}"
             )
-    notes += [f"{name} has no effect on a collective" for name in comm.environment.without_effect]
+        if comm.plugin:
+            notes.append(_of_plugin(comm.plugin, given.plugin is None))
+    without_effect = [
+        *comm.environment.without_effect,
+        *([TUNER] if comm.environment.tuner and not comm.plugin else []),
+    ]
+    notes += [f"{name} has no effect on a collective" for name in without_effect]
     return notes
+
+
+def _of_plugin(plugin: Plugin, is_default: bool) -> str:
+    why = "which supports this version of NCCL" if is_default else "as given"
+    tunes = f"its tuner chooses on {LEAST_MACHINES} machines and more" if plugin.tunes else "without its tuner"
+    return f"by aws-ofi-nccl {plugin.release}, {why}: {tunes}; it reports {plugin.latency_us:g} us for a message"

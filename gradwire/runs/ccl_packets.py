@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from gradwire.analysis.points import VALID
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
-from gradwire.runs.ccl import TYPES, Given, Row, Wires
+from gradwire.runs.ccl import TYPES, Given, Row, Wires, set_up
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
+from gradwire.workloads.engines.nccl.chooser import choose
 from gradwire.workloads.engines.nccl.duration import BURST_BYTES
+from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.trace_replay import single_call
 from gradwire.workloads.trace_replay.compiler import GATE_LANE
 from gradwire.workloads.trace_replay.single_call import ENDS, NAME
@@ -60,7 +62,16 @@ def why_not(given: Given, row: Row) -> str:
     carried = 3 * 2 * row.size_bytes * given.machines
     if carried > MOST_CARRIED_BYTES:
         return f"three calls carry up to {carried / 1e9:.0f} GB, more than {MOST_CARRIED_BYTES / 1e9:.0f}"
-    return ""
+    is_other = given.transport == "efa" and not _is_chosen_without_plugin(given, row)
+    return "packets go as NCCL chooses without the plugin, which takes something else here" if is_other else ""
+
+
+def _is_chosen_without_plugin(given: Given, row: Row) -> bool:
+    comm, _, _ = set_up(replace(given, transport="rdma", plugin=None))
+    choice = choose(comm, row.kind, row.size_bytes)
+    pieces = divide(comm, row.kind, choice.algorithm, choice.protocol, row.size_bytes)
+    taken = (choice.algorithm.value, choice.protocol.value, pieces.channels, pieces.chunk_bytes)
+    return taken == (row.algorithm, row.protocol, row.channels, row.chunk_bytes)
 
 
 def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, Any]:

@@ -33,7 +33,8 @@ tens of megabytes go twice as fast."""
 MESSAGE_S = 7e-6
 """What a message costs in addition to its bytes, within a host as well, if the compiled agent replays it."""
 PYTHON_MESSAGE_S = 40e-6
-"""The same of agents in Python: 32 to 69 us more than the compiled agent's (benchmarks/message_cost.py, docs/performance.md)."""
+"""The same of agents in Python, at least: per message they take 32 to 69 us more than the compiled agent
+(benchmarks/message_cost.py, docs/performance.md)."""
 
 
 def expected_s(planned: Planned) -> float:

@@ -89,7 +89,7 @@ def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summar
         names = point.fabric.host_names()
         places = {place_name(name, host) for name in point.section.program for host in names}
         if others := summary.statuses.keys() - places:
-            raise ValueError(f"statuses: {shown(min(others))} is no program of the scenario on a host")
+            raise ValueError(f"statuses: {shown(min(others))} is not a program of the scenario on a host")
         if summary.report.pauses is not None:
             refuse_unsound_state(summary.report.pauses, point.fabric)
     return summary

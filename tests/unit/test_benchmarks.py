@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import dcqcn_fluid, faults, lossless, soak, start_up
-from benchmarks.fitting import aggregation_sensitivity, fit_compute_time
+from benchmarks.fitting import aggregation_sensitivity, fit_compute_time, fit_late_share
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
 from gradwire.scenario.loading import load_scenario, scenario_of
@@ -22,6 +22,15 @@ def test_a_fitted_time_is_the_points_time(seconds: float) -> None:
     time = fit_compute_time.iteration_time(seconds)
     (point,) = load_scenario(aggregation_sensitivity.SCENARIO, [*settings, time]).points
     assert compile_point(point.section).job.compute.iteration_s == pytest.approx(seconds)
+
+
+def test_orders_of_neighbours_have_more_outcomes_with_more_noise() -> None:
+    none, little, much = (
+        fit_late_share.counts(fit_late_share.neighbours, spread, 8, 1)[0] for spread in (0.0, 0.4, 9.0)
+    )
+    assert none == 1 < little < much
+    line = fit_late_share.line("x", lambda tensors, _, seed: list(range(tensors)), 0.5)
+    assert line.startswith("x 0.5: vgg16 1 +- 0 (printed 493), resnet50-v2 1 +- 0 (printed 1000)")
 
 
 def test_every_kind_of_fault_is_tried() -> None:

@@ -33,13 +33,6 @@ def call_settings(machines: int, gpus: int, size_bytes: int, cards: int = 1) -> 
     )
 
 
-SOCKET_LATENCY = "20us"
-SOCKET_LATENCY_SOURCE = (
-    "20 us for a message through sockets on top of NCCL's table: 8 bytes between two V100 took 38 to 46 us, of which the "
-    "table has 22 (nccl-tests, issue 82)"
-)
-
-
 def size_of(text: str) -> int:
     """Bytes of "64 MiB" and the like, binary and decimal."""
     number, unit = text.split()

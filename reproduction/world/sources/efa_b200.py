@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gradwire.runs.ccl import TRANSPORTS
-from reproduction.world.cells import Called, Cell, Row, Source, WhatIf, unknown
+from reproduction.world.cells import Called, Cell, Row, Source, unknown
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 
 NAME = "efa_b200"
@@ -14,12 +14,6 @@ SETTING = re.compile(r"(\d+) nodes of 8 B200, (\d+ \w+)")
 GPUS = 8
 FITTED = "4 nodes of 8 B200, 1 MiB"
 """Fixes what a message takes by EFA (`gradwire.runs.ccl.TRANSPORTS`)."""
-PLUGINS_CHOICE = "NCCL_ALGO=Ring NCCL_PROTO=LL128"
-PLUGINS_FIRST_BYTES, PLUGINS_LAST_BYTES = 18_350_080, 133_693_440
-"""On 4 nodes, the plugin without which NCCL has no EFA takes these for all-reduces from the first of these sizes to the
-second: aws-ofi-nccl 1.17.0, src/tuner/nccl_ofi_regions.cpp, `region_init_internal_p6`. Up to the first it takes Tree with
-LL128, and from 435,159,040 bytes on Ring with Simple, as NCCL does. Which release the source had is not said; before
-1.17, Tree with LL128 went to 64 MiB and Ring with LL128 to 536 MiB."""
 LATENCY = f"{TRANSPORTS['efa'].crossing_s * 1e6:g}us"
 
 
@@ -31,12 +25,7 @@ def cell(row: Row) -> Cell:
     nodes, size = int(found[1]), found[2]
     options = (("machines", nodes), ("gpu", "b200"), ("version", "2.27"), ("transport", "efa"), ("latency", LATENCY))
     planned = Called(options, size, busbw_GBps(nodes * GPUS, size_of(size)))
-    what_ifs: tuple[WhatIf, ...] = ()
-    if nodes == 4 and PLUGINS_FIRST_BYTES < size_of(size) <= PLUGINS_LAST_BYTES:
-        by_plugin = Called((*options, ("variables", PLUGINS_CHOICE)), size, busbw_GBps(nodes * GPUS, size_of(size)))
-        what_ifs = (WhatIf("Ring and LL128, as the plugin of this cloud chooses since its release 1.17", by_plugin),)
-    fitted = "time for a message" if row.setting == FITTED else ""
-    return Cell(planned, fitted, what_ifs, series="all-reduce")
+    return Cell(planned, "time for a message" if row.setting == FITTED else "", series="all-reduce")
 
 
 def further() -> Sequence[Row]:
@@ -46,14 +35,22 @@ def further() -> Sequence[Row]:
 
 
 EXAMINED = (
-    "**Which algorithm 64 MiB take.** NCCL reaches EFA by a plugin (aws-ofi-nccl), which also chooses in NCCL's place on three "
-    "machines and more. By its tables (src/tuner/nccl_ofi_regions.cpp) 32 B200 have Ring with LL128 for 64 MiB since its "
-    "release 1.17: 155.9 GB/s, printed 156.7. Its releases 1.15 and 1.16 have the border of Tree with LL128 there: 227.7. The "
-    "sizes it sets for chunks of NVLS leave those of NVLSTree as they are for 64 MiB.",
-    "**LL and LL128 by lines.** GPUs of a machine pass each line on as it comes. With whole chunks passed on, Ring with "
-    "LL128 would have 134.8 GB/s, and the row of 1 MiB 5.31 (now 5.45).",
+    "**Which release of the plugin.** NCCL reaches EFA by aws-ofi-nccl alone, whose tuner chooses in NCCL's place on three "
+    "machines and more. The source does not say its release. Release 1.15 (June 2025, for NCCL 2.26.6) is the first with "
+    "P6-B200, 1.16 (June to August 2025) supports NCCL 2.27.5 to 2.27.7, and 1.17 (September 2025) NCCL 2.28.3: "
+    "RELEASENOTES.md. NCCL 2.27.3 to 2.27.7 are of May to July 2025, 2.28.3 of September. So 1.16 is taken.",
+    "**Which algorithm 64 MiB take.** By the tables of 1.15 and 1.16, Tree with LL128; NCCL alone takes the same, as it counts "
+    "the 35 us that the plugin reports for a message, with Simple twice. By those of 1.17, Ring with LL128: 138.9 GB/s. "
+    "Without the plugin, NCCL would take NVLSTree: 175.0.",
+    "**Slots of a connection.** NCCL has eight slices under way on a connection, and the next waits until one is known to have "
+    "come. The word of it is taken to need the 35 us that the plugin reports. Without this limit, Tree with LL128 would "
+    "have 227.7 GB/s at 64 MiB, and with a word that needs as long as a message, 141.4.",
+    "**Against the plugin's own borders**, which its makers measured. For 32 B200, 1.16 goes from Tree to Ring (LL128) at 67 MB, "
+    "and from LL128 to Simple at 562 MB. Here both take as long at 93 and 967 MB, and without slots at 155 and 229 MB.",
+    "**LL and LL128 by lines.** GPUs of a machine pass each line on as it comes. With whole chunks passed on, the row of 1 MiB "
+    "would have 5.31 GB/s (now 5.45).",
 )
-"""By `gradwire ccl` with `--env`."""
+"""By `gradwire ccl` with `--plugin`, `--env` and, in Python, other `Wires.back_s`."""
 
 EFA_B200 = Source(
     name=NAME,
@@ -61,7 +58,10 @@ EFA_B200 = Source(
     set_up="8 cards of 400 Gbit/s for each machine, NVLink 5, NCCL 2.27, all-reduce of nccl-tests.",
     not_emulated="EFA's protocol but for its latency, GPUDirect, PCI Express, NVLink SHARP but for its rate",
     constants=(
-        "by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.27 chooses, and its rates of NVLink and NVLS",
+        "by `gradwire ccl`: the algorithm, protocol and chunks of NCCL 2.27 and of the plugin that supports it (aws-ofi-nccl "
+        "1.16), and NCCL's rates of NVLink and NVLS",
+        "eight slices under way on a connection (`NCCL_STEPS`), and 35 us until a sender knows that one has come: what the "
+        "plugin reports for a message on this machine (src/platform-aws.cpp)",
         f"{LATENCY.removesuffix('us')} us for a message by EFA on top of NCCL's table: fitted on 1 MiB",
     ),
     cell=cell,

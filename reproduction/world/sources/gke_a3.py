@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from gradwire.runs.ccl import TRANSPORTS
 from gradwire.workloads.engines.nccl.duration import BURST_BYTES
 from reproduction.world.cells import By, Called, Cell, Planned, Row, Source, WhatIf, unknown
-from reproduction.world.sources.collectives import SOCKET_LATENCY, SOCKET_LATENCY_SOURCE, busbw_GBps, size_of
+from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import NODES, number_in
 
 NAME = "gke_a3"
@@ -21,12 +21,16 @@ BURST = f"{TRANSPORTS['tcp'].burst_s * 1e6:g}us"
 """What a host takes for each burst of up to 64 KiB, fitted on `HOST_ROW` (`gradwire.runs.ccl.TRANSPORTS`)."""
 HOST_LINE_BPS = BURST_BYTES / TRANSPORTS["tcp"].burst_s * 8 * (MTU_BYTES + 38) / (MTU_BYTES - 52)
 """The line rate at which whole bursts leave; 52 bytes of an MTU are headers, and 38 around it are Ethernet's."""
+CLOUD_LATENCY = "43us"
+"""What a message takes between two machines of this cloud, a thread that wakes up for it included: half of a round trip of
+netperf (TCP_RR, 50th percentile 86 us, one zone, internal addresses), as the provider's own tutorial prints it:
+GoogleCloudPlatform/PerfKitBenchmarker, tutorials/beginner_walkthrough/README.md."""
 LATENCY_OF_SERIES = f"{TRANSPORTS['tcp'].crossing_s * 1e6:g}us"
 """With this, the row of 8 bytes by TCP on 2 nodes takes its printed time."""
 BY_ALGORITHM = re.compile(r"TCP, (?P<gpus>\d+) GPUs, (?P<algorithm>ring|tree), (?P<size>\d+ \w+)")
 
 
-def _call(nodes: int, size: str, cards: int, unit: str, latency: str = SOCKET_LATENCY, algorithm: str = "") -> Called:
+def _call(nodes: int, size: str, cards: int, unit: str, latency: str = CLOUD_LATENCY, algorithm: str = "") -> Called:
     options: list[tuple[str, str | int]] = [("machines", nodes), ("nic", "200gbit"), ("mtu_bytes", MTU_BYTES)]
     if cards == 1:
         options += [("nics", 1), ("transport", "tcp"), ("burst_cost", BURST)]
@@ -90,6 +94,24 @@ def further() -> Sequence[Row]:
     return rows
 
 
+EXAMINED = (
+    "**What 8 bytes go through.** For a NIC of this cloud (PCI vendor 0x1ae0), NCCL 2.22 takes four threads with a socket each "
+    "(`ncclNetSocketGetNsockNthread`, src/transport/net_socket.cc). The proxy's thread sends a message's size by another "
+    "socket, then signals one of the four, which sleeps (`pthread_cond_signal`, `persistentSocketThread`); the receiver's proxy "
+    "polls for the size, then signals a thread likewise, which polls for the data. The sender's wakes "
+    "up while the size is under way, and the receiver's while the data are, so that a message takes the network's latency and one wake-up.",
+    "**What a wake-up takes: too little.** The 8 bytes would need 70 us for a message, 27 us more than the provider's netperf, which "
+    "has one wake-up in it, and is between two small machines, which carry 2 Gbit/s. In another provider's virtual machine with an "
+    "H100, a thread that was signalled every 50 to 200 us ran after 5 to 7 us in the median, and one every ms after 16 to 21 us "
+    "(`benchmarks/host/wake_up.c`). So the network of a large machine or its card takes most of the 27 us, and nothing is added.",
+    "**One constant for both: not possible.** The ring of 4 MB sends 1,472 messages from each machine and takes 5 us for each, one "
+    "after the other. If 70 us of a message were a processor's time, it would have 0.07 GB/s (printed 1.01). With the row of "
+    "8 bytes fitted in place of that of 1 GiB, this would have 45.7 GB/s (printed 23.7), and the ring 10.7.",
+    "**With 20 us**, which nccl-tests have between two V100 without virtual machines (issue 82), 8 bytes take 75.6 us by TCP and 65.2 by "
+    "TCPXO, and the tree of 4 MB has 5.39 GB/s.",
+)
+"""From NCCL's source, and by `gradwire ccl` with other `--latency` and `--burst-cost`."""
+
 GKE_A3 = Source(
     name=NAME,
     title="Machines of 8 H100 in a cloud",
@@ -104,11 +126,15 @@ GKE_A3 = Source(
         "all-reduce of 1 GiB, TCP, 2 nodes; a step's computation: fitted on DDP weak, TCP, 1 node",
         "calls by `gradwire ccl`: the algorithm, protocol and chunks that NCCL 2.22 chooses; copies through sockets by PCI "
         "Express at 48 GB/s (NCCL, src/graph/topo.cc, generation 5)",
-        SOCKET_LATENCY_SOURCE,
+        f"{CLOUD_LATENCY.removesuffix('us')} us for a message on top of NCCL's table, on both networks: half of a round trip of "
+        "netperf (TCP_RR, median 86 us) between two small machines of one zone, as the provider's tutorial prints it "
+        "(GoogleCloudPlatform/PerfKitBenchmarker, tutorials/beginner_walkthrough). It has the network, and one thread that "
+        "wakes up for each message, as NCCL's sockets have here",
         "by series: with the latency of the row of 8 bytes by TCP on 2 nodes",
         "DDP and FSDP: the same by estimate, on an ideal network of the rate that hosts have",
         "MTU 8896, the largest of this cloud",
     ),
     cell=cell,
     further=further,
+    examined=EXAMINED,
 )

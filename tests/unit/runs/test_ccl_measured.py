@@ -26,7 +26,6 @@ ROWS = [
     ("4.54", {**TCP, "machines": 3, "variables": ("NCCL_ALGO=Tree",)}, "all-reduce", "4MB"),
     ("5.37", B200, "all-reduce", "1MiB"),
     ("156.74", B200, "all-reduce", "64MiB"),
-    ("156.7", {**B200, "variables": ("NCCL_ALGO=Ring", "NCCL_PROTO=LL128")}, "all-reduce", "64MiB"),
     ("381.8", B200, "all-reduce", "16GiB"),
     ("160.1", {"machines": 4, "nic": "400gbit", "transport": "efa"}, "all-reduce", "1GiB"),
     ("175 ms", {**V100, "nic": "10gbit", "delay": "100us"}, "all-reduce", "128MiB"),

@@ -53,6 +53,13 @@ def test_what_is_too_large_is_not_run() -> None:
     assert why_not(GIVEN, replace(small, ranks=128)) == "128 GPUs are more than 64"
 
 
+def test_what_the_plugin_of_efa_chooses_is_not_run_as_something_else() -> None:
+    efa = replace(USUAL, machines=4, gpu="b200", version="2.27", transport="efa", nic="400gbit")
+    small, large = table(efa, "all-reduce", 8, 64 << 20)
+    assert why_not(efa, small) == ""
+    assert "without the plugin" in why_not(efa, large)
+
+
 def test_runs_that_are_not_valid_have_no_time(tmp_path: Path) -> None:
     found = table(GIVEN, "all-reduce", 8, 1024)
     (tmp_path / "points.csv").write_text("iteration_time_s,verdict\n0.001,valid\n0.002,invalid: drops\n")

@@ -38,6 +38,7 @@ from tests.unit.workloads.engines.nccl.test_chooser import (
 ALL_REDUCE = Collective.ALL_REDUCE
 SLOW = Wires(nic_bps=200e9, mtu_bytes=9000, crossing_s=75e-6)
 FAST = Wires(nic_bps=200e9, mtu_bytes=9000, crossing_s=5e-6)
+SLOTS = replace(SLOW, back_s=35e-6)
 SMALL = Machine(gpus=2, gpu=Gpu.AMPERE, nics=1, nic_bytes_per_s=25e9, gpu_direct=True, links=12)
 
 
@@ -59,6 +60,9 @@ RINGS = [
     (communicator("2.22", H100_TCP, 3), SLOW, Collective.REDUCE_SCATTER, 2**24),
     (communicator("2.22", SMALL, 3), FAST, Collective.BROADCAST, 2**24),
     (communicator("2.22", SMALL, 4), SLOW, Collective.REDUCE, 2**20),
+    # Slots of connections: eight with LL128, four of slices with Simple.
+    (communicator("2.27", B200, 3, NCCL_ALGO="Ring", NCCL_PROTO="LL128"), SLOTS, ALL_REDUCE, 2**22),
+    (communicator("2.22", H100_RDMA, 2, NCCL_ALGO="Ring", NCCL_PROTO="Simple"), SLOTS, ALL_REDUCE, 2**24),
 ]
 
 
@@ -210,3 +214,18 @@ def test_wrong_sizes_are_refused(text: str) -> None:
 def test_wrong_collectives_are_refused() -> None:
     with pytest.raises(InputFault, match="must be one of"):
         kind_of("all-to-all")
+
+
+def test_a_connection_has_eight_slices_under_way() -> None:
+    """By hand: with a long way, eight chunks of a tree leave at once, and the next when the first is known to have come."""
+    comm = communicator("2.27", B200, 2, NCCL_ALGO="Tree", NCCL_PROTO="LL128")
+    far = Wires(nic_bps=400e9, mtu_bytes=9000, crossing_s=5e-3, back_s=5e-3)
+    call = call_of(comm, far, ALL_REDUCE, GIB)
+    assert (call.pieces.loops, call.pieces.slots) == (59, 8)
+    # Up and down once, and before the last of 59 chunks seven times eight others, each of which waits for two ways.
+    waited_s, sent_s = 2 * 5e-3 + 59 // 8 * 10e-3, GIB / 32 * 16 / 15 / call.between
+    assert waited_s < replayed_s(call, far) < waited_s + 2 * sent_s
+    assert duration_s(call) == pytest.approx(replayed_s(call, far), rel=0.05)
+    # Sockets hold what comes, so that nobody waits.
+    unlimited = replace(far, back_s=None)
+    assert replayed_s(call_of(comm, unlimited, ALL_REDUCE, GIB), unlimited) < 2 * 5e-3 + 2 * sent_s

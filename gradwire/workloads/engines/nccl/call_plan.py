@@ -8,7 +8,7 @@ engine replays the plan on a network, which may be any.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gradwire.datatypes.plan import Plan, Role
@@ -23,6 +23,8 @@ MOST_OPS = 400_000
 """Larger plans take minutes to build and to replay."""
 FIRST_STREAM = 4
 """The first of a rank's streams on which the latencies of hops pass."""
+SLOT_STREAMS = 1 << 20
+"""The first of the streams on which slots of connections are waited for: behind all others."""
 STREAMS = 61
 """Streams that messages which follow one another take in turn, so that their latencies pass at the same time. A prime,
 which shares no factor with the number of GPUs: the messages of one rank take all of them."""
@@ -78,6 +80,10 @@ class _Lane:
     #: The queue of first lines, where a chunk is passed on line by line, and the SEND of the last message.
     lines: int | None = None
     last: int | None = None
+    #: The sender, between machines, its SENDs, and the first of the streams on which its slots are waited for.
+    src: int = 0
+    sent: list[int] = field(default_factory=list)
+    slot_stream: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ class _CallPlan:
         for rank in range(self.ranks):
             self.builder.rank(Role.WORKER, rank // gpus)
         self._messages = 0
+        self._lanes_made = 0
         self.begun = [self.builder.compute(rank) for rank in range(self.ranks)]
         self.ended = [self.builder.compute(rank) for rank in range(self.ranks)]
         for rank in range(self.ranks):
@@ -113,7 +120,16 @@ class _CallPlan:
         queue = self.builder.queue(src)
         # On the line, bursts already take what the host takes for full ones.
         latency_s = data / call.inside if inside else max(0.0, call.bursts_s(1, data) - data / call.between)
-        return _Lane(queue, dst, latency_s, inside, self.builder.queue(src) if inside and call.by_lines else None)
+        self._lanes_made += 1
+        return _Lane(
+            queue,
+            dst,
+            latency_s,
+            inside,
+            self.builder.queue(src) if inside and call.by_lines else None,
+            src=src,
+            slot_stream=SLOT_STREAMS + self._lanes_made * call.pieces.slots,
+        )
 
     def send(self, lane: _Lane, data: float) -> tuple[int, int]:
         """A message with so much data; its SEND and its RECV."""
@@ -128,6 +144,7 @@ class _CallPlan:
         lane.last = sent
         self.builder.depend(sent, *after)
         if not lane.is_inside:
+            self._after_a_slot(lane, sent)
             return sent, _Come(received, received)
         whole = self._a_hop_after(lane.dst, received, stream)
         if lane.lines is None:
@@ -135,6 +152,18 @@ class _CallPlan:
         begun, line = self.builder.message(lane.lines, lane.dst, 1, traffic_class=0)
         self.builder.depend(begun, *after, *([] if before is None else [before]))
         return sent, _Come(self._a_hop_after(lane.dst, line, stream), whole)
+
+    def _after_a_slot(self, lane: _Lane, sent: int) -> None:
+        """A message to another machine takes the slot of the one that left so many messages before."""
+        slot_s, slots = self.call.slot_s, self.call.pieces.slots
+        if not slot_s:
+            return
+        if len(lane.sent) >= slots:
+            stream = lane.slot_stream + len(lane.sent) % slots
+            free = self.builder.compute(lane.src, slot_s, lane=stream)
+            self.builder.depend(free, lane.sent[-slots])
+            self.builder.depend(sent, free)
+        lane.sent.append(sent)
 
     def _a_hop_after(self, rank: int, received: int, stream: int) -> int:
         self._messages += 1

@@ -7,13 +7,14 @@ with double: choices differ only where two times agree to seven digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.environment import FUNCTIONS, Environment
+from gradwire.workloads.engines.nccl.plugin import Plugin
 from gradwire.workloads.engines.nccl.search import Found, Machine, Searched, search
 from gradwire.workloads.engines.nccl.tables import (
     TABLES,
@@ -66,6 +67,8 @@ class Communicator:
     machine: Machine
     machines: int
     environment: Environment
+    #: The plugin by which NCCL reaches the network, where it has a say.
+    plugin: Plugin | None = None
 
     @cached_property
     def searched(self) -> Searched:
@@ -211,6 +214,9 @@ def latency_us(comm: Communicator, kind: Collective, algorithm: Algorithm, proto
     inside = hops[comm.way_inside][algorithm][column]
     alone = version >= (2, 23) and comm.gpus == 1
     between = hops[Way.NET][TREE if alone else algorithm][column]
+    if comm.plugin and (version, algorithm) != ((2, 18), NVLS_TREE):
+        # With Simple, once more for the flush (`latencyInter`).
+        between += comm.plugin.latency_us * (2 if protocol is SIMPLE else 1)
     doublings = comm.machines.bit_length() - 1
     if algorithm is RING:
         return base + _ring_latency_us(comm, kind, protocol, inside, between)
@@ -306,6 +312,19 @@ def choose(comm: Communicator, kind: Collective, size_bytes: int) -> Choice:
     """
     if comm.ranks == 1:
         return Choice(RING, SIMPLE, 0.0)
-    times = [(expected_us(comm, kind, one, size_bytes), one) for one in estimates(comm, kind)]
+    weighed = estimates(comm, kind)
+    if tuned := tuned_pair(comm, kind, size_bytes, weighed):
+        weighed = [one for one in weighed if (one.algorithm, one.protocol) == tuned]
+    times = [(expected_us(comm, kind, one, size_bytes), one) for one in weighed]
     least, best = min(times, key=lambda entry: entry[0])
     return Choice(best.algorithm, best.protocol, least)
+
+
+def tuned_pair(
+    comm: Communicator, kind: Collective, size_bytes: int, weighed: Sequence[Estimate]
+) -> tuple[Algorithm, Protocol] | None:
+    """What the plugin's tuner takes of what NCCL weighs; None: it leaves the choice to NCCL."""
+    if comm.plugin is None:
+        return None
+    pairs = {(one.algorithm, one.protocol) for one in weighed}
+    return comm.plugin.tuned(kind, comm.machines, comm.gpus, size_bytes, pairs.__contains__)

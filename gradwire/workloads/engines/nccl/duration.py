@@ -7,6 +7,8 @@ network really does. Here, the rates between machines are those of the network, 
 - By LL and LL128, a GPU passes each line on to the next GPU as it comes: every 8 or 128 bytes have their flag
   (`LLGenericOp`, src/device/prims_ll.h and prims_ll128.h). A network is handed whole slices (`sendProxyProgress`,
   src/transport/net.cc).
+- A connection's buffer has eight slots. A slot is filled again when its slice has come and the receiver has said that it
+  is empty (`sub->done + NCCL_STEPS`, src/transport/net.cc). Sockets have further buffers, and no such limit.
 - In a tree, chunks go up chains and machines, and down again while others go up.
 - NVLS adds and copies in the switch, and trees join the machines' heads.
 
@@ -15,6 +17,7 @@ What is inside a machine comes from NCCL's tables, and on one machine all of it 
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -71,6 +74,8 @@ class Network:
     #: What a host takes for each burst that leaves by a NIC, one after the other: of each message, every `BURST_BYTES`
     #: or what is left.
     burst_s: float = 0.0
+    #: What the word that a slot is empty takes to the sender; None: senders do not wait for it.
+    back_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,16 @@ class Call:
     def crossing_s(self) -> float:
         """Latency of a hop between machines."""
         return self._latency_s(Way.NET) + self.network.crossing_s + self.staged_s
+
+    @property
+    def slot_s(self) -> float | None:
+        """From a slice's last byte leaving a machine until its slot may be filled again, on top of what NCCL's table has,
+        which was measured with as many slots; None: at once."""
+        return None if self.network.back_s is None else self.network.crossing_s + self.network.back_s
+
+    def refilled_s(self, sent_s: float) -> float:
+        """The least time between two slices of a connection, each of which takes `sent_s` to send."""
+        return 0.0 if self.slot_s is None else (sent_s + self.slot_s) / self.pieces.slots
 
     @property
     def staged_s(self) -> float:
@@ -222,6 +237,8 @@ def _around(call: Call) -> float:
     late_s = [call.hop_s] * (gpus - 1) + [call.crossing_s]
     begun, ended = [0.0] * gpus, [0.0] * gpus
     ends: list[float] = []
+    # Of the chunks that last left the machine, when their first slot and when all of them may be filled again.
+    free: deque[tuple[float, float]] = deque(maxlen=max(1, pieces.slots // slices))
     for _ in range(min(pieces.loops, ALIKE_LOOPS)):
         for step in range(steps):
             before = range(-1, gpus - 1)
@@ -233,7 +250,12 @@ def _around(call: Call) -> float:
                 come[-1] = whole[-1]
             begun = [max(ended[i], come[i]) for i in range(gpus)]
             last_s = [0.0] * (gpus - 1) + slice_s[-1:] if call.by_lines else slice_s
+            first_free, all_free = free[0] if len(free) == free.maxlen else (0.0, 0.0)
+            begun[-1] = max(begun[-1], first_free)
             ended = [max(begun[i] + sends[i], whole[i] + last_s[i]) for i in range(gpus)]
+            ended[-1] = max(ended[-1], all_free + slice_s[-1])
+            if call.slot_s is not None:
+                free.append((begun[-1] + slice_s[-1] + call.slot_s, ended[-1] + call.slot_s))
         ended = [max(ended[i], ended[i - 1] + late_s[i - 1]) for i in range(gpus)]
         ends.append(max(ended))
     further = (pieces.loops - len(ends)) * (ends[-1] - ends[-2]) if pieces.loops > len(ends) else 0.0
@@ -248,7 +270,7 @@ def _along(call: Call) -> float:
     chains = comm.machines * min(1, comm.gpus - 1) if call.by_lines else comm.ranks - comm.machines
     first = (comm.ranks - comm.machines) * call.hop_s + chains * chunk / call.inside
     first += (comm.machines - 1) * (call.crossing_s + crossing)
-    return first + (pieces.loops - 1) * max(crossing, chunk / call.inside)
+    return first + (pieces.loops - 1) * max(crossing, chunk / call.inside, call.refilled_s(crossing))
 
 
 @dataclass(frozen=True)
@@ -287,14 +309,14 @@ def _tree_s(call: Call) -> float:
     chain_s = (comm.gpus - 1) * call.hop_s + inside_s * (min(1, comm.gpus - 1) if call.by_lines else comm.gpus - 1)
     up_s = chain_s + shape.depth * call.crossing_s + shape.climb * crossing_s
     # Up and down share a GPU's links.
-    each_s = max(shape.load * crossing_s, 2 * inside_s if comm.gpus > 1 else 0.0)
+    each_s = max(shape.load * crossing_s, 2 * inside_s if comm.gpus > 1 else 0.0, call.refilled_s(crossing_s))
     return 2 * up_s + (loops - 1) * each_s
 
 
 def _nvls_tree_s(call: Call) -> float:
     shape, loops = tree_shape(call.comm.machines), max(1, call.pieces.loops)
     crossing_s = max(call.data_of_a_piece / call.between, call.bursts_s(1, call.data_of_a_piece))
-    each_s = max(shape.load * crossing_s, call.nvls_s(call.size_bytes / loops))
+    each_s = max(shape.load * crossing_s, call.nvls_s(call.size_bytes / loops), call.refilled_s(crossing_s))
     return 2 * (shape.depth * call.crossing_s + shape.climb * crossing_s) + (loops - 1) * each_s
 
 

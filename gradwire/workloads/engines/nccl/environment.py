@@ -28,7 +28,9 @@ NUMBERS = (
 )
 MOST_SOCKETS = 64
 """`MAX_SOCKETS`, src/transport/net_socket.cc."""
-NAMES = ("NCCL_ALGO", "NCCL_PROTO", *NUMBERS)
+TUNER = "NCCL_TUNER_PLUGIN"
+"""A tuner to load, or "none" for NCCL's own. It has an effect where NCCL reaches the network by a plugin (`Plugin`)."""
+NAMES = ("NCCL_ALGO", "NCCL_PROTO", TUNER, *NUMBERS)
 """Variables that are honoured. NCCL_NCHANNELS_PER_NET_PEER is of sends and receives, and changes no collective.
 NCCL_NCHANNELS is short for the least and the most at once."""
 PREFIXED_SINCE = (2, 24)
@@ -49,6 +51,8 @@ class Environment:
     buffer_bytes: int | None = None
     #: Sockets that a message is divided among.
     sockets: int = 1
+    #: NCCL_TUNER_PLUGIN; None: not set.
+    tuner: str | None = None
     #: Variables that have no effect on a collective.
     without_effect: tuple[str, ...] = field(default=())
 
@@ -116,6 +120,7 @@ def environment_of(variables: Mapping[str, str], version: Version) -> Environmen
         channels=(numbers.get("NCCL_MIN_NCHANNELS", both), numbers.get("NCCL_MAX_NCHANNELS", both)),
         buffer_bytes=numbers.get("NCCL_BUFFSIZE"),
         sockets=sockets,
+        tuner=variables.get(TUNER),
         without_effect=tuple(name for name in ("NCCL_NCHANNELS_PER_NET_PEER",) if name in variables),
     )
     for kind in FUNCTIONS.values():

@@ -22,6 +22,8 @@ from gradwire.workloads.engines.nccl.chooser import (
     TREE,
     Communicator,
     bandwidth_gb_per_s,
+    estimates,
+    tuned_pair,
 )
 from gradwire.workloads.engines.nccl.tables import Algorithm, Protocol
 
@@ -54,11 +56,15 @@ class Pieces:
     slice_bytes: int
     #: How often a channel goes through all of its steps.
     loops: int
+    #: Slices that may be under way on a channel's connection: slots of its buffer.
+    slots: int = STEPS
 
 
 def divide(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int) -> Pieces:
     """How a call of some size is divided; size_bytes as `chooser.choose` has it."""
-    channels = _channels(comm, algorithm, protocol, size_bytes)
+    channels = _tuned_channels(comm, kind, algorithm, protocol, size_bytes) or _channels(
+        comm, algorithm, protocol, size_bytes
+    )
     if comm.version >= (2, 22):
         channels, share = _shares(comm, kind, channels, size_bytes)
         chunk = _chunk(comm, kind, algorithm, protocol, share, 1)
@@ -73,7 +79,7 @@ def divide(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol:
         chunk = min(chunk, max(1, -(-share // at_once)))
     steps = _chunk_steps(kind, algorithm, protocol)
     slices = steps[0] // steps[1]
-    return Pieces(channels, chunk, -(-chunk // slices), loops)
+    return Pieces(channels, chunk, -(-chunk // slices), loops, STEPS // steps[1])
 
 
 def _threads(comm: Communicator, algorithm: Algorithm, protocol: Protocol) -> int:
@@ -91,6 +97,16 @@ def _channels(comm: Communicator, algorithm: Algorithm, protocol: Protocol, size
     threshold = THREAD_THRESHOLD[protocol] * (comm.ranks if algorithm is RING and protocol is LL else 1)
     wanted = size_bytes // (_threads(comm, algorithm, protocol) * threshold)
     return min(comm.searched.channels, max(1, wanted))
+
+
+def _tuned_channels(
+    comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int
+) -> int | None:
+    """Channels that the plugin's tuner sets, where it has chosen Tree with LL128."""
+    if comm.plugin is None or (algorithm, protocol) != (TREE, LL128):
+        return None
+    tuned = tuned_pair(comm, kind, size_bytes, estimates(comm, kind))
+    return comm.plugin.channels(kind, comm.machines, comm.gpus, size_bytes) if tuned == (TREE, LL128) else None
 
 
 def _shares(comm: Communicator, kind: Collective, most: int, size_bytes: int) -> tuple[int, int]:
@@ -125,8 +141,9 @@ def _chunk(
 ) -> int:
     """Bytes of data of a chunk of a call that is large enough."""
     buffer_bytes = BUFFER_BYTES[protocol]
-    if protocol is SIMPLE and comm.environment.buffer_bytes is not None:
-        buffer_bytes = comm.environment.buffer_bytes
+    if protocol is SIMPLE:
+        set_by_plugin = comm.plugin.buffer_bytes if comm.plugin else None
+        buffer_bytes = comm.environment.buffer_bytes or set_by_plugin or buffer_bytes
     stored = buffer_bytes // STEPS * _chunk_steps(kind, algorithm, protocol)[0]
     if algorithm is NVLS:
         return _nvls_chunk(comm, min(stored, _most_of_nvls(comm)), size_bytes, channels)
@@ -164,7 +181,12 @@ def _halved(chunk: int, too_large: Callable[[int], bool], least: int) -> int:
 def _most_of_nvls(comm: Communicator) -> int:
     slow = comm.machines > 1 and comm.version >= (2, 19)
     slow = slow and bandwidth_gb_per_s(comm, Collective.ALL_REDUCE, NVLS, SIMPLE) < 150
-    return 32768 if slow else NVLS_CHUNK_BYTES
+    return 32768 if slow else _set_chunk(comm) or NVLS_CHUNK_BYTES
+
+
+def _set_chunk(comm: Communicator) -> int | None:
+    """The largest chunk of NVLS and NVLSTree where the plugin sets it, for versions that read its variables."""
+    return comm.plugin.nvls_chunk_bytes if comm.plugin and comm.version >= (2, 21) else None
 
 
 def _nvls_chunk(comm: Communicator, chunk: int, size_bytes: int, channels: int) -> int:
@@ -176,8 +198,8 @@ def _nvls_chunk(comm: Communicator, chunk: int, size_bytes: int, channels: int) 
 
 
 def _nvls_tree_chunk(comm: Communicator, stored: int, size_bytes: int, channels: int) -> int:
-    chunk = NVLS_CHUNK_BYTES if comm.version >= (2, 21) else stored
-    if comm.machines >= 4 and comm.version >= (2, 19):
+    chunk = _set_chunk(comm) or (NVLS_CHUNK_BYTES if comm.version >= (2, 21) else stored)
+    if comm.machines >= 4 and comm.version >= (2, 19) and not _set_chunk(comm):
         chunk = min(chunk, 65536)
     heads = comm.searched.nvls.channels
     for times, least in ((32, 262144), (16, 131072), (4, 65536), (1, 32768)):

@@ -109,6 +109,6 @@ def test_a_command_of_ccl_says_all_that_differs() -> None:
     assert isinstance(planned, Called)
     assert planned.command() == (
         "gradwire ccl all-reduce --machines 3 --nic 200gbit --mtu 8896 --nics 1 --transport tcp --burst-cost 5.18us "
-        "--latency 20us --env NCCL_ALGO=Tree --sizes '4 MB'"
+        "--latency 43us --env NCCL_ALGO=Tree --sizes '4 MB'"
     )
     assert planned.given.variables == ("NCCL_ALGO=Tree",)

@@ -20,8 +20,16 @@ from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.engines.worker import add_graph_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
+from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.strategies.tictac import operation_graph, tac, tic, transfer_orders
+from gradwire.workloads.strategies.tictac import (
+    LATE_SHARE,
+    almost_ordered,
+    operation_graph,
+    tac,
+    tic,
+    transfer_orders,
+)
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import (
     compiled,
@@ -33,7 +41,7 @@ from tests.shared.small_jobs import (
     without_op,
 )
 
-ORDERS = ("tic", "tac", "layer", "reverse", "random", "shared-random")
+ORDERS = ("tic", "tac", "layer", "reverse", "random", "almost-layer", "shared-random")
 CHOICES: list[tuple[str, dict[str, Any]]] = [
     *(("tictac", {"order": order, "workload": workload}) for order in ORDERS for workload in ("training", "inference")),
     *(("tictac", {"enforcement": "chain", "workload": workload}) for workload in ("training", "inference")),
@@ -219,6 +227,8 @@ def test_activation_copies_every_tensor_in_a_thread_of_its_own() -> None:
     ("options", "says"),
     [
         ({"enforcement": "chain", "order": "random"}, "enforced nowhere"),
+        ({"enforcement": "chain", "order": "almost-layer"}, "'almost-layer' is enforced nowhere"),
+        ({"late_share": 0.1}, "only order 'almost-layer' has late tensors, not 'tic'"),
         ({"enforcement": "activation"}, r"costs\.copy_rate"),
     ],
 )
@@ -246,6 +256,45 @@ def test_the_baseline_differs_between_workers_and_seeds_and_the_enforced_orders_
     plan = only(compiled(rated(profile, Cluster(2, 1), 1, Costs()), "tictac", {"order": "random"}))
     assert (plan.queue_discipline == Discipline.FIFO).all()
     assert pulled_by(plan, 0) == by_seed[0][0]
+
+
+def test_almost_ordered_tensors_are_late_as_often_as_asked_and_come_at_any_later_place() -> None:
+    """By hand: a tensor that is late by its draw stays where it is if the drawn place is before the next tensor's."""
+    count, draws = 20, 4000
+    orders = [almost_ordered(count, 0.1, str(seed)) for seed in range(draws)]
+    assert all(sorted(order) == list(range(count)) for order in orders)
+    first = np.array([order.index(0) for order in orders])
+    assert (first == 0).mean() == pytest.approx(0.905, abs=0.02)
+    assert first[first > 0].mean() == pytest.approx(9.5, abs=0.7)
+    assert first.max() == count - 1
+    assert almost_ordered(count, 0.0, "x") == list(range(count))
+    assert len({tuple(almost_ordered(count, 1.0, str(seed))) for seed in range(50)}) == 50
+
+
+def test_almost_ordered_baselines_differ_between_workers_and_seeds_and_are_enforced_nowhere() -> None:
+    profile = profile_of([(LayerKind.CONV, [7, 8]) for _ in range(8)])
+    jobs = [rated(profile, Cluster(2, 1), seed, Costs()) for seed in (1, 2)]
+    orders = [order for job in jobs for order in transfer_orders(job, "almost-layer", late_share=0.5)]
+    assert len({tuple(order) for order in orders}) == 4
+    plan = only(compiled(jobs[0], "tictac", {"order": "almost-layer", "late_share": 0.5}))
+    assert (plan.queue_discipline == Discipline.FIFO).all()
+    assert pulled_by(plan, 0) == orders[0]
+
+
+def test_late_tensors_are_calibrated_on_the_printed_count_of_orders() -> None:
+    """Section 2.2: 493 orders in 1000 iterations of VGG-16. A thousand draws vary by 14; five thousands on average by 6."""
+    tensors = len(model("vgg16").tensors)
+    assert tensors == 32
+
+    def mean_count(share: float, tensors: int = tensors) -> float:
+        counts = [len({tuple(almost_ordered(tensors, share, f"{n}/{i}")) for i in range(1000)}) for n in range(5)]
+        return float(np.mean(counts))
+
+    assert mean_count(LATE_SHARE) == pytest.approx(493, abs=20)
+    assert mean_count(LATE_SHARE - 0.004) < 493 - 20
+    assert mean_count(LATE_SHARE + 0.004) > 493 + 20
+    for name in ("resnet50-v2", "inception-v3"):
+        assert mean_count(LATE_SHARE, len(model(name).tensors)) > 970, name
 
 
 def test_tac_weighs_transfers_by_the_link_rate() -> None:

@@ -15,7 +15,7 @@ ALL_REDUCE = Collective.ALL_REDUCE
 def test_a_ring_with_simple_has_chunks_of_four_slots_in_two_slices() -> None:
     # 4 MiB in 8 slots; a chunk is four of them, and 1 GiB over 16 channels goes twice around 24 ranks.
     tcp = communicator("2.22", H100_TCP, 3)
-    assert divide(tcp, ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, GIB) == Pieces(16, 1 << 21, 1 << 20, 2)
+    assert divide(tcp, ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, GIB) == Pieces(16, 1 << 21, 1 << 20, 2, slots=4)
     small = communicator("2.22", H100_TCP, 3, NCCL_BUFFSIZE="1048576")
     assert divide(small, ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, GIB).chunk_bytes == 1 << 19
     assert divide(tcp, Collective.BROADCAST, Algorithm.RING, Protocol.SIMPLE, GIB) == Pieces(16, 1 << 19, 1 << 19, 128)

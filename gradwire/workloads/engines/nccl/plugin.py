@@ -1,0 +1,183 @@
+"""The plugin by which NCCL reaches EFA, aws-ofi-nccl, as far as it decides how a collective is carried out: the latency
+that it reports, sizes of chunks that it sets, and its tuner, which chooses in NCCL's place on three machines and more.
+
+Source: https://github.com/aws/aws-ofi-nccl at v1.13.2-aws, v1.15.0, v1.16.3 and v1.17.0: src/platform-aws.cpp (`latency`,
+`env`), src/tuner/nccl_ofi_regions.cpp (regions, and how a point is found in them) and RELEASENOTES.md (which version of
+NCCL a release supports). `ofi_regions.csv` has the corners of the regions, as bytes and ranks.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.collectives.schedule import Collective
+from gradwire.workloads.engines.nccl.tables import Algorithm, Gpu, Protocol, Version
+
+RELEASES = ("1.13", "1.15", "1.16", "1.17")
+"""Of December 2024, June, June and September 2025. 1.15 is the first with P6-B200 (RELEASENOTES.md)."""
+RELEASE_OF: dict[Version, str] = {(2, 26): "1.15", (2, 27): "1.16"}
+"""The release whose notes name the version of NCCL that it supports: 1.15.0 has 2.26.6, 1.16.0 to 1.16.3 have 2.27.5 to
+2.27.7, and 1.17.0 has 2.28.3. Others have the oldest known here."""
+TUNES_SINCE = "1.16"
+"""Release that loads its tuner by itself. Before, NCCL_TUNER_PLUGIN asks for it."""
+PLATFORM = {Gpu.VOLTA: "p3dn", Gpu.AMPERE: "p4d", Gpu.HOPPER: "p5", Gpu.BLACKWELL: "p6-b200"}
+"""Machines of the cloud by their GPU."""
+LATENCY_US = {Gpu.VOLTA: 150.0, Gpu.AMPERE: 75.0, Gpu.HOPPER: 75.0, Gpu.BLACKWELL: 35.0}
+"""`latency` of the platform, since 1.15 (75 before for P6, which it did not know yet)."""
+CHUNK_BYTES = 512 * 1024
+"""NCCL_NVLSTREE_MAX_CHUNKSIZE and NCCL_NVLS_CHUNKSIZE, which it sets from P5 on."""
+BUFFER_BYTES = 8 << 20
+"""NCCL_BUFFSIZE, which it sets since 1.16 from P4d on."""
+LEAST_MACHINES = 3
+"""The tuner leaves smaller communicators to NCCL."""
+TUNED_CHANNELS = (16, 24, 32)
+"""Numbers of channels that it weighs for Tree with LL128 on P6, since 1.16 (`calculateBestNChannel`)."""
+TUNED_CHANNELS_SIZES = (4 << 20, 32 << 20)
+EPSILON = 1e-10
+FAR = (2 * 100.0 * 2**30, 2 * 2.0**20)
+"""A point outside of all regions: twice `TUNER_MAX_SIZE` and `TUNER_MAX_RANKS`."""
+
+Point = tuple[float, float]
+Pair = tuple[Algorithm, Protocol]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Sizes and numbers of ranks for which the tuner takes an algorithm and a protocol."""
+
+    algorithm: Algorithm
+    protocol: Protocol
+    corners: tuple[Point, ...]
+
+    def has(self, point: Point) -> bool:
+        """Whether a point is inside or on an edge (`is_inside_region`)."""
+        edges = list(zip(self.corners, (*self.corners[1:], self.corners[0]), strict=True))
+        if any(_is_on(point, *edge) for edge in edges):
+            return True
+        for axis in (0, 1):
+            values = [corner[axis] for corner in self.corners]
+            if not min(values) <= point[axis] <= max(values):
+                return False
+        return sum(_meet(point, FAR, *edge)[0] == 1 for edge in edges) % 2 == 1
+
+
+def _meet(start: Point, end: Point, first: Point, last: Point) -> tuple[int, Point]:
+    """Whether a segment crosses another (`intersect`): 1, -1 if not, 0 at its ends or where both are parallel; and where
+    their lines do."""
+    run, edge = (end[0] - start[0], end[1] - start[1]), (last[0] - first[0], last[1] - first[1])
+    turn = edge[0] * run[1] - edge[1] * run[0]
+    if abs(turn) < EPSILON:
+        return 0, (0.0, 0.0)
+    along = ((start[0] * run[1] - start[1] * run[0]) - (first[0] * run[1] - first[1] * run[0])) / turn
+    where = (first[0] + along * edge[0], first[1] + along * edge[1])
+    if along < -EPSILON or along > 1 + EPSILON:
+        return -1, where
+    if along < EPSILON or along > 1 - EPSILON:
+        return 0, where
+    ahead = ((start[0] * edge[1] - start[1] * edge[0]) - (first[0] * edge[1] - first[1] * edge[0])) / turn
+    return (1 if 0 <= ahead <= 1 else -1), where
+
+
+def _is_on(point: Point, first: Point, last: Point) -> bool:
+    """Whether a point is on an edge (`distance`)."""
+    beside = (point[0] + last[1] - first[1], point[1] - (last[0] - first[0]))
+    met, (x, y) = _meet(point, beside, first, last)
+    return met != -1 and (x - point[0]) ** 2 + (y - point[1]) ** 2 < EPSILON**2
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A release of the plugin on machines with a GPU, with or without its tuner."""
+
+    release: str
+    gpu: Gpu
+    tunes: bool
+
+    @property
+    def latency_us(self) -> float:
+        """What it says that a message takes."""
+        return LATENCY_US[self.gpu]
+
+    @property
+    def nvls_chunk_bytes(self) -> int | None:
+        """The largest chunk of NVLS and NVLSTree, where it sets one."""
+        return CHUNK_BYTES if self.gpu >= Gpu.HOPPER else None
+
+    @property
+    def buffer_bytes(self) -> int | None:
+        """The buffer of a connection by Simple, where it sets one."""
+        return BUFFER_BYTES if self.gpu >= Gpu.AMPERE and _is_since(self.release, "1.16") else None
+
+    def tuned(
+        self, kind: Collective, machines: int, gpus: int, size_bytes: int, is_allowed: Callable[[Pair], bool]
+    ) -> Pair | None:
+        """What its tuner takes; None: it leaves the choice to NCCL."""
+        if not self.tunes or machines < LEAST_MACHINES:
+            return None
+        point = (float(size_bytes), float(machines * gpus))
+        for region in _regions().get((self.release, self.gpu, gpus, kind), ()):
+            if is_allowed((region.algorithm, region.protocol)) and region.has(point):
+                return region.algorithm, region.protocol
+        return None
+
+    def channels(self, kind: Collective, machines: int, gpus: int, size_bytes: int) -> int | None:
+        """Channels that it sets where it takes Tree with LL128; None: as many as NCCL takes. Of the numbers whose chunks
+        are largest, the largest."""
+        least, most = TUNED_CHANNELS_SIZES
+        is_weighed = kind is Collective.ALL_REDUCE and gpus == 8 and least <= size_bytes <= most
+        if not is_weighed or self.gpu is not Gpu.BLACKWELL or not _is_since(self.release, "1.16"):
+            return None
+        return max(TUNED_CHANNELS, key=lambda number: (_tree_chunk(size_bytes, number, machines), number))
+
+
+def _tree_chunk(size_bytes: int, channels: int, machines: int) -> int:
+    """`calculateChunkSizeTreeLL128`: what NCCL's chunk would take, of which the tuner only compares sizes."""
+    chunk = 120 * 640 * 8 // 16 * 15
+    steps = 1 + (machines.bit_length() - 1) + 0.1 * 8
+    for loops, least in ((steps * 64 / 8, 131072), (steps * 16 / 8, 32768)):
+        while size_bytes // (channels * chunk) < loops and chunk > least:
+            chunk //= 2
+    return chunk // 1920
+
+
+def plugin_of(release: str | None, version: Version, gpu: Gpu, tuner: str | None) -> Plugin:
+    """The plugin of a release, or of the one that supports a version of NCCL.
+
+    tuner: NCCL_TUNER_PLUGIN, if it is set. Raises InputFault for unknown releases, and where there is no tuner.
+    """
+    if release is None:
+        release = RELEASE_OF.get(version, RELEASES[0])
+    if release not in RELEASES:
+        raise InputFault(f"--plugin {release}: must be one of {', '.join(RELEASES)}")
+    tunes = _is_since(release, TUNES_SINCE) if tuner is None else tuner.strip().lower() != "none"
+    if tuner is not None and tunes and release == RELEASES[0]:
+        raise InputFault(
+            f"NCCL_TUNER_PLUGIN={tuner}: the tables of release {release} are not known here; 1.15 and later are"
+        )
+    return Plugin(release, gpu, tunes)
+
+
+def _is_since(release: str, first: str) -> bool:
+    return RELEASES.index(release) >= RELEASES.index(first)
+
+
+@cache
+def _regions() -> dict[tuple[str, Gpu, int, Collective], tuple[Region, ...]]:
+    """The regions of a release, a GPU, GPUs of a machine and a collective, in their order."""
+    gpus = {"h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
+    found: dict[tuple[str, Gpu, int, Collective], tuple[Region, ...]] = {}
+    with (files(__package__) / "ofi_regions.csv").open() as stream:
+        for row in csv.DictReader(stream):
+            corners = tuple(
+                (float(size), float(ranks)) for size, ranks in (corner.split(":") for corner in row["borders"].split())
+            )
+            region = Region(Algorithm(row["algorithm"]), Protocol(row["protocol"]), corners)
+            for release in row["releases"].split():
+                key = (release, gpus[row["gpu"]], int(row["gpus"]), Collective(row["collective"]))
+                found[key] = (*found.get(key, ()), region)
+    return found
