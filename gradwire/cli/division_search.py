@@ -124,7 +124,7 @@ def _show(answer: Found, folder: Path) -> None:
 
 
 def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Screen) -> tuple[Chosen, Prepared]:
-    """Those of these divisions that can run, ready to run in a folder, or next to it if others ran there. Raises Fault, also
+    """Those of these divisions that can run, ready to run in a folder, or in the next one if others ran there. Raises Fault, also
     if none can."""
     if not chosen.parts:
         reasons = "; ".join(dict.fromkeys(each.reason for each in chosen.refused))

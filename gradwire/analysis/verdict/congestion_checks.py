@@ -62,7 +62,8 @@ def drops_check(fabric: Fabric, record: PointRecord) -> Check:
             f"{unseen} before the kernel took them in",
             "0",
             False,
-            "The kernel lost packets that the network did not drop: its input queue (net.core.netdev_max_backlog) was full.",
+            "The kernel lost packets that the network did not drop: its input queue (net.core.netdev_max_backlog) was full. Use "
+            "fewer hosts; on the wall clock, raise it with sysctl.",
         )
     meaning = "A queue overflowed: the fabric was not lossless, and TCP slowed down. PFC would have prevented that."
     drops = {band.port: 0 for band in record.counts.bands}
