@@ -106,7 +106,7 @@ def _ring_of(point: ResolvedPoint) -> Ways | None:
     except (InputFault, NotByClass) as reason:
         if workers <= MOST_WORKERS:
             return None
-        raise InputFault(TOO_MANY.format(workers, f"this job is not, because {reason}")) from reason
+        raise InputFault(TOO_MANY.format(workers, f"this job has no classes of ranks, because {reason}")) from reason
     sequence = found.job
     if not isinstance(sequence, RingSequence):
         if workers <= MOST_WORKERS:
