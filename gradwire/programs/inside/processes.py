@@ -248,9 +248,6 @@ class Processes:
         def become() -> None:
             if streams.controls:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-                # Ignored where whoever began all this was in the background (`nohup make test &`): keys would not reach it.
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                signal.signal(signal.SIGQUIT, signal.SIG_DFL)
             if streams.keeps_background:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
             join_class(traffic_class)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,9 +44,13 @@ def started(script: str, terminal: Foreground) -> tuple[Processes, Running]:
 
 
 @pytest.fixture
-def without_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What only root may do in the kernel is left out."""
+def without_privileges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What only root may do in the kernel is left out. Programs heed Ctrl-C, also where these tests were begun in the
+    background (`nohup make test &`), whose programs ignore it."""
     monkeypatch.setattr("gradwire.programs.inside.processes.become_a_program", lambda: None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("without_privileges")
