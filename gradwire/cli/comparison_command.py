@@ -49,6 +49,7 @@ GlobalBatch = Annotated[
 Memory = Annotated[str | None, typer.Option(help="with --gpus: memory of a GPU, e.g. 76GiB; default: the device's")]
 Run = Annotated[
     int | None,
+    # At most as many as are shown.
     typer.Option("--run", min=1, max=10, help="with --gpus: also runs so many of the fastest by packets, in part"),
 ]
 Copies = Annotated[

@@ -21,8 +21,6 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint
 JSON_FILE = "packets.json"
 PACKETS = "packets"
 """Folder of the run, in that of the answer."""
-MOST_RUN = 10
-"""As many as are shown."""
 NOT_RUN = "not run"
 """Verdict of a division that cannot run in part."""
 OPTIONS = "options"

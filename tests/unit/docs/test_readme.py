@@ -95,10 +95,8 @@ def test_times_of_the_question_are_those_of_its_plans(row: Answer) -> None:
 
 def test_what_the_answer_says_follows_from_its_rows() -> None:
     time_s = {(row.strategy, row.rate): row.time_s for row in answers()}
-    for strategy in ("kvstore", "p3", "ring"):
-        assert time_s[strategy, "10gbit"] == pytest.approx(2 * time_s[strategy, "25gbit"], rel=0.05), (
-            "the switch halves, or nearly"
-        )
+    faster = [time_s[strategy, "10gbit"] / time_s[strategy, "25gbit"] for strategy in ("kvstore", "p3", "ring")]
+    assert f"each is {min(faster):.2f}x to {max(faster):.2f}x as fast" in FLAT
     gain = time_s["kvstore", "25gbit"] / time_s["p3", "25gbit"]
     assert f"P3 is another {gain:.2f}x faster than `kvstore`" in FLAT
 
