@@ -43,7 +43,8 @@ class Transport:
 
     #: Whether NICs read the memory of GPUs.
     gpu_direct: bool
-    #: What a message takes between machines on top of NCCL's own table, which was measured on InfiniBand.
+    #: What a message takes between machines on top of NCCL's own table, which was measured on InfiniBand, and, by sockets, of
+    #: what these take themselves (`duration.SOCKETS_S`).
     crossing_s: float
     source: str
     #: What a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
@@ -54,7 +55,7 @@ class Transport:
 TRANSPORTS = {
     "tcp": Transport(
         False,
-        70e-6,
+        64e-6,
         "fitted: an 8-byte all-reduce on 2 machines of 8 H100 took 175 us (gke_a3, TCP)",
         5.18e-6,
         "fitted: 23.7 GB/s at 1 GiB on 2 machines of 8 H100 (gke_a3, TCP)",

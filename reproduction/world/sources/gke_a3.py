@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from gradwire.runs.ccl import TRANSPORTS
-from gradwire.workloads.engines.nccl.duration import BURST_BYTES
+from gradwire.workloads.engines.nccl.chooser import LL, SIMPLE
+from gradwire.workloads.engines.nccl.duration import BURST_BYTES, SOCKETS_S
 from reproduction.world.cells import By, Called, Cell, Planned, Row, Source, WhatIf, unknown
 from reproduction.world.sources.collectives import busbw_GBps, size_of
 from reproduction.world.sources.training import NODES, number_in
@@ -100,15 +101,21 @@ EXAMINED = (
     "socket, then signals one of the four, which sleeps (`pthread_cond_signal`, `persistentSocketThread`); the receiver's proxy "
     "polls for the size, then signals a thread likewise, which polls for the data. The sender's wakes "
     "up while the size is under way, and the receiver's while the data are, so that a message takes the network's latency and one wake-up.",
-    "**What a wake-up takes: too little.** The 8 bytes would need 70 us for a message, 27 us more than the provider's netperf, which "
-    "has one wake-up in it, and is between two small machines, which carry 2 Gbit/s. In another provider's virtual machine with an "
-    "H100, a thread that was signalled every 50 to 200 us ran after 5 to 7 us in the median, and one every ms after 16 to 21 us "
-    "(`benchmarks/host/wake_up.c`). So the network of a large machine or its card takes most of the 27 us, and nothing is added.",
+    "**What NCCL's sockets take themselves: measured, and a cause of trees that were too fast.** NCCL 2.28.9 with two and three ranks on "
+    "one H100, in another provider's virtual machine, reached its ranks by sockets on the loopback interface "
+    "(`benchmarks/host/nccl_sockets.cu`). On top of half a round trip of TCP between two threads that sleep, 8.3 us, and of NCCL's "
+    "table, a message took 5 to 8 us by LL and 12 to 22 us by Simple, of which most goes where no threads are signalled "
+    "(`NCCL_SOCKET_NTHREADS=0`: the call took 24 in place of 43 us by LL, 48 in place of 82 by Simple). Without it, the tree of 4 MB "
+    "had 5.06 GB/s (+11.5 %), and 8 bytes took 122 us (-30 %).",
+    "**What is left of 8 bytes: the network.** They would need 64 us for a message on top of that, 21 us more than the provider's "
+    "netperf, which is between two small machines, which carry 2 Gbit/s. A wake-up of a thread is in netperf, and took 5 to 7 us where "
+    "it came every 50 to 200 us, and 15 to 21 us every ms (`benchmarks/host/wake_up.c`, on the same machine). So the network of "
+    "a large machine or its card takes most of the 21 us, and nothing is added.",
     "**One constant for both: not possible.** The ring of 4 MB sends 1,472 messages from each machine and takes 5 us for each, one "
-    "after the other. If 70 us of a message were a processor's time, it would have 0.07 GB/s (printed 1.01). With the row of "
-    "8 bytes fitted in place of that of 1 GiB, this would have 45.7 GB/s (printed 23.7), and the ring 10.7.",
-    "**With 20 us**, which nccl-tests have between two V100 without virtual machines (issue 82), 8 bytes take 75.6 us by TCP and 65.2 by "
-    "TCPXO, and the tree of 4 MB has 5.39 GB/s.",
+    "after the other. If 64 us of a message were a processor's time, it would have 0.08 GB/s (printed 1.01). With the row of "
+    "8 bytes fitted in place of that of 1 GiB, this would have 45.7 GB/s (printed 23.7), and the ring 9.9.",
+    "**With 20 us**, which nccl-tests have between two V100 without virtual machines (issue 82), 8 bytes take 87.6 us by TCP and 65.2 by "
+    "TCPXO, and the tree of 4 MB has 5.17 GB/s.",
 )
 """From NCCL's source, and by `gradwire ccl` with other `--latency` and `--burst-cost`."""
 
@@ -129,7 +136,9 @@ GKE_A3 = Source(
         f"{CLOUD_LATENCY.removesuffix('us')} us for a message on top of NCCL's table, on both networks: half of a round trip of "
         "netperf (TCP_RR, median 86 us) between two small machines of one zone, as the provider's tutorial prints it "
         "(GoogleCloudPlatform/PerfKitBenchmarker, tutorials/beginner_walkthrough). It has the network, and one thread that "
-        "wakes up for each message, as NCCL's sockets have here",
+        "wakes up for each message",
+        f"by TCP, what NCCL's sockets take themselves: {SOCKETS_S[LL] * 1e6:g} us for a message by LL and {SOCKETS_S[SIMPLE] * 1e6:g} us "
+        "by Simple, measured with NCCL on one H100",
         "by series: with the latency of the row of 8 bytes by TCP on 2 nodes",
         "DDP and FSDP: the same by estimate, on an ideal network of the rate that hosts have",
         "MTU 8896, the largest of this cloud",

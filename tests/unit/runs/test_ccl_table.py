@@ -20,8 +20,8 @@ from gradwire.runs.ccl import (
 )
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call
-from gradwire.workloads.engines.nccl.chooser import Communicator, choose
-from gradwire.workloads.engines.nccl.duration import Call, duration_s, tree_shape
+from gradwire.workloads.engines.nccl.chooser import SIMPLE, Communicator, choose
+from gradwire.workloads.engines.nccl.duration import SOCKETS_S, Call, duration_s, tree_shape
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.search import Machine
 from gradwire.workloads.engines.nccl.tables import Gpu
@@ -156,11 +156,35 @@ def test_hosts_take_as_long_for_a_small_message_as_for_a_whole_burst() -> None:
 
 def test_sockets_have_data_copied_by_way_of_the_hosts() -> None:
     """By hand: of 4 MB in one piece, half crosses at a time, by 48 GB/s to a host's memory and from the other's; up and
-    down two trees of three machines are four crossings."""
+    down two trees of three machines are four crossings, each of which NCCL's sockets take their time for."""
     staged = communicator("2.22", H100_TCP, 3, NCCL_ALGO="Tree", NCCL_PROTO="Simple")
     direct = communicator("2.22", replace(H100_TCP, gpu_direct=True), 3, NCCL_ALGO="Tree", NCCL_PROTO="Simple")
     times = [row_of(comm, SLOW, ALL_REDUCE, 4_000_000, 4).time_s for comm in (staged, direct)]
-    assert times[0] - times[1] == pytest.approx(4 * 2 * 2e6 / 48e9, rel=0.001)
+    assert times[0] - times[1] == pytest.approx(4 * (2 * 2e6 / 48e9 + SOCKETS_S[SIMPLE]), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "protocol", "ranks", "measured_us"),
+    [
+        ("Tree", "LL", 2, 43.1),
+        ("Tree", "LL", 3, 85.7),
+        ("Ring", "LL", 2, 45.3),
+        ("Ring", "LL", 3, 70.2),
+        ("Tree", "LL128", 2, 63.1),
+        ("Tree", "Simple", 2, 81.8),
+        ("Tree", "Simple", 3, 159.1),
+        ("Ring", "Simple", 2, 96.9),
+        ("Ring", "Simple", 3, 147.4),
+    ],
+)
+def test_calls_of_nccl_through_sockets_take_what_they_took_on_an_h100(
+    algorithm: str, protocol: str, ranks: int, measured_us: float
+) -> None:
+    """8 bytes on the loopback interface, half a round trip of which was 8.3 us: benchmarks/host/nccl_sockets.cu."""
+    alone = replace(H100_TCP, gpus=1, links=0, nvswitch=False)
+    comm = communicator("2.27", alone, ranks, NCCL_ALGO=algorithm, NCCL_PROTO=protocol)
+    row = row_of(comm, replace(SLOW, crossing_s=8.3e-6), ALL_REDUCE, 8, 4)
+    assert row.time_s * 1e6 == pytest.approx(measured_us, rel=0.15)
 
 
 def test_counts_and_bandwidths_are_those_of_nccl_tests() -> None:

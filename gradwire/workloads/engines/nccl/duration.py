@@ -54,6 +54,13 @@ PAT_SHARE = 0.75
 BURST_BYTES = 65536
 """What Linux hands a NIC at once: the largest burst of TCP that the NIC cuts into packets (`GSO_MAX_SIZE`,
 include/linux/netdevice.h)."""
+SOCKETS_S = {LL: 6e-6, LL128: 8e-6, SIMPLE: 15e-6}
+"""What a message takes through NCCL's sockets on top of its table and of half a round trip of TCP with a receiver that
+sleeps until it comes (netperf's TCP_RR): threads that are signalled, a proxy that polls, flags and data in hosts' memory.
+Measured (benchmarks/host/nccl_sockets.cu) with NCCL 2.28.9 in a virtual machine with an H100, ranks on the loopback
+interface, four threads of a socket each, 8 bytes, five starts of each: half a round trip took 8.3 us. Tree by LL took 43.1
+and 85.7 us on 2 and 3 ranks, Ring by LL 45.3 and 70.2, which leaves 4.9 to 8.3 us for a message; by Simple 81.8, 159.1,
+96.9 and 147.4, which leaves 12.4 to 22; Tree by LL128 on 2 ranks took 63.1. Each value is the median."""
 COPIES = 2
 """Through a socket, data goes from a GPU to its host's memory, and from the other host's memory to its GPU."""
 ALIKE_LOOPS = 3
@@ -124,7 +131,12 @@ class Call:
     @property
     def crossing_s(self) -> float:
         """Latency of a hop between machines."""
-        return self._latency_s(Way.NET) + self.network.crossing_s + self.staged_s
+        return self._latency_s(Way.NET) + self.network.crossing_s + self.sockets_s + self.staged_s
+
+    @property
+    def sockets_s(self) -> float:
+        """What NCCL's sockets take for a message between machines, where NICs do not reach the memory of GPUs."""
+        return 0.0 if self.comm.machine.gpu_direct else SOCKETS_S[self.protocol]
 
     @property
     def slot_s(self) -> float | None:
@@ -323,7 +335,7 @@ def _nvls_tree_s(call: Call) -> float:
 def _pat_s(call: Call) -> float:
     comm = call.comm
     steps = (comm.machines - 1).bit_length()
-    latency_s = (8 + 2.8 * comm.ranks) / 1e6 + steps * call.network.crossing_s
+    latency_s = (8 + 2.8 * comm.ranks) / 1e6 + steps * (call.network.crossing_s + call.sockets_s)
     latency_s += steps * HOPS[Way.NET][TREE][2] / 3.5 / 1e6
     received = call.size_bytes * (comm.ranks - 1) / comm.ranks
     return latency_s + received / (call.nic_payload * comm.machine.nics)
