@@ -32,6 +32,7 @@ from reproduction.world.gloo_rows import (
     rows_of,
     scenario,
 )
+from reproduction.world.host_costs import build
 from reproduction.world.sources.tc_cluster import further
 
 
@@ -119,6 +120,7 @@ def main() -> int:
     except ValueError as error:
         parser.error(str(error))
     options.out.mkdir(parents=True, exist_ok=True)
+    build()
     found = []
     for row in rows:
         file, folder = options.out / f"{row.name}.toml", options.out / row.name

@@ -15,15 +15,13 @@ from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.execution import carry_out, prepare
 from gradwire.runs.screen import Screen
-from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.vm.machines import Clock
 from reproduction.world.cells import Planned, Programs
+from reproduction.world.host_costs import FOLDER, build
 from reproduction.world.predicting import Predicted
 
-FOLDER = RUNS / "world-programs"
-"""The run folders, whichever sources were asked for."""
 NEEDS = "import torch.distributed; assert torch.distributed.is_gloo_available()"
 LONGEST_IMPORT_S = 300
 
@@ -51,9 +49,11 @@ def run_programs(
     continues from there. They run on this machine, whose files they are.
 
     python: one that has PyTorch; None where no row needs it. command: what the runs' reports show as having begun them.
-    Raises the Fault of a scenario that is wrong.
+    Raises the Fault of a scenario that is wrong, and MachineFault where what real programs need cannot be built.
     """
     documents = {programs: programs.document(str(python or sys.executable)) for programs in wanted}
+    if any(programs.needs_torch for programs in documents):
+        build()
     found: dict[Planned | Programs, Predicted] = {}
     for programs, document in sorted(documents.items(), key=lambda item: _memory_mb(item[1])):
         scenario = resolved_scenario(document, Origin.given(document))

@@ -27,8 +27,7 @@ GLOO_TOO_MANY = (
     "real PyTorch with Gloo on 16 hosts wants 11 GiB of memory, and on 32 hosts 20 GiB, more than `gradwire reproduce` takes "
     f"by itself; `{gloo_rows.ALONE} --further --only ROW` runs one"
 )
-PAUSE = "pause between calls"
-GLOO_COSTS = "what a host's kernel costs: copies, wake-ups"
+GLOO_COSTS = "what a host's kernel costs but for copies and wake-ups"
 WIDE_AREA = (
     "a region's way out and an IPsec tunnel limit the rate, and neither limit is part of the set-up: a plan would only "
     "repeat an assumed rate"
@@ -90,8 +89,7 @@ def _of_gloo(row: Row) -> Cell:
     if hosts > GLOO_MOST_HOSTS:
         return Cell(Unexpressed(GLOO_TOO_MANY, program=True))
     of_gloo = gloo_rows.Row(found["call"], int(found["mib"]), hosts, row.setting, printed)
-    fitted = PAUSE if of_gloo.is_fitted else ""
-    return Cell(gloo_rows.programs(of_gloo), fitted, not_emulated=GLOO_COSTS, series=row.what.partition(",")[0])
+    return Cell(gloo_rows.programs(of_gloo), of_gloo.fitted, not_emulated=GLOO_COSTS, series=row.what.partition(",")[0])
 
 
 def further() -> Sequence[Row]:
