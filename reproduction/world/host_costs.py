@@ -22,8 +22,10 @@ LIBRARIES = ("-ldl", "-lm")
 
 
 def path_of_library() -> Path:
-    """Where the library lies once it is built; another name for another source."""
-    return FOLDER.absolute() / f"host-costs-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:8]}.so"
+    """Where the library lies once it is built, from the folder in which gradwire runs; another name for another source or
+    other flags."""
+    content = SOURCE.read_bytes() + " ".join((*FLAGS, *LIBRARIES)).encode()
+    return FOLDER / f"host-costs-{hashlib.sha256(content).hexdigest()[:8]}.so"
 
 
 def build() -> None:

@@ -17,8 +17,8 @@ import tomli_w
 
 from reproduction.world.cells import GIVEN
 from reproduction.world.gloo import chosen, further_rows, predicted, table
-from reproduction.world.gloo_rows import CALLS, PAUSE_S, rows_of
-from reproduction.world.nccl_rows import SOCKETS, WHAT, name_of, scenario
+from reproduction.world.gloo_rows import CALLS, rows_of
+from reproduction.world.nccl_rows import PAUSE_S, SOCKETS, WHAT, name_of, scenario
 
 
 def main() -> int:

@@ -113,20 +113,21 @@ EXAMINED = (
     "after the call's start held the 238 packets of Gloo's two segments; no sender then waited for a window or a buffer.",
     "**Gloo, what bounds a ring.** Two segments of 1 MiB are under way at a time, so two of them take a round trip and the "
     "time of one: 14.4 ms after these first 80 ms, where 10.1 and 4.2 are due. The printed time means 15.0 ms.",
-    "**Gloo, additions: a likely cause of rings that are too fast, and not shown on an idle machine.** The rows above ran on a "
-    "busy machine, where an addition of 1 MiB took 0.28 ms. On an idle one (0.16 ms), the reduce with 1 ms took 373 ms again (printed "
-    "406, -8.1 %). A receiver says that it is ready for a segment, and "
-    "these messages wait in netem's queue behind the segments that its own host sends. When additions end decides "
-    "which wait: in a model of four hosts with a queue each and nothing else, two segments take 3.8 ms at 1 ms and 5 "
-    "Gbit/s if no message waits, 5.5 ms if each does, and all between where additions and wake-ups vary; the printed "
-    "all-reduce means some 4.9 ms. In a run where such messages passed the data (prio below tbf in place of netem's "
-    "rate, additions in no time), the reduce with 1 ms took 324 ms, and 361 ms where they queued. While additions took"
-    " no time, the reduce with 1 ms took 371 to 373 ms in each call, and since they take the time that the machine "
-    "counts, 375 to 438 ms, and 398 ms in the mean of eight (printed 406). The default reduce went from 302 to 317 ms "
-    "(314), that with 5 ms from 1135 to 1168 ms (1177), and the all-reduce with 10 ms from 2926 to 2977 ms (2993).",
-    "**Gloo, wake-ups: not needed.** Where each receive wakes up late, by an exponential time of mean 50 us, and additions took no "
-    "time, the all-reduce with 1 ms took 459 and 465 ms (printed 485). No public source of such a time was found. Cards of EC2, whose "
-    "MTU this is, hold no receive interrupt back by default (Linux's commit 78cb421d185c, May 2019).",
+    "**Gloo, what decides how long a ring takes.** A receiver says that it is ready for a segment, and these messages wait in "
+    "netem's queue behind the segments that its own host sends. When additions end, threads wake up and copies are done decides "
+    "which of them wait: in a model of four hosts with a queue each and nothing else, two segments take 3.8 ms at 1 ms and 5 "
+    "Gbit/s if no message waits, 5.5 ms if each does, and all between where these times vary; the printed all-reduce means some "
+    "4.9 ms. In a run where such messages passed the data (prio below tbf in place of netem's rate, additions in no time), the "
+    "reduce with 1 ms took 324 ms, and 361 ms where they queued.",
+    "**Gloo, additions: not enough.** On an idle machine, where an addition of 1 MiB takes 0.16 ms, nearly all calls of the reduce "
+    "with 1 ms take the shortest of its times: 376, 386 and 378 ms in the mean of eight (printed 406) where additions take 1, 1.5 and 2 "
+    "times as long, and the all-reduce 460, 457 and 461 ms (485).",
+    "**Gloo, wake-ups and copies: a cause.** Threads wake up as late as was measured in a cloud's machine (median 20 us, 90th "
+    "percentile 35), and what is sent and received is copied at 42 Gbit/s (`reproduction/world/host_costs.c` has the sources). "
+    "Then calls vary: of 24 calls of the reduce with 1 ms, 3 took 402 to 442 ms with additions as here, and 9 took 411 to 458 "
+    "ms with 1.5 times their time, the others 378 to 394 ms; means are 383 and 408 ms (printed 406), and of the all-reduce 473 and "
+    "480 ms (485). On the default network, neither changes much: 302 to 303 ms (reduce, printed 314) and 324 to 326 ms (all-reduce, "
+    "327).",
     "**NCCL, its connections: most of the errors that plans had.** Plans of the same calls, with one connection for each pair "
     "of hosts and windows that are never small, had -34.2 % (p2p with 10 ms), -24, -8, -20 and -22 % (broadcast), and -26, -11, "
     "-21 and -22 % (reduce). NCCL sends the parts of a slice by several connections, and the next slice when all of the last "
@@ -155,14 +156,17 @@ TC_CLUSTER = Source(
         "host's egress. Torch 1.9, float32, a barrier before each call, maximum over ranks. NCCL over sockets, with 8 "
         "or 16 connections to a neighbour."
     ),
-    not_emulated="PCIe, staging copies, what hosts' kernels cost, and what other tenants of the cloud send",
+    not_emulated="PCIe, staging copies, what hosts' kernels cost (of Gloo, but for copies and wake-ups), and what other tenants of "
+    "the cloud send",
     constants=(
         'line rate 10 Gbit/s and one way 0.1 ms: the set-up; some 5 Gbit/s "a flow" does not bind 8 or 16 connections',
         f"a rate of netem's times {NETEM_OVERHEAD:.4f}: it counts a packet of MTU 9001 without preamble, FCS and gap",
         f"Gloo: a pause of {gloo_rows.PAUSE_S:g} s between calls, in which windows halve, fitted on p2p with a delay of 10 ms; "
         f"{gloo_rows.FLOW_GBPS:g} Gbit/s for each connection: the set-up",
-        f"Gloo: additions take the CPU time that the machine of the run counts, times {gloo_rows.CPU_TIME:g} (run.cpu_time), as the "
-        "set-up does not name its processors; 0.16 ms for 1 MiB here on an idle machine, and 0.28 ms on a busy one",
+        f"Gloo: additions take the CPU time that the machine of the run counts, times {gloo_rows.CPU_TIME:g} (run.cpu_time), fitted on the "
+        "reduce with a delay of 1 ms: 0.24 ms for 1 MiB, by a machine that takes 0.16 ms",
+        "Gloo: threads wake up, and data is copied, in times that were measured elsewhere (`reproduction/world/host_costs.c`): 20 us in "
+        "the median, and 42 Gbit/s",
         f"NCCL, printed rows and others of 2 to {nccl_rows.MOST_HOSTS} hosts: by a program that does with its connections what NCCL "
         "2.7.8 does (torch 1.9 has that version), on Linux's own TCP: files and lines are named in "
         "`reproduction/world/nccl_ranks.py`. Gloo's pause; 8 connections for each of 2 rings, and one ring for p2p",

@@ -24,7 +24,7 @@ from reproduction.world import gloo, nccl
 from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
 from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
 from reproduction.world.gloo import Predicted, chosen, further_rows, predicted, table
-from reproduction.world.gloo_rows import PAUSE_S, Row, programs, rows_of, scenario
+from reproduction.world.gloo_rows import CPU_TIME, PAUSE_S, Row, programs, rows_of, scenario
 from reproduction.world.predicting import Predicted as FromARun
 from reproduction.world.running_programs import predicted_by, refuse_unfit
 from reproduction.world.scored import Status, score_row, write_rows
@@ -68,7 +68,7 @@ def test_computation_takes_time_and_reductions_have_more_calls() -> None:
     for collective, calls in (("reduce", 9), ("all-reduce", 9), ("broadcast", 3)):
         document = programs(Row(collective, 128, 4, "default", 300.0)).document("python3")
         assert document["program"]["gloo"]["arguments"]["calls"] == calls  # type: ignore[index]
-        assert document["run"]["cpu_time"] == 1.0  # type: ignore[index]
+        assert document["run"]["cpu_time"] == CPU_TIME  # type: ignore[index]
 
 
 def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone() -> None:
@@ -84,7 +84,11 @@ def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone
             document = cell.planned.document("python3")
             assert len(resolved_scenario(document, Origin("test.toml", "test", None)).points) == 1
             assert cell.planned.command().endswith(" --further") == (row.printed is None)
-            assert bool(cell.fitted) == ((row.what.partition(",")[0], row.setting) == ("gloo p2p", "delay 10 ms"))
+            expected = {
+                ("gloo p2p, 64 MiB, 2 hosts", "delay 10 ms"): "pause between calls",
+                ("gloo reduce, 128 MiB, 4 hosts", "delay 1 ms, rate 5 Gbit/s"): "compute time",
+            }
+            assert cell.fitted == expected.get((row.what, row.setting), "")
 
 
 def test_cells_that_are_not_given_can_be_asked_for() -> None:
@@ -156,12 +160,14 @@ def judged(valid: bool, rows: Sequence[Mapping[str, float]]) -> JudgedRun[Any, A
     return cast(JudgedRun[Any, Any], SimpleNamespace(result=result))
 
 
-def test_one_row_is_fitted_and_marked() -> None:
+def test_two_rows_are_fitted_and_marked() -> None:
     rows = given()
-    (fitted,) = [row for row in rows if row.is_fitted]
+    fitted, _ = [row for row in rows if row.is_fitted]
     marked = [line for line in table([Predicted(row, (1.0, 1.0), "valid") for row in rows]) if " *" in line]
-    assert len(marked) == 1
-    assert marked[0].startswith("p2p, 64 MiB, 2 hosts, delay 10 ms *")
+    assert [line.partition(" *")[0] for line in marked] == [
+        "p2p, 64 MiB, 2 hosts, delay 10 ms",
+        "reduce, 128 MiB, 4 hosts, delay 1 ms, rate 5 Gbit/s",
+    ]
     assert fitted.netem == "delay 10ms rate 5.05gbit limit 1000"
     document = scenario(fitted, "python3", 6, "stock")
     assert document["program"]["gloo"]["arguments"]["pause_s"] == PAUSE_S  # type: ignore[index]
