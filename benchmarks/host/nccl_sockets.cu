@@ -5,10 +5,10 @@
  *       /tmp/nccl-sockets /path/of/libnccl.so.2 2 8
  *
  * Arguments: NCCL's library, ranks, and bytes of an all-reduce (several). Ranks are threads of one process, on one GPU,
- * each with a copy of the library of its own, which believes to be on a host of its own (NCCL_HOSTID). So they reach each
+ * each with a copy of the library of its own, which takes itself to be on a host of its own (NCCL_HOSTID). So they reach each
  * other by sockets on the loopback interface, and their kernels run side by side. Prints, first, half of a round trip of
  * one byte of TCP on the same interface between two threads that sleep until it comes, as netperf's TCP_RR does; then the
- * time of each call, CALLS of them after each other, in microseconds, of the median of REPEATS. */
+ * time of each call, CALLS of them after each other, in microseconds: median, least and most of REPEATS. */
 #include <arpa/inet.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -193,10 +193,10 @@ int main(int count, char **words)
     pthread_t threads[MOST_RANKS];
     char path[64];
 
-    need(count >= 4, "nccl-sockets LIBRARY RANKS BYTES...");
+    need(count >= 4 && count <= 19, "nccl-sockets LIBRARY RANKS BYTES..., at most 16 of them");
     ranks = atoi(words[2]);
     need(ranks >= 1 && ranks <= MOST_RANKS, "ranks must be 1 to 4");
-    for (int word = 3; word < count && size_count < 16; word++)
+    for (int word = 3; word < count; word++)
         sizes[size_count++] = strtoull(words[word], NULL, 10);
     printf("half of a round trip of TCP: %.1f us\n", half_round_trip_us());
     fflush(stdout);

@@ -49,8 +49,8 @@ Variables = Annotated[
 Latency = Annotated[
     str | None,
     typer.Option(
-        help="time that hosts take for a message, e.g. 20us, on top of NCCL's table; by tcp, half of what netperf's TCP_RR prints; "
-        "default: the transport's"
+        help="time that hosts take for a message, e.g. 20us, on top of NCCL's table; by tcp, half of a round trip of "
+        "netperf's TCP_RR, with --delay 0us; default: the transport's"
     ),
 ]
 Delay = Annotated[str, typer.Option(help="delay of the network, one way")]

@@ -18,7 +18,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose
-from gradwire.workloads.engines.nccl.duration import Call, Network, duration_s
+from gradwire.workloads.engines.nccl.duration import SOCKETS_S, Call, Network, duration_s
 from gradwire.workloads.engines.nccl.environment import TUNER, Environment, environment_of
 from gradwire.workloads.engines.nccl.pieces import divide
 from gradwire.workloads.engines.nccl.plugin import LEAST_MACHINES, Plugin, plugin_of
@@ -364,6 +364,9 @@ def _notes(given: Given, comm: Communicator) -> list[str]:
     if comm.machines > 1:
         latency = transport.source if given.latency is None else "as given"
         notes.append(f"latency on top of NCCL's table: {latency}")
+        if not transport.gpu_direct:
+            taken = ", ".join(f"{took_s * 1e6:g} us by {protocol.value}" for protocol, took_s in SOCKETS_S.items())
+            notes.append(f"NCCL's sockets take more for a message: {taken}; measured on an H100")
         if given.burst_cost is None and transport.burst_s:
             notes.append(
                 f"a host takes {transport.burst_s * 1e6:g} us for each burst of up to 64 KiB: {transport.burst_source}"

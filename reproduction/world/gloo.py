@@ -21,6 +21,7 @@ from pathlib import Path
 
 import tomli_w
 
+from gradwire.faults import MachineFault
 from reproduction.world.cells import GIVEN
 from reproduction.world.gloo_rows import (
     CPU_TIME,
@@ -117,10 +118,10 @@ def main() -> int:
         rows = rows_of(csv.DictReader(given))
     try:
         rows = chosen(rows + (further_rows(rows) if options.further else []), options.only)
-    except ValueError as error:
+        build()
+    except (ValueError, MachineFault) as error:
         parser.error(str(error))
     options.out.mkdir(parents=True, exist_ok=True)
-    build()
     found = []
     for row in rows:
         file, folder = options.out / f"{row.name}.toml", options.out / row.name
@@ -139,7 +140,7 @@ def main() -> int:
     errors = [abs(each.ratio - 1) for each in found if not each.row.is_fitted and not math.isnan(each.ratio)]
     if errors:
         print(
-            f"{len(errors)} rows without the fitted one (*): median error {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+            f"{len(errors)} rows without the fitted ones (*): median error {statistics.median(errors):.1%}, worst {max(errors):.1%}"
         )
     return 0 if len(found) == len(rows) and all(each.verdict == "valid" for each in found) else 1
 

@@ -108,10 +108,10 @@ def further() -> Sequence[Row]:
 
 
 EXAMINED = (
-    "**Gloo, drops and windows: not the cause.** In the all-reduce on 4 hosts with 5 ms and 2 Gbit/s, `tc -s` counted no "
-    "drop on any host and TCP_INFO no retransmission. Windows fell to 15 to 30 packets in the pause, and from 60 to 80 ms "
+    "**Gloo, drops and windows: not the cause.** Where kernels took no time, in the all-reduce on 4 hosts with 5 ms and 2 "
+    "Gbit/s, `tc -s` counted no drop on any host and TCP_INFO no retransmission. Windows fell to 15 to 30 packets in the pause, and from 60 to 80 ms "
     "after the call's start held the 238 packets of Gloo's two segments; no sender then waited for a window or a buffer.",
-    "**Gloo, what bounds a ring.** Two segments of 1 MiB are under way at a time, so two of them take a round trip and the "
+    "**Gloo, what bounds a ring.** There, two segments of 1 MiB are under way at a time, so two of them take a round trip and the "
     "time of one: 14.4 ms after these first 80 ms, where 10.1 and 4.2 are due. The printed time means 15.0 ms.",
     "**Gloo, what decides how long a ring takes.** A receiver says that it is ready for a segment, and these messages wait in "
     "netem's queue behind the segments that its own host sends. When additions end, threads wake up and copies are done decides "
@@ -146,7 +146,7 @@ EXAMINED = (
     "**Gloo, its version: not the cause.** The all-reduce, reduce and broadcast of Gloo and their buffers are the same code "
     "in May 2021 and May 2025, but for names and formatting.",
 )
-"""Measured with the rows' scenarios; of Gloo, with a library before `recv` in the ranks (LD_PRELOAD) and TCP_INFO every 2 ms."""
+"""Measured with the rows' scenarios and TCP_INFO every 2 ms; of Gloo, with `host_costs.c` where its wake-ups are named."""
 
 TC_CLUSTER = Source(
     name="tc_cluster",
@@ -156,7 +156,7 @@ TC_CLUSTER = Source(
         "host's egress. Torch 1.9, float32, a barrier before each call, maximum over ranks. NCCL over sockets, with 8 "
         "or 16 connections to a neighbour."
     ),
-    not_emulated="PCIe, staging copies, what hosts' kernels cost (of Gloo, but for copies and wake-ups), and what other tenants of "
+    not_emulated="PCIe, staging copies, what hosts' kernels cost (of Gloo's, all but copies and wake-ups), and what other tenants of "
     "the cloud send",
     constants=(
         'line rate 10 Gbit/s and one way 0.1 ms: the set-up; some 5 Gbit/s "a flow" does not bind 8 or 16 connections',
