@@ -109,7 +109,8 @@ def further() -> Sequence[Row]:
 
 EXAMINED = (
     "**Gloo, drops and windows: not the cause.** Where kernels took no time, in the all-reduce on 4 hosts with 5 ms and 2 "
-    "Gbit/s, `tc -s` counted no drop on any host and TCP_INFO no retransmission. Windows fell to 15 to 30 packets in the pause, and from 60 to 80 ms "
+    "Gbit/s, `tc -s` counted no drop on any host and TCP_INFO no retransmission. Windows fell to 15 to 30 packets in the pause, and from "
+    "60 to 80 ms "
     "after the call's start held the 238 packets of Gloo's two segments; no sender then waited for a window or a buffer.",
     "**Gloo, what bounds a ring.** There, two segments of 1 MiB are under way at a time, so two of them take a round trip and the "
     "time of one: 14.4 ms after these first 80 ms, where 10.1 and 4.2 are due. The printed time means 15.0 ms.",
