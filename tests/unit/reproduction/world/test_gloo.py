@@ -86,7 +86,7 @@ def test_every_cell_with_few_hosts_has_programs_and_a_command_that_runs_it_alone
             assert cell.planned.command().endswith(" --further") == (row.printed is None)
             expected = {
                 ("gloo p2p, 64 MiB, 2 hosts", "delay 10 ms"): "pause between calls",
-                ("gloo reduce, 128 MiB, 4 hosts", "delay 1 ms, rate 5 Gbit/s"): "compute time",
+                ("gloo all-reduce, 128 MiB, 4 hosts", "delay 1 ms, rate 5 Gbit/s"): "compute time",
             }
             assert cell.fitted == expected.get((row.what, row.setting), "")
 
@@ -166,7 +166,7 @@ def test_two_rows_are_fitted_and_marked() -> None:
     marked = [line for line in table([Predicted(row, (1.0, 1.0), "valid") for row in rows]) if " *" in line]
     assert [line.partition(" *")[0] for line in marked] == [
         "p2p, 64 MiB, 2 hosts, delay 10 ms",
-        "reduce, 128 MiB, 4 hosts, delay 1 ms, rate 5 Gbit/s",
+        "all-reduce, 128 MiB, 4 hosts, delay 1 ms, rate 5 Gbit/s",
     ]
     assert fitted.netem == "delay 10ms rate 5.05gbit limit 1000"
     document = scenario(fitted, "python3", 6, "stock")
