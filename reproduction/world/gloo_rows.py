@@ -40,7 +40,7 @@ CALLS = 3
 CALLS_WITH_ADDITIONS = 9
 """Of Gloo's reductions: their calls differ by up to a fifth (EXAMINED in sources/tc_cluster.py)."""
 CALLS_OF_TWO_KINDS = 25
-"""Of those with a delay of 1 ms, which are of two kinds, so that the mean of eight varies by 2.4 %."""
+"""Of printed ones with a delay of 1 ms, which are of two kinds, so that the mean of eight varies by 2.4 %."""
 ADDING = ("all-reduce", "reduce")
 CPU_TIME = 1.5
 """`run.cpu_time`: how much longer the source's processors compute than this machine's, fitted to FITTED_COMPUTATION, which
@@ -89,7 +89,8 @@ class Row:
         """How often Gloo is called."""
         if self.collective not in ADDING:
             return CALLS
-        return CALLS_OF_TWO_KINDS if self.setting.startswith("delay 1 ms,") else CALLS_WITH_ADDITIONS
+        of_two_kinds = self.setting.startswith("delay 1 ms,") and not math.isnan(self.printed_ms)
+        return CALLS_OF_TWO_KINDS if of_two_kinds else CALLS_WITH_ADDITIONS
 
     @property
     def is_fitted(self) -> bool:

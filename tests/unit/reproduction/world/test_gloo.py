@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,8 +66,14 @@ def test_a_row_is_stock_hosts_with_the_clouds_limits() -> None:
 
 
 def test_computation_takes_time_and_reductions_have_more_calls() -> None:
-    for collective, calls in (("reduce", 9), ("all-reduce", 9), ("broadcast", 3)):
-        document = programs(Row(collective, 128, 4, "default", 300.0)).document("python3")
+    delayed = "delay 1 ms, rate 5 Gbit/s"
+    for row, calls in (
+        (Row("reduce", 128, 4, "default", 300.0), 9),
+        (Row("all-reduce", 128, 4, delayed, 300.0), 25),
+        (Row("all-reduce", 128, 8, delayed, math.nan), 9),
+        (Row("broadcast", 128, 4, delayed, 300.0), 3),
+    ):
+        document = programs(row).document("python3")
         assert document["program"]["gloo"]["arguments"]["calls"] == calls  # type: ignore[index]
         assert document["run"]["cpu_time"] == CPU_TIME  # type: ignore[index]
 
