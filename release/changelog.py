@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 START = "<!-- towncrier release notes start -->\n"
 WIDTH = 120
+VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 KIND = re.compile(r"^### (\w+)\n", re.MULTILINE)
 
 
@@ -81,6 +82,6 @@ def main(version: str, date: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in {2, 3}:
+    if len(sys.argv) not in {2, 3} or not VERSION.fullmatch(sys.argv[1]):
         sys.exit(__doc__)
     main(sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else datetime.datetime.now(datetime.UTC).date().isoformat())

@@ -194,3 +194,14 @@ def test_a_step_that_does_not_exist_says_which_do() -> None:
     done = subprocess.run([ROOT / "release" / "run", "ship"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("usage: release/run verify [TAG] | build")
+
+
+@pytest.mark.parametrize("word", ["--help", "0.2", "next", "0.2.0 "])
+def test_a_section_is_made_for_versions_alone(word: str) -> None:
+    before = (ROOT / "CHANGELOG.md").read_bytes()
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "release" / "changelog.py"), word], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "python release/changelog.py VERSION" in ended.stderr
+    assert (ROOT / "CHANGELOG.md").read_bytes() == before
