@@ -1,8 +1,8 @@
 /* What a message of NCCL's sockets takes on top of TCP's own round trip, on one machine with one GPU.
  *
  *   nvcc -O2 -Xcompiler -rdynamic -o /tmp/nccl-sockets benchmarks/host/nccl_sockets.cu -ldl
- *   NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=1 NCCL_SOCKET_INLINE=0 NCCL_ALGO=Tree NCCL_PROTO=LL \
- *       /tmp/nccl-sockets /path/of/libnccl.so.2 2 8
+ *   CUDA_MODULE_LOADING=EAGER NCCL_RUNTIME_CONNECT=0 NCCL_SHM_DISABLE=1 NCCL_P2P_DISABLE=1 NCCL_SOCKET_NTHREADS=4 \
+ *       NCCL_NSOCKS_PERTHREAD=1 NCCL_SOCKET_INLINE=0 NCCL_ALGO=Tree NCCL_PROTO=LL /tmp/nccl-sockets /path/of/libnccl.so.2 2 8
  *
  * Arguments: NCCL's library, ranks, and bytes of an all-reduce (several). Ranks are threads of one process, on one GPU,
  * each with a copy of the library of its own, which takes itself to be on a host of its own (NCCL_HOSTID). So they reach each
@@ -191,7 +191,7 @@ static int in_order(const void *left, const void *right)
 int main(int count, char **words)
 {
     pthread_t threads[MOST_RANKS];
-    char path[64];
+    char folder[] = "/tmp/nccl-sockets-XXXXXX", path[64];
 
     need(count >= 4 && count <= 19, "nccl-sockets LIBRARY RANKS BYTES..., at most 16 of them");
     ranks = atoi(words[2]);
@@ -201,12 +201,15 @@ int main(int count, char **words)
     printf("half of a round trip of TCP: %.1f us\n", half_round_trip_us());
     fflush(stdout);
     setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    need(mkdtemp(folder) != NULL, "no folder in /tmp");
     for (int rank = 0; rank < ranks; rank++) {
-        snprintf(path, sizeof path, "/tmp/libnccl-of-rank-%d.so", rank);
+        snprintf(path, sizeof path, "%s/rank-%d.so", folder, rank);
         copied(words[1], path);
         libraries[rank] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         need(libraries[rank] != NULL, dlerror());
+        unlink(path);
     }
+    rmdir(folder);
     pthread_barrier_init(&together, NULL, ranks);
     need(((GetUniqueId)symbol(0, "ncclGetUniqueId"))(&identity) == 0, "ncclGetUniqueId");
     for (int rank = 0; rank < ranks; rank++)

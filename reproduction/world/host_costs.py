@@ -29,10 +29,9 @@ def path_of_library() -> Path:
 
 
 def build() -> None:
-    """Builds the library, if it is not there. Raises MachineFault if there is no compiler."""
+    """Builds the library, also where one is there: a folder of runs may be somebody else's, and programs would load it.
+    Raises MachineFault if there is no compiler."""
     library = path_of_library()
-    if library.exists():
-        return
     compiler = shutil.which(COMPILER)
     if compiler is None:
         raise MachineFault(f"{COMPILER} is missing, to build {SOURCE.name}: `{install_command(COMPILER)}`")
