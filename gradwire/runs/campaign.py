@@ -83,15 +83,11 @@ class Campaign(Generic[N]):
         On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of
         machines raises comes before any point has started.
         """
-        self._out.mkdir(parents=True, exist_ok=True)
-        try:
-            self._run_missing()
-        finally:
-            if self._ended:
-                self._note()
-        return self._ended
+        (ended,) = run_side_by_side([self], self._executor)
+        return ended
 
-    def _run_missing(self) -> None:
+    def missing(self) -> list[N]:
+        """The points that have to run; the others are done by this."""
         waiting = []
         for planned in self._planned:
             work_of(planned.point).rename_older_folder(planned, self._out)
@@ -102,19 +98,27 @@ class Campaign(Generic[N]):
                 self._finish(replace(kept, reused=True))
             else:
                 waiting.append(planned)
-        if waiting:
-            self._executor.try_machines(max(planned.memory_mb for planned in waiting))
-        do_all([partial(self._run_one, planned) for planned in running_order(waiting)], self._executor.jobs)
+        return waiting
 
-    @property
-    def _ended(self) -> list[Judged]:
-        """The runs that are done so far, in the scenario's order."""
-        return [run for run in self._done if run is not None]
+    def make_folder(self) -> None:
+        """Makes the run folder, if it is not there."""
+        self._out.mkdir(parents=True, exist_ok=True)
 
-    def _run_one(self, planned: N, stop: threading.Event) -> None:
+    def note_ended(self) -> None:
+        """Writes points.csv, if any point is done."""
+        if self.ended:
+            self._note()
+
+    def run_one(self, planned: N, stop: threading.Event) -> None:
+        """Runs one of the points that are missing."""
         judged = carry_out(planned, self._executor, self._watcher, stop, self._judge)
         if not stop.is_set():
             self._finish(judged)
+
+    @property
+    def ended(self) -> list[Judged]:
+        """The runs that are done so far, in the scenario's order."""
+        return [run for run in self._done if run is not None]
 
     def _finish(self, judged: Judged) -> None:
         with self._lock:
@@ -127,9 +131,27 @@ class Campaign(Generic[N]):
         """Writes down how the points are that are done so far, all anew, and so the less often the longer that
         takes."""
         begin_s = time.monotonic()
-        work_of(self._planned[0].point).write_points(self._out, self._ended)
+        work_of(self._planned[0].point).write_points(self._out, self.ended)
         end_s = time.monotonic()
         self._next_note_s = end_s + NOTE_PERIODS * (end_s - begin_s)
+
+
+def run_side_by_side(campaigns: Sequence[Campaign[N]], executor: Executor) -> list[list[Judged]]:
+    """Runs the points of several scenarios, each in its run folder, as if they were of one, as `Campaign.run` does;
+    returns the runs of each."""
+    for campaign in campaigns:
+        campaign.make_folder()
+    try:
+        of = [(planned, campaign) for campaign in campaigns for planned in campaign.missing()]
+        if of:
+            executor.try_machines(max(planned.memory_mb for planned, _ in of))
+        in_turn = running_order([planned for planned, _ in of])
+        owner = {id(planned): campaign for planned, campaign in of}
+        do_all([partial(owner[id(planned)].run_one, planned) for planned in in_turn], executor.jobs)
+    finally:
+        for campaign in campaigns:
+            campaign.note_ended()
+    return [campaign.ended for campaign in campaigns]
 
 
 def running_order(runs: Sequence[N]) -> list[N]:

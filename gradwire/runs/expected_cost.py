@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from gradwire.agents.connections import needs_python
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
@@ -66,27 +67,27 @@ class Expectation:
     """Time left of several runs, by what was expected of them and what those took that have ended."""
 
     def __init__(self, runs: Sequence[Planned], jobs: int) -> None:
-        self._expected_s = {run.folder.name: expected_s(run) for run in runs}
+        self._expected_s = {run.folder: expected_s(run) for run in runs}
         self._left = dict(self._expected_s)
         self._jobs = max(1, min(jobs, len(runs)))
         self._lock = threading.Lock()
         self._took_s = 0.0
         self._took_expected_s = 0.0
 
-    def ended(self, name: str, took_s: float) -> None:
-        """The run in the folder of this name has ended; `took_s` is 0 if it had run before."""
+    def ended(self, folder: Path, took_s: float) -> None:
+        """The run in this folder has ended; `took_s` is 0 if it had run before."""
         with self._lock:
-            expected = self._left.pop(name, 0.0)
+            expected = self._left.pop(folder, 0.0)
             if took_s > 0:
                 self._took_s += took_s
                 self._took_expected_s += expected
 
-    def left_s(self, share_done: dict[str, float] | None = None) -> float:
+    def left_s(self, share_done: dict[Path, float] | None = None) -> float:
         """Wall time until all have ended. share_done: how much of each run under way is done, from 0 to 1."""
         done = share_done or {}
         with self._lock:
             slower = self._took_s / self._took_expected_s if self._took_expected_s else 1.0
-            left = {name: expected * (1 - done.get(name, 0.0)) for name, expected in self._left.items()}
+            left = {run: expected * (1 - done.get(run, 0.0)) for run, expected in self._left.items()}
         return slower * max(sum(left.values()) / self._jobs, max(left.values(), default=0.0))
 
 

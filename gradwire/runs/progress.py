@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,11 +43,19 @@ LABEL_COLUMNS, STAGE_COLUMNS = 44, 20
 class LiveProgress:
     """A Watcher that draws progress bars; without a terminal, it prints one line per finished point."""
 
-    def __init__(self, console: Console, points: int, expectation: Expectation | None = None) -> None:
+    def __init__(
+        self,
+        console: Console,
+        points: int,
+        expectation: Expectation | None = None,
+        titles: Mapping[Path, str] | None = None,
+    ) -> None:
         self._console = console
         self._expectation = expectation
+        #: What to say before a point's label, by the point's folder, where points are of several scenarios.
+        self._titles = titles or {}
         self._lock = threading.Lock()
-        self._running: dict[str, _Bar] = {}
+        self._running: dict[Path, _Bar] = {}
         self._progress = Progress(
             TextColumn("{task.description}", table_column=_fixed(LABEL_COLUMNS)),
             BarColumn(bar_width=16),
@@ -75,17 +85,17 @@ class LiveProgress:
     def started(self, planned: Planned) -> None:
         """A point's machine boots; once more, if the worker that had it died."""
         with self._lock:
-            if lost := self._running.pop(planned.folder.name, None):
+            if lost := self._running.pop(planned.folder, None):
                 self._progress.remove_task(lost.task)
             total, stage = (planned.iterations, "booting") if planned.iterations else (None, "running")
-            task = self._progress.add_task(escape(planned.label), total=total, stage=stage)
-            self._running[planned.folder.name] = _Bar(task, planned)
+            task = self._progress.add_task(self._named(planned), total=total, stage=stage)
+            self._running[planned.folder] = _Bar(task, planned)
             self._show_time_left()
 
     def heard(self, planned: Planned, event: Event) -> None:
         """A point moved on."""
         with self._lock:
-            bar = self._running[planned.folder.name]
+            bar = self._running[planned.folder]
             if isinstance(event, ReplayStarted):
                 bar.replay_began_s = time.monotonic()
             if isinstance(event, Iterated):
@@ -98,14 +108,18 @@ class LiveProgress:
     def ended(self, judged: JudgedRun[Any, Any]) -> None:
         """A point is done."""
         with self._lock:
-            bar = self._running.pop(judged.folder.name, None)
+            bar = self._running.pop(judged.folder, None)
             if bar is not None:
                 self._progress.remove_task(bar.task)
             self._progress.advance(self._all)
             if self._expectation:
-                self._expectation.ended(judged.folder.name, 0.0 if judged.reused else judged.took_s)
+                self._expectation.ended(judged.folder, 0.0 if judged.reused else judged.took_s)
             self._show_time_left()
-            self._console.print(_line(judged), highlight=False)
+            self._console.print(_line(judged, self._named(judged)), highlight=False)
+
+    def _named(self, point: Planned | JudgedRun[Any, Any]) -> str:
+        title = self._titles.get(point.folder)
+        return escape(f"{title}: {point.label}" if title else point.label)
 
     def _show_time_left(self) -> None:
         if self._expectation is None:
@@ -139,11 +153,11 @@ def _fixed(columns: int) -> Column:
     return Column(width=columns, no_wrap=True, overflow="ellipsis")
 
 
-def _line(judged: JudgedRun[Any, Any]) -> str:
+def _line(judged: JudgedRun[Any, Any], name: str) -> str:
     if not judged.valid:
         first_line, _, _ = judged.verdict.summary.partition("\n")  # the report has the rest
-        return f"[red]✗[/red] {escape(judged.label)}: {escape(first_line)}"
-    return f"[green]✓[/green] {escape(judged.label)}: {judged.result.summary} ({_how(judged)})"
+        return f"[red]✗[/red] {name}: {escape(first_line)}"
+    return f"[green]✓[/green] {name}: {judged.result.summary} ({_how(judged)})"
 
 
 def _how(judged: JudgedRun[Any, Any]) -> str:

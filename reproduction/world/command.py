@@ -152,7 +152,7 @@ def predict(cells: Mapping[Row, Cell], where: Where, python: Path | None = None)
     further = [planned for row, planned in programs if row.printed is None]
     with terminal.interruptible(terminal.RESUMES):
         for wanted in (given, further):
-            every |= dict(run_programs(wanted, python, typed_command(sys.argv), terminal.screen()).items())
+            every |= dict(run_programs(wanted, python, where.jobs, typed_command(sys.argv), terminal.screen()).items())
     return [score_row(row, cell, every) for row, cell in cells.items()]
 
 

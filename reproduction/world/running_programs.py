@@ -1,9 +1,10 @@
-"""Runs the rows that are of real programs: one at a time, smallest first, and none that has run before."""
+"""Runs the rows that are of real programs: one per core, smallest first, and none that has run before."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.execution import carry_out, prepare
+from gradwire.runs.launch.execution import carry_out_several, prepare
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.scenario_files import resolved_scenario
@@ -24,6 +26,9 @@ from reproduction.world.predicting import Predicted
 
 NEEDS = "import torch.distributed; assert torch.distributed.is_gloo_available()"
 LONGEST_IMPORT_S = 300
+SHARE_OF_MEMORY = 0.5
+"""Of this machine, which rows that run at a time may take together, unless the command says how many they are: hosts with
+PyTorch and tensors fill what they are given, unlike those of plans."""
 
 
 def refuse_unfit(python: Path) -> Path:
@@ -43,24 +48,38 @@ def refuse_unfit(python: Path) -> Path:
 
 
 def run_programs(
-    wanted: Iterable[Programs], python: Path | None, command: str, screen: Screen
+    wanted: Iterable[Programs], python: Path | None, jobs: int | None, command: str, screen: Screen
 ) -> dict[Planned | Programs, Predicted]:
     """What each of them came to. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
     continues from there. They run on this machine, whose files they are.
 
-    python: one that has PyTorch; None where no row needs it. command: what the runs' reports show as having begun them.
-    Raises the Fault of a scenario that is wrong, and MachineFault where what real programs need cannot be built.
+    python: one that has PyTorch; None where no row needs it. jobs: how many at a time; None: as many as cores and memory hold.
+    command: what the runs' reports show as having begun them. Raises the Fault of a scenario that is wrong, and
+    MachineFault where what real programs need cannot be built.
     """
     documents = {programs: programs.document(str(python or sys.executable)) for programs in wanted}
+    if not documents:
+        return {}
     if any(programs.needs_torch for programs in documents):
         build()
-    found: dict[Planned | Programs, Predicted] = {}
-    for programs, document in sorted(documents.items(), key=lambda item: _memory_mb(item[1])):
+    smallest_first = sorted(documents, key=lambda programs: _memory_mb(documents[programs]))
+    prepared = []
+    for programs in smallest_first:
+        document = documents[programs]
         scenario = resolved_scenario(document, Origin.given(document))
-        prepared = prepare(scenario, Clock(), FOLDER / f"{programs.name}-{_digest(document)}", screen)
-        (run,) = carry_out(prepared, Where(jobs=1), command, screen).runs
-        found[programs] = predicted_by(programs, run)
-    return found
+        prepared.append(prepare(scenario, Clock(), FOLDER / f"{programs.name}-{_digest(document)}", screen))
+    where = Where(jobs=jobs or jobs_for(max(map(_memory_mb, documents.values())), _machine_bytes(), cores()))
+    done = carry_out_several(prepared, where, command, screen)
+    return {programs: predicted_by(programs, each.runs[0]) for programs, each in zip(smallest_first, done, strict=True)}
+
+
+def jobs_for(largest_mb: int, machine_bytes: int, machine_cores: int) -> int:
+    """How many rows run at a time, of which the largest takes so much memory, on a machine with this memory and cores."""
+    return max(1, min(machine_cores, int(machine_bytes * SHARE_OF_MEMORY) // (largest_mb << 20)))
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def predicted_by(programs: Programs, run: JudgedRun[Any, Any]) -> Predicted:

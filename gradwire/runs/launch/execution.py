@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from gradwire.faults import InputFault
-from gradwire.runs.campaign import Campaign
+from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.many_points import cores
@@ -29,7 +29,6 @@ from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import note_start, provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points, locked, write_run_folder
-from gradwire.runs.work import Work
 from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
 from gradwire.scenario.program_scenarios import AnyScenario
@@ -180,38 +179,74 @@ def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen, *,
     wrong with one is its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call
     continues from there.
     """
-    scenario, folder, clock = prepared.scenario, prepared.place.folder, prepared.clock
-    work = work_of_scenario(scenario)
+    (done,) = carry_out_several([prepared], where, command, screen, fresh=fresh)
+    return done
+
+
+def carry_out_several(
+    several: Sequence[Prepared], where: Where, command: str, screen: Screen, *, fresh: bool = False
+) -> list[CarriedOut]:
+    """Carries out several scenarios of one kind of work and one clock as `carry_out` does one, their points side by side, each
+    scenario in its own folder with its own report."""
     with ExitStack() as held:
-        with writing(folder):
-            held.enter_context(locked(folder, command))
-            # Another command may have taken it since.
-            place_for(scenario, replace(clock, scale=MEASURED) if prepared.scale_from else clock, folder)
-            write_run_folder(folder, scenario.document, clock)
-        built = clock.name == "virtual" and make_kernel_ready(screen.errors)
-        with writing(folder):
-            note_start(folder, clock, command, prepared.scale_from)
-        planned = [run.keyed_anew() for run in prepared.planned] if built else prepared.planned
-        if work.taken_over and not fresh:
-            with writing(folder):
-                take_over(planned)
-        runs = work.compared(_run(work, replace(prepared, planned=planned), where, screen, fresh=fresh), screen)
-        with screen.errors.status("estimating the whole model"), writing(folder):
-            work.finish(scenario, planned, folder, min(where.jobs or cores(), cores()))
-        with writing(folder):
-            return CarriedOut(runs, work.write_report(scenario, runs, folder, folder))
+        for prepared in several:
+            _take_folder(prepared, command, held)
+        built = several[0].clock.name == "virtual" and make_kernel_ready(screen.errors)
+        begun = [_begun(prepared, command, built=built, fresh=fresh) for prepared in several]
+        return [
+            _reported(prepared, runs, where, screen)
+            for prepared, runs in zip(begun, _run(begun, where, screen, fresh=fresh), strict=True)
+        ]
 
 
-def _run(
-    work: Work[Any, Any, Any], prepared: Prepared, where: Where, screen: Screen, *, fresh: bool
-) -> list[JudgedRun[Any, Any]]:
+def _take_folder(prepared: Prepared, command: str, held: ExitStack) -> None:
+    """Makes the run folder this command's until `held` is closed."""
+    scenario, folder, clock = prepared.scenario, prepared.place.folder, prepared.clock
+    with writing(folder):
+        held.enter_context(locked(folder, command))
+        # Another command may have taken it since.
+        place_for(scenario, replace(clock, scale=MEASURED) if prepared.scale_from else clock, folder)
+        write_run_folder(folder, scenario.document, clock)
+
+
+def _begun(prepared: Prepared, command: str, *, built: bool, fresh: bool) -> Prepared:
+    """Notes that a run begins, and brings the points of other folders into its own. built: the kernel, just now."""
+    folder = prepared.place.folder
+    with writing(folder):
+        note_start(folder, prepared.clock, command, prepared.scale_from)
+    planned = [run.keyed_anew() for run in prepared.planned] if built else prepared.planned
+    if work_of_scenario(prepared.scenario).taken_over and not fresh:
+        with writing(folder):
+            take_over(planned)
+    return replace(prepared, planned=planned)
+
+
+def _reported(prepared: Prepared, ended: Sequence[JudgedRun[Any, Any]], where: Where, screen: Screen) -> CarriedOut:
+    """Compares what has ended with ideal networks, and writes the report."""
+    scenario, folder = prepared.scenario, prepared.place.folder
+    work = work_of_scenario(scenario)
+    runs = work.compared(ended, screen)
+    with screen.errors.status("estimating the whole model"), writing(folder):
+        work.finish(scenario, prepared.planned, folder, min(where.jobs or cores(), cores()))
+    with writing(folder):
+        return CarriedOut(runs, work.write_report(scenario, runs, folder, folder))
+
+
+def _run(several: Sequence[Prepared], where: Where, screen: Screen, *, fresh: bool) -> list[list[JudgedRun[Any, Any]]]:
     """Runs what is not there yet, or all of it, and shows how it is getting on."""
-    planned, folder, clock = prepared.planned, prepared.place.folder, prepared.clock
+    first, planned = several[0], [run for prepared in several for run in prepared.planned]
     to_run = [run for run in planned if fresh or not run.stored.is_of(run.key)]
-    for warning in work.warnings(to_run):
+    for warning in dict.fromkeys(work_of_scenario(first.scenario).warnings(to_run)):
         screen.warn(warning)
+    titles = {run.folder: prepared.place.folder.name for prepared in several for run in prepared.planned}
+    clock = first.clock
     with where.opened(clock, trial_on(clock), screen.warn, len(planned)) as executor:
         screen.results.print(announcement(to_run, executor.jobs), highlight=False)
         expected = Expectation(to_run, executor.jobs)
-        with LiveProgress(screen.results, len(planned), expected) as progress, writing(folder):
-            return Campaign(planned, folder, executor, progress, fresh=fresh).run()
+        shown = LiveProgress(screen.results, len(planned), expected, titles if len(several) > 1 else {})
+        with shown as progress, writing(first.place.folder):
+            campaigns = [
+                Campaign(prepared.planned, prepared.place.folder, executor, progress, fresh=fresh)
+                for prepared in several
+            ]
+            return run_side_by_side(campaigns, executor)

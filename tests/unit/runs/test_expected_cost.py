@@ -80,12 +80,12 @@ def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
     assert expectation.left_s() == pytest.approx(3 * each)
     assert Expectation(three, 2).left_s() == pytest.approx(1.5 * each)
     assert Expectation(three, 8).left_s() == pytest.approx(each)
-    expectation.ended(three[0].folder.name, 2 * each)
+    expectation.ended(three[0].folder, 2 * each)
     assert expectation.left_s() == pytest.approx(2 * 2 * each)
-    assert expectation.left_s({three[1].folder.name: 0.5}) == pytest.approx(2 * 1.5 * each)
-    expectation.ended(three[1].folder.name, 0.0)
+    assert expectation.left_s({three[1].folder: 0.5}) == pytest.approx(2 * 1.5 * each)
+    expectation.ended(three[1].folder, 0.0)
     assert expectation.left_s() == pytest.approx(2 * each)
-    expectation.ended(three[2].folder.name, each)
+    expectation.ended(three[2].folder, each)
     assert expectation.left_s() == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,17 +14,21 @@ from rich.console import Console
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
 from gradwire.runs import program_work
-from gradwire.runs.campaign import Campaign
+from gradwire.runs.campaign import Campaign, run_side_by_side
+from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.launch.execution import carry_out_several, prepare
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.point_protocol import write_json
 from gradwire.runs.program_work import ProgramJudgedRun
 from gradwire.runs.progress import LiveProgress
+from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.works import judge_stored, work_of_scenario
 from gradwire.scenario.program_scenarios import programs_of
 from gradwire.vm.kernel_death import STOPPED, Cause, KernelFault
 from gradwire.vm.machines import Clock
+from tests.shared.command_line import needs_no_kernel
 from tests.unit.runs.test_program_verdicts import REPORT
 
 SCENARIO = {
@@ -125,3 +130,48 @@ def test_a_point_whose_machine_was_stopped_says_so_in_its_result_and_its_report(
     write_run_folder(tmp_path, scenario.document, Clock())
     work_of_scenario(scenario).write_report(scenario, done, tmp_path, tmp_path)
     assert "stopped by a signal and run anew from the start, 2 points: 1gbit" in (tmp_path / "report.html").read_text()
+
+
+def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_say_whose_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ("first", "second")
+    together = threading.Barrier(len(names), timeout=30)
+
+    def machine(request: Request) -> None:
+        together.wait()
+        leave_summary(request)
+
+    monkeypatch.setattr(program_work, "execute", machine)
+    needs_no_kernel(monkeypatch)
+    screen = Screen(Console(file=io.StringIO(), width=200), Console(file=io.StringIO()))
+    one_rate = SCENARIO | {"sweep": {"fabric.rate": ["1gbit"]}}
+    prepared = [prepare(programs_of(one_rate), Clock(), tmp_path / name, screen) for name in names]
+    done = carry_out_several(prepared, Where(jobs=len(names)), "test", screen)
+    assert [each.valid for each in done] == [True, True]
+    for name, each in zip(names, done, strict=True):
+        assert [run.folder.parent.parent for run in each.runs] == [tmp_path / name]
+        assert {"report.html", "points.csv", "scenario.toml"} <= {path.name for path in (tmp_path / name).iterdir()}
+    assert isinstance(screen.results.file, io.StringIO)
+    shown = screen.results.file.getvalue()
+    assert "2 points to run, 2 at a time" in shown
+    assert all(f"✓ {name}: " in shown for name in names)
+
+
+def test_what_ends_one_scenario_ends_those_side_by_side_with_it_and_keeps_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def machine(request: Request) -> None:
+        if tmp_path / "second" in request.folder.parents:
+            raise KeyboardInterrupt
+        leave_summary(request)
+
+    monkeypatch.setattr(program_work, "execute", machine)
+    pool = LocalPool(1)
+    with LiveProgress(Console(file=io.StringIO()), 4) as progress:
+        campaigns = [
+            Campaign(planned(tmp_path / name), tmp_path / name, pool, progress) for name in ("first", "second")
+        ]
+        with pytest.raises(KeyboardInterrupt):
+            run_side_by_side(campaigns, pool)
+    assert [len(campaign.ended) for campaign in campaigns] == [2, 0]

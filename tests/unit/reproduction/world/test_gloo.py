@@ -27,7 +27,7 @@ from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce
 from reproduction.world.gloo import Predicted, chosen, further_rows, predicted, table
 from reproduction.world.gloo_rows import CPU_TIME, PAUSE_S, Row, programs, rows_of, scenario
 from reproduction.world.predicting import Predicted as FromARun
-from reproduction.world.running_programs import predicted_by, refuse_unfit
+from reproduction.world.running_programs import jobs_for, predicted_by, refuse_unfit
 from reproduction.world.scored import Status, score_row, write_rows
 from reproduction.world.sources.tc_cluster import TC_CLUSTER
 
@@ -214,3 +214,8 @@ def test_a_page_keeps_what_has_not_run_now(tmp_path: Path) -> None:
     assert merged(tmp_path / "none.csv", [not_run]) == [not_run]
     again = score_row(row, cells[row], {planned: FromARun(109.0, "seen")})
     assert merged(tmp_path / "world.csv", [again]) == [again]
+
+
+@pytest.mark.parametrize(("machine_gib", "cores", "jobs"), [(24, 2, 2), (24, 64, 2), (128, 64, 11), (4, 2, 1)])
+def test_rows_that_run_at_a_time_fit_in_half_of_the_memory(machine_gib: int, cores: int, jobs: int) -> None:
+    assert jobs_for(5800, machine_gib << 30, cores) == jobs
