@@ -47,9 +47,9 @@ CPU_TIME = 1.5
 took 473 ms with 1 (24 calls) and 480 to 494 ms with 1.5, and 485 ms as printed. The reduce with 1 ms was looked at as well: 383
 ms with 1, 408 and 423 ms with 1.5 in two runs, and 406 ms as printed. The source names no processor. The kind of hosts
 that has one V100, "up to 10 Gbit/s" and an MTU of 9001 has Xeons E5-2686 v4 of at most 2.7 GHz (AWS News Blog, 25 October
-2017). An addition of 1 MiB takes 0.24 ms with 1.5 where 1.5 was fitted, three times 1 MiB at 13 GB/s; one thread of such
-a Xeon with 3.6 GHz has 18 GB/s in STREAM's triad (AnandTech 11544). It also multiplies the 2.9 us that each system call
-is charged for (docs/your-own-program.md)."""
+2017). An addition of 1 MiB takes 0.24 ms with 1.5 where 1.5 was fitted (additions.py measures it without), three times 1
+MiB at 13 GB/s; one thread of such a Xeon with 3.6 GHz has 18 GB/s in STREAM's triad (AnandTech 11544). It also multiplies
+the 2.9 us that each system call is charged for (docs/your-own-program.md)."""
 PAUSE_S = 1.2
 """What hosts do besides communicating before each call, fitted to FITTED. The source does not say it, but Linux halves
 the window of a connection for each retransmission timeout that it was idle. That row takes 0.514 s after 1 s, 0.534 s

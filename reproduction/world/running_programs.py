@@ -15,11 +15,12 @@ from gradwire.faults import InputFault
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.launch.execution import carry_out_several, prepare
+from gradwire.runs.launch.execution import Prepared, carry_out_several, prepare
 from gradwire.runs.screen import Screen
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.vm.machines import Clock
+from reproduction.world import additions
 from reproduction.world.cells import Planned, Programs
 from reproduction.world.host_costs import FOLDER, build
 from reproduction.world.predicting import Predicted
@@ -69,8 +70,19 @@ def run_programs(
         scenario = resolved_scenario(document, Origin.given(document))
         prepared.append(prepare(scenario, Clock(), FOLDER / f"{programs.name}-{_digest(document)}", screen))
     where = Where(jobs=jobs or jobs_for(max(map(_memory_mb, documents.values())), _machine_bytes(), cores()))
+    if any(programs.needs_torch and _is_to_run(each) for programs, each in zip(smallest_first, prepared, strict=True)):
+        _warn_of_other_speed(screen)
     done = carry_out_several(prepared, where, command, screen)
     return {programs: predicted_by(programs, each.runs[0]) for programs, each in zip(smallest_first, done, strict=True)}
+
+
+def _is_to_run(prepared: Prepared) -> bool:
+    return any(not planned.stored.is_of(planned.key) for planned in prepared.planned)
+
+
+def _warn_of_other_speed(screen: Screen) -> None:
+    if text := additions.warning(additions.addition_s()):
+        screen.warn(text)
 
 
 def jobs_for(largest_mb: int, machine_bytes: int, machine_cores: int) -> int:

@@ -21,7 +21,7 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.scenario.loading import Origin
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.scenario.scenario_files import resolved_scenario
-from reproduction.world import gloo, nccl
+from reproduction.world import additions, gloo, nccl
 from reproduction.world.cells import GIVEN, Programs, Unexpressed, load_given, with_further
 from reproduction.world.command import PROGRAMS, chosen_cells, merged, reproduce_world
 from reproduction.world.gloo import Predicted, chosen, further_rows, predicted, table
@@ -219,3 +219,15 @@ def test_a_page_keeps_what_has_not_run_now(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("machine_gib", "cores", "jobs"), [(24, 2, 2), (24, 64, 2), (128, 64, 11), (4, 2, 1)])
 def test_rows_that_run_at_a_time_fit_in_half_of_the_memory(machine_gib: int, cores: int, jobs: int) -> None:
     assert jobs_for(5800, machine_gib << 30, cores) == jobs
+
+
+@pytest.mark.parametrize(("share", "word"), [(1.0, ""), (1.2, ""), (0.8, ""), (0.7, "shorter"), (1.3, "longer")])
+def test_a_machine_that_adds_in_other_times_than_the_pages_is_warned_of(share: float, word: str) -> None:
+    text = additions.warning(share * additions.FITTED_S)
+    assert bool(text) == bool(word)
+    assert word in text
+
+
+def test_an_addition_takes_what_memory_lets_it_take() -> None:
+    """Three times 1 MiB between 0.3 GB/s and 300 GB/s."""
+    assert 1e-5 < additions.addition_s() < 1e-2
