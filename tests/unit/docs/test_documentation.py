@@ -44,7 +44,7 @@ from tests.unit.analysis.verdict.test_verdict import verdict
 from tests.unit.workloads.traces.small_traces import ddp_step, imported
 
 SHELL = ("sh", "console")
-LANGUAGES = (*SHELL, "python", "toml", "yaml")
+LANGUAGES = (*SHELL, "python", "toml", "yaml", "csv")
 README, CHECKS, LIMITS = (
     ROOT / "README.md",
     ROOT / "docs" / "trust" / "checks.md",
@@ -175,9 +175,6 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
             home / snippet.file.removeprefix("~/"), ModelFile if "layers" in document else DeviceFile
         )
         return
-    if "route" in document:
-        assert routes_in(home / snippet.file.removeprefix("~/")) == document
-        return
     if has_programs(document):
         path = home / snippet.file.removeprefix("~/")
         path.write_text(snippet.text)
@@ -190,6 +187,12 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
     for point in scenario.points:
         compiled = compiled_part(ResolvedPoint(point.section)) if point.section.part else compile_point(point.section)
         assert compiled.plans
+
+
+@blocks("csv")
+def test_csv_is_a_table_of_routes(home: Path, snippet: Snippet) -> None:
+    rows = snippet.text.splitlines()[1:]
+    assert len(routes_in(home / snippet.file.removeprefix("~/"))["route"]) == len(rows)
 
 
 def commands(snippet: Snippet) -> Iterator[list[str]]:
