@@ -20,7 +20,8 @@ from gradwire.analysis.report.tables import rich_table
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from gradwire.runs.executing.choice import Where
+from gradwire.runs.compiling.many_points import cores
+from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
@@ -162,7 +163,7 @@ def _of_plans(first: Sequence[Planned], cells: Mapping[Row, Cell], where: Where)
         terminal.interruptible(terminal.RESUMES),
         where.opened(Clock(), trial_on(Clock()), terminal.screen().warn, max(1, predictions.points)) as executor,
     ):
-        found = _gathered(predictions, first, executor)
+        found = _gathered(predictions, first, executor, where)
         second = [
             what_if.planned
             for row, cell in cells.items()
@@ -171,7 +172,7 @@ def _of_plans(first: Sequence[Planned], cells: Mapping[Row, Cell], where: Where)
             if isinstance(what_if.planned, Planned) and what_if.planned not in found
         ]
         if second:
-            found |= _gathered(Predictions(second), second, executor, "to explain what is off: ")
+            found |= _gathered(Predictions(second), second, executor, where, "to explain what is off: ")
     return found
 
 
@@ -186,12 +187,14 @@ def _listed_sources(cells: Mapping[Row, Cell]) -> str:
 
 
 def _gathered(
-    predictions: Predictions, wanted: Sequence[Planned], executor: Executor, why: str = ""
+    predictions: Predictions, wanted: Sequence[Planned], executor: Executor, where: Where, why: str = ""
 ) -> dict[Planned, Predicted]:
     _say(
         f"{why}{predictions.points} scenarios by packets and {predictions.estimates} by estimate; those that the store "
         "of runs has are not run again"
     )
+    # Dask's client has threads, next to which no process may be forked.
+    predictions.estimate((where.jobs or cores()) if where.executor == LOCAL else 1)
     with LiveProgress(terminal.console, predictions.points) as progress:
         predictions.gather(executor, progress)
     return {planned: predictions.of(planned) for planned in wanted}

@@ -13,6 +13,7 @@ from gradwire.files import replace_text
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.ccl_packets import call_times_s
 from gradwire.runs.compiling.ideal_times import fluid_digest
+from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.judged import JudgedRun
@@ -67,21 +68,33 @@ class Predictions:
         """Number of points to estimate."""
         return len(self._planned) - self.points
 
-    def gather(self, executor: Executor, watcher: Progress) -> None:
-        """Runs and estimates what is not there yet. On Ctrl-C, what is complete is kept.
-
-        Raises the Fault of a scenario that is wrong.
-        """
-        tasks: dict[str, tuple[Point, Clock]] = {}
+    def estimate(self, jobs: int) -> None:
+        """Estimates what has not been estimated before, in up to `jobs` processes, which are forked: no other thread may
+        run. On Ctrl-C, what is complete is kept. Raises the Fault of a scenario that is wrong."""
+        missing = []
         for name, planned in self._planned.items():
-            if planned.by is By.PACKETS:
-                tasks[name] = (self._points[name], virtual_clock([self._points[name]]))
-            else:
-                self._estimates[name] = self._estimate(self._points[name])
+            if planned.by is By.ESTIMATE and not self._read_estimate(name):
+                missing.append(name)
+        # The first one is made here: processes that are forked afterwards have the engine's machine code.
+        for names in (missing[:1], missing[1:]):
+            points = [self._points[name] for name in names]
+            for name, time in zip(names, side_by_side(_estimated, points, jobs), strict=True):
+                path = self._path_of_estimate(name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_text(path, json.dumps({"iteration_s": time.iteration_s, "seen": time.seen}))
+                self._estimates[name] = time
+
+    def gather(self, executor: Executor, watcher: Progress) -> None:
+        """Runs what has not run before. On Ctrl-C, what is complete is kept. Raises the Fault of a scenario that is wrong."""
+        tasks = {
+            name: (self._points[name], virtual_clock([self._points[name]]))
+            for name, planned in self._planned.items()
+            if planned.by is By.PACKETS
+        }
         self._runs = StoredPoints(self._root).measure(tasks, executor, watcher)
 
     def of(self, planned: Planned) -> Predicted:
-        """What a scenario that has been gathered came to, in the unit of a row."""
+        """What a scenario that has been gathered or estimated came to, in the unit of a row."""
         name = _name(planned)
         if planned.by is By.ESTIMATE:
             time = self._estimates[name]
@@ -91,21 +104,27 @@ class Predictions:
             return Predicted(None, run.result.verdict, run.result.wall_s)
         return Predicted(planned.value(_time_s(planned, run)), _seen(run), run.result.wall_s)
 
-    def _estimate(self, point: Point) -> _Time:
-        """The estimate of a point, from the store if it has been made by the same code."""
-        key = hashlib.sha256(f"{source_key(point, Clock())} {fluid_digest()}".encode()).hexdigest()[:16]
-        path = self._root / ESTIMATES / f"{key}.json"
-        if path.exists():
-            kept = json.loads(read_text(path, MESSAGE_BYTES))
-            return _Time(float(kept["iteration_s"]), None, str(kept["seen"]))
-        (found,) = estimate_points([point], jobs=1)
-        seen = (
-            f"on an ideal network, {found.x_bound:.2f} times its bound ({found.lower_bound_kind}) of "
-            f"{found.lower_bound_s:.4g} s"
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json.dumps({"iteration_s": found.iteration_time_s, "seen": seen}))
-        return _Time(found.iteration_time_s, None, seen)
+    def _read_estimate(self, name: str) -> bool:
+        """Takes an estimate from the store, if it has been made by the same code."""
+        path = self._path_of_estimate(name)
+        if not path.exists():
+            return False
+        kept = json.loads(read_text(path, MESSAGE_BYTES))
+        self._estimates[name] = _Time(float(kept["iteration_s"]), None, str(kept["seen"]))
+        return True
+
+    def _path_of_estimate(self, name: str) -> Path:
+        told = f"{source_key(self._points[name], Clock())} {fluid_digest()}"
+        return self._root / ESTIMATES / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
+
+
+def _estimated(point: Point) -> _Time:
+    (found,) = estimate_points([point], jobs=1)
+    seen = (
+        f"on an ideal network, {found.x_bound:.2f} times its bound ({found.lower_bound_kind}) of "
+        f"{found.lower_bound_s:.4g} s"
+    )
+    return _Time(found.iteration_time_s, None, seen)
 
 
 def _name(planned: Planned) -> str:

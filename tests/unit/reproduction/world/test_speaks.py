@@ -32,7 +32,7 @@ def test_what_is_run_and_estimated_is_said_before_the_first_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "make_kernel_ready", lambda _: False)
-    monkeypatch.setattr(predicting.Predictions, "gather", begin)
+    monkeypatch.setattr(predicting.Predictions, "estimate", begin)
     with pytest.raises(Begun):
         command.reproduce_world(["world-pytorch_ddp"], Where(), tmp_path / "out", None)
     said = capsys.readouterr().out
