@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -13,8 +12,8 @@ from gradwire.cli import upkeep
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
-from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing import executor
+from gradwire.runs.launch import execution
 from gradwire.runs.store import PointStore
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
@@ -190,10 +189,10 @@ def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path
 def test_faults_and_ctrl_c_of_a_run(
     call: Any, scenario: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, said: str
 ) -> None:
-    def run(self: Campaign) -> Mapping[str, Any]:
+    def run(*_: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(Campaign, "run", run)
+    monkeypatch.setattr(execution, "run_side_by_side", run)
     needs_no_kernel(monkeypatch)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
@@ -212,10 +211,10 @@ def test_a_command_reads_its_scenario_once(
         read.append(path)
         return read_bytes(path, *limits, **options)
 
-    def run(_: Campaign) -> Mapping[str, Any]:
+    def run(*_: Any) -> NoReturn:
         raise MachineFault("far enough")
 
-    monkeypatch.setattr(Campaign, "run", run)
+    monkeypatch.setattr(execution, "run_side_by_side", run)
     monkeypatch.setattr(toml_documents, "read_bytes", counted)
     needs_no_kernel(monkeypatch)
     status, _, err = call(command, str(scenario), "--set", "fabric.rate=25gbit")
