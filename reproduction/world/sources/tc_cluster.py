@@ -165,8 +165,8 @@ TC_CLUSTER = Source(
         f"Gloo: a pause of {gloo_rows.PAUSE_S:g} s between calls, in which windows halve, fitted on p2p with a delay of 10 ms; "
         f"{gloo_rows.FLOW_GBPS:g} Gbit/s for each connection: the set-up",
         f"Gloo: additions take the CPU time that the machine of the run counts, times {gloo_rows.CPU_TIME:g} (run.cpu_time), fitted on the "
-        "all-reduce with a delay of 1 ms: 0.24 ms for 1 MiB, by a machine that takes 0.16 ms. The reduce with 1 ms, which counts as "
-        "predicted, was looked at as well when 1.5 was chosen",
+        "all-reduce with a delay of 1 ms: 0.24 ms for 1 MiB, by a machine that takes 0.16 ms. Two rows ran at a time, on a core each. "
+        "The reduce with 1 ms, which counts as predicted, was looked at as well when 1.5 was chosen",
         "Gloo: threads wake up, and data is copied, in times that were measured elsewhere (`reproduction/world/host_costs.c`): 20 us in "
         "the median, and 42 Gbit/s",
         f"NCCL, printed rows and others of 2 to {nccl_rows.MOST_HOSTS} hosts: by a program that does with its connections what NCCL "
