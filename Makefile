@@ -14,16 +14,17 @@ PACKAGES := openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-
 BUILD_PACKAGES := gcc libc6-dev make patch flex bison bc libelf-dev xz-utils
 SOURCES := /usr/src/linux-source-*.tar.*
 
-# Programs that use the RDMA devices of emulated hosts.
-RDMA_PACKAGES := ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils
+# What only tests need, all of it: a test that finds a program missing fails. tests/unmet.py has what a test may be skipped for.
+TEST_PACKAGES := tshark # checks that Wireshark names the messages of captured runs
+TEST_PACKAGES += chromium # opens reports, whose tables sort by a script, and sees that they load nothing and that no browser complains
+TEST_PACKAGES += python3-simgrid # an independent simulator, beside which the fluid engine is checked; the system's Python imports it
+TEST_PACKAGES += iperf3 openmpi-bin libopenmpi-dev mpich # programs that users run on emulated hosts
+TEST_PACKAGES += ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils # programs that use the RDMA devices of emulated hosts
+TEST_PACKAGES += nftables # a firewall in a host
+TEST_PACKAGES += tmux # the windows of gradwire shell
+TEST_PACKAGES += gcc libc6-dev patch # compile programs that attack, count and wait, and agents as a kernel's build does
 
-# What only tests need. tshark: checks that Wireshark names the messages of captured runs. chromium: opens reports, whose tables sort
-# by a script, and sees that they load nothing and that no browser complains. python3-simgrid: an independent simulator, beside which the
-# fluid engine is checked; the system's Python imports it. nftables: a firewall in a host.
-TEST_PACKAGES := tshark chromium python3-simgrid nftables $(RDMA_PACKAGES)
-
-# Real programs beside plans: iperf3, Open MPI with its compiler, and PyTorch from the wheels for CPUs.
-PROGRAM_PACKAGES := iperf3 openmpi-bin libopenmpi-dev gcc libc6-dev $(RDMA_PACKAGES)
+# What `make test-programs` needs besides: PyTorch from the wheels for CPUs, 200 MB, which no other test imports.
 TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 
 # Other simulators, beside which `make bench` runs.
@@ -37,7 +38,7 @@ QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/un
 # Continuous integration installs exactly the files whose hashes requirements-ci.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := requirements-ci.txt
 
-.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
+.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel test-root setup packages test-packages package-list build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -46,6 +47,11 @@ demo: setup
 # end, when one core has no more, is short.
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# What `make test` skips for an ordinary user, as root: other users, mounts, devices and namespaces of the machine's own kernel. Leaves no file of
+# root's in the clone or in the cache.
+test-root: setup test-packages
+	$(SUDO) env HOME=$(HOME) PATH="$$PATH" PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m pytest -p no:cacheprovider -m 'root or namespaces or devices'
 
 # What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole,
 # and clusters whose workers die. A quarter of an hour.
@@ -57,7 +63,7 @@ bench: setup bench-packages
 	$(VENV)/bin/python -m benchmarks.performance --write
 
 # One after the other: each takes a core and up to 8 GiB, and all of them half an hour to two hours.
-test-programs: setup program-packages
+test-programs: setup test-packages
 	$(VENV)/bin/pip install --quiet --editable '.[dev,torch]' --extra-index-url $(TORCH_WHEELS)
 	$(VENV)/bin/python -m pytest -m programs -s -v tests/programs
 
@@ -125,8 +131,9 @@ packages:
 test-packages:
 	@$(call install,$(TEST_PACKAGES))
 
-program-packages:
-	@$(call install,$(PROGRAM_PACKAGES))
+# For tests/distributions/run, which makes a tree with these and no others.
+package-list:
+	@echo $(PACKAGES) $(TEST_PACKAGES)
 
 bench-packages:
 	@$(call install,$(BENCH_PACKAGES))

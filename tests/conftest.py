@@ -1,16 +1,63 @@
-"""What all tests share: some take minutes, and are left to a command of their own."""
+"""What all tests share: which are left to commands of their own, and what a test may be skipped for."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
 import pytest
 
-LONG = "long"
+from tests.unmet import NEEDS, is_met
+
+PROGRAMS = "programs"
+REASONS = frozenset(need.reason for need in NEEDS.values())
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves what takes minutes to `make test-long`."""
-    if LONG in config.option.markexpr:
-        return
-    for item in items:
-        if item.get_closest_marker(LONG):
-            item.add_marker(pytest.mark.skip(reason="minutes of two cores: make test-long"))
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves tests/programs, whose modules import torch, to `make test-programs`."""
+    is_left = collection_path == Path(__file__).with_name(PROGRAMS) and config.option.markexpr != PROGRAMS
+    return is_left or None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test that needs what this user or machine has not."""
+    for name, need in NEEDS.items():
+        if item.get_closest_marker(name) and not is_met(name):
+            pytest.skip(need.reason)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why something was skipped."""
+    *_, said = report.longrepr if isinstance(report.longrepr, tuple) else (str(report.longrepr),)
+    return str(said).removeprefix("Skipped: ")
+
+
+def _refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Makes a failure of a skip for another reason than the table's: a green run would say less than it seems to."""
+    if report.skipped and not hasattr(report, "wasxfail") and (reason := _reason(report)) not in REASONS:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, for a reason that tests/unmet.py does not have: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fails what is skipped for another reason."""
+    report = yield
+    _refuse(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for whole modules."""
+    report = yield
+    _refuse(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what was skipped, and why."""
+    skipped = Counter(map(_reason, terminalreporter.stats.get("skipped", [])))
+    for reason, count in sorted(skipped.items()):
+        terminalreporter.write_line(f"skipped, {count} tests: {reason}")

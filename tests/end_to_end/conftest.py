@@ -1,4 +1,4 @@
-"""The virtual-time kernel for end-to-end tests: built on first use, or skipped with the reason why it cannot be."""
+"""The virtual-time kernel for end-to-end tests: built on first use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.faults import MachineFault
 from gradwire.vm.kernel import ensure_kernel
 
 
@@ -22,8 +21,5 @@ def _own_core() -> None:
 
 @pytest.fixture(scope="session")
 def virtual_kernel() -> Path:
-    """The kernel's path."""
-    try:
-        return ensure_kernel(lambda *_: None)
-    except MachineFault as fault:
-        pytest.skip(f"no virtual-time kernel: {fault}")
+    """The kernel's path. Raises MachineFault where it cannot be built."""
+    return ensure_kernel(lambda *_: None)

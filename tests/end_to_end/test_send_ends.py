@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.runs.replay import Replayed, replay_plans
-from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import compile_transfers, ring
 
@@ -57,18 +57,14 @@ def plans() -> Mapping[str, Plan]:
 
 
 @pytest.fixture(scope="module")
-def departing() -> Mapping[str, Replayed]:
+def departing(virtual_kernel: Path) -> Mapping[str, Replayed]:
     """The plans, replayed in one kernel, where SENDs end when their last byte has left."""
-    if cached_kernel() is None:
-        pytest.skip("the virtual-time kernel is not built: run gradwire doctor")
     return replay_plans(plans(), FABRIC, ITERATIONS, sockets=SocketOptions(4 << 20, None))
 
 
 @pytest.fixture(scope="module")
-def buffered() -> Mapping[str, Replayed]:
+def buffered(virtual_kernel: Path) -> Mapping[str, Replayed]:
     """The same where they end when a socket has taken it."""
-    if cached_kernel() is None:
-        pytest.skip("the virtual-time kernel is not built: run gradwire doctor")
     return replay_plans(plans(), FABRIC, ITERATIONS, sockets=SocketOptions(4 << 20, 1 << 20))
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.programs.running import execute
-from tests.programs.conftest import needs
 from tests.programs.ideal import payload_bps
 from tests.programs.scenarios import figures_of
 
-pytestmark = [pytest.mark.programs, pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel"), needs("iperf3")]
+pytestmark = [pytest.mark.programs, pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 MOMENT_MS = 100
 

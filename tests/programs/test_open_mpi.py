@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.programs.test_rates import ALLREDUCE
-from tests.programs.conftest import needs
 from tests.programs.scenarios import figures_of
 
 pytestmark = [
     pytest.mark.programs,
     pytest.mark.kernel,
     pytest.mark.usefixtures("virtual_kernel"),
-    needs("mpirun", "mpicc"),
 ]
 
 REPETITIONS = 5

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
-
-import pytest
 
 OUTBOUND = 2
 
@@ -17,14 +14,8 @@ EVERY_SEGMENT = "tcp.no_subdissector_on_error:FALSE"
 
 
 def dissected(capture: Path, script: Path) -> list[dict[str, str]]:
-    """One dictionary a message, multicast datagram or report, in the capture's order: its fields, and the packet's frame and way.
-
-    Skips the test where there is no tshark.
-    """
-    tshark = shutil.which("tshark")
-    if tshark is None:
-        pytest.skip("no tshark: `apt-get install --no-install-recommends tshark`, as `make test` does")
-    command = [tshark, "-X", f"lua_script:{script}", "-o", EVERY_SEGMENT, "-r", str(capture)]
+    """One dictionary a message, multicast datagram or report, in the capture's order: its fields, and the packet's frame and way."""
+    command = ["tshark", "-X", f"lua_script:{script}", "-o", EVERY_SEGMENT, "-r", str(capture)]
     command += ["-Y", "gradwire", "-T", "pdml", "-J", "gradwire frame"]
     found: list[dict[str, str]] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -24,9 +24,6 @@ def may_make_namespaces() -> bool:
         return False
 
 
-needs_root = pytest.mark.skipif(not may_make_namespaces(), reason="making a network namespace needs CAP_SYS_ADMIN")
-
-
 def test_the_namespace_of_a_process_that_is_gone_is_named() -> None:
     with (
         pytest.raises(MachineFault, match=rf"cannot open network namespace /proc/{NO_PROCESS}/ns/net"),
@@ -48,7 +45,7 @@ def test_a_namespace_that_may_not_be_entered_is_named(monkeypatch: pytest.Monkey
         pytest.fail("entered a namespace that may not be entered")
 
 
-@needs_root
+@pytest.mark.namespaces
 def test_the_namespace_is_left_even_after_an_error() -> None:
     home = own_namespace()
     with pytest.raises(ZeroDivisionError), fresh_network_namespace():
@@ -56,7 +53,7 @@ def test_the_namespace_is_left_even_after_an_error() -> None:
     assert own_namespace() == home
 
 
-@needs_root
+@pytest.mark.namespaces
 def test_one_namespace_inside_another() -> None:
     home = own_namespace()
     with fresh_network_namespace():

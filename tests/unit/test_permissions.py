@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ name = "ring"
 """
 UNPRIVILEGED = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 """For root: without the capabilities that pass over permissions."""
-needs_setpriv = pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="setpriv is not there")
 
 
 @pytest.fixture
@@ -43,7 +41,6 @@ def locked(tmp_path: Path) -> Any:
     (tmp_path / "locked").chmod(0o700)
 
 
-@needs_setpriv
 @pytest.mark.parametrize(
     "words",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
+import dask.config as dask_config
 import numpy as np
 import pytest
 
@@ -13,8 +14,6 @@ from gradwire.datatypes.records import OpLog
 from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared.machine_code import bring_machine_code
 
-dask_config = pytest.importorskip("dask.config", reason="the extra dask is not installed")
-pytest.importorskip("distributed", reason="the extra dask is not installed")
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 SCENARIO = {

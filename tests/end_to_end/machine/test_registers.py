@@ -6,8 +6,6 @@ Its patch leaves them in the host process for as long as it can (gradwire/vm/pat
 from __future__ import annotations
 
 import os
-import platform
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,10 +17,7 @@ SOURCE = Path(__file__).with_name("registers.c")
 
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
-    pytest.mark.skipif(
-        platform.machine() != "x86_64" or " avx " not in Path("/proc/cpuinfo").read_text(), reason="no AVX registers"
-    ),
+    pytest.mark.avx,
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,7 +16,6 @@ LATEST_NS = 3_000
 
 pytestmark = [
     pytest.mark.kernel,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -90,7 +89,6 @@ def test_multicasts_take_their_trees_and_the_other_messages_are_divided(tmp_path
     assert row["verdict"] == "valid", said
 
 
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 def test_programs_share_the_network(tmp_path: Path) -> None:
     (tmp_path / "backup.sh").write_text(BACKUP)
     row, said = run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,6 @@ def test_phases_that_interleave_take_the_time_alone(tmp_path: Path, start: str, 
     assert times_s(tmp_path, first, second) == pytest.approx([2 * compute_s * factor] * 2, rel=NEAR)
 
 
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 def test_a_backup_beside_two_jobs_takes_a_third_of_their_link(tmp_path: Path) -> None:
     compute_s = 1e-4
     first = job(["h1", "h4"], 40e6, compute_s)

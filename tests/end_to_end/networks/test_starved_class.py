@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
-from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.builder import PlanBuilder
 
 pytestmark = pytest.mark.kernel
@@ -51,10 +51,8 @@ def held_back(senders: tuple[int, int]) -> Plan:
 
 
 @pytest.fixture(scope="module", params=PLACES)
-def starved(request: pytest.FixtureRequest) -> Replayed:
+def starved(request: pytest.FixtureRequest, virtual_kernel: Path) -> Replayed:
     """The messages, replayed."""
-    if cached_kernel() is None:
-        pytest.skip("the virtual-time kernel is not built: run gradwire doctor")
     plans: Mapping[str, Plan] = {"held back": held_back(PLACES[request.param])}
     return replay_plans(plans, FABRIC, 1, reads=COUNTERS)["held back"]
 

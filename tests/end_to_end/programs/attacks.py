@@ -72,7 +72,8 @@ def is_other(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:  # it has ended
         return False
-    return pid == 1 or any(b"gradwire" in word for word in words[1:3]) or any(b"ovs" in word for word in words)
+    is_module = words[1:2] == [b"-m"] and words[2].startswith(b"gradwire.")
+    return pid == 1 or is_module or words[0].rpartition(b"/")[2].startswith((b"ovs-", b"ovsdb-"))
 
 
 def open_descriptors() -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -45,7 +44,6 @@ def run(folder: Path, tool: str) -> tuple[subprocess.CompletedProcess[str], dict
     return done, row
 
 
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 def test_a_tenant_on_one_link_halves_what_a_ring_has_of_it(tmp_path: Path) -> None:
     """The ring's slowest link carries 2 (n - 1) / n of the model at half of the line's payload."""
     done, row = run(tmp_path, BACKUP.replace("'", "").removeprefix("eval "))
@@ -86,7 +84,6 @@ def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> 
     assert "backup/h2 had not started before the last iteration ended" in row["verdict"]
 
 
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 def test_packets_are_captured_beside_programs_too(tmp_path: Path) -> None:
     tool = BACKUP.replace("'", "").removeprefix("eval ")
     (tmp_path / "beside.toml").write_text(TEXT.replace("$tool", tool) + 'capture = ["h1"]\n')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -175,7 +174,6 @@ def test_ports_are_captured(tmp_path: Path) -> None:
     assert captured.count(bytes([10, 0, 0, 1, 10, 0, 0, 2])) == captured.count(bytes([10, 0, 0, 2, 10, 0, 0, 1])) == 3
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed: apt-get install openmpi-bin")
 def test_mpirun_reaches_the_other_hosts_without_ssh(tmp_path: Path) -> None:
     done = execute(
         tmp_path, *SIZE, "--launch", "mpi", "--", "mpirun", "-np", "2", "sh", "-c", "echo $(hostname) $TMPDIR"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ def network(rate: str) -> dict[str, Any]:
     return {"title": "Faults", "cluster": {"workers": 2}, "fabric": {"rate": rate}}
 
 
-@pytest.mark.skipif(shutil.which("ping") is None, reason="ping is not installed")
 def test_a_ping_has_no_answer_while_its_link_is_down(tmp_path: Path) -> None:
     """One request each 0.1 s as long as answers come, and a little later without: the first is sent at once."""
     ping = {"command": "ping -i 0.1 -c 30 -W 0.05 h2; true", "hosts": ["h1"]}
@@ -39,7 +37,6 @@ def test_a_ping_has_no_answer_while_its_link_is_down(tmp_path: Path) -> None:
     assert re.search(r"cut: link h2-eth0 is down from 1\.000\d+ s to 2\.000\d+ s \(not checked: drops, TCP", report)
 
 
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 def test_a_transfer_has_half_of_its_rate_for_as_long_as_the_link_has(tmp_path: Path) -> None:
     """Of two seconds, one at the whole rate and one at half of it."""
     server = {"command": "iperf3 -s", "hosts": ["h2"], "background": True}

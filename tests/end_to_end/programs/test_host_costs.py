@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
 from pathlib import Path
 
 import pytest
 
-from reproduction.world.host_costs import COMPILER, build, path_of_library
+from reproduction.world.host_costs import build, path_of_library
 from tests.end_to_end.programs.running import execute
 
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.usefixtures("virtual_kernel"),
-    pytest.mark.skipif(shutil.which(COMPILER) is None, reason=f"{COMPILER} is not installed"),
 ]
 
 WAKES = 400

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,6 @@ PAYLOAD_BPS = 10e9 * (1500 - 40 - 32) / 1538
 """IPv6's header has 40 bytes, and TCP's with timestamps 32."""
 
 
-@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
 def test_a_flow_has_the_lines_rate_and_the_queues_of_its_class(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(TEXT)
     done = run(tmp_path)

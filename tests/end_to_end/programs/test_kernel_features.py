@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,6 @@ def test_processes_share_memory_as_mpich_and_databases_do(tmp_path: Path) -> Non
     assert done.output("h1") == "through memory\n"
 
 
-@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 def test_a_hosts_firewall_drops_what_its_rule_says(tmp_path: Path) -> None:
     done = execute(tmp_path, *ONE, "--", "sh", "-c", FIREWALL)
     assert done.output("h1") == "packets 1 bytes 84\n", done.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from tests.end_to_end.programs.running import execute
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.usefixtures("virtual_kernel"),
-    pytest.mark.skipif(shutil.which("mpirun.mpich") is None, reason="mpich is not installed"),
 ]
 
 

@@ -19,7 +19,6 @@ from tests.end_to_end.programs.running import execute, left_behind
 
 NAME = "nobody"
 SIZE = ("--workers", "2", "--rate", "10gbit")
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 def can_read_gradwire() -> bool:
@@ -38,7 +37,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.kernel
 @pytest.mark.usefixtures("virtual_kernel")
-@pytest.mark.skipif(not can_read_gradwire(), reason=f"{NAME} may not read this Python, or this is not root")
+@pytest.mark.root
 def test_programs_have_the_rights_of_the_user_and_the_results_are_the_users(folder: Path) -> None:
     secret = folder / "secret"
     secret.write_text("of root")
@@ -59,7 +58,7 @@ def test_programs_have_the_rights_of_the_user_and_the_results_are_the_users(fold
 
 @pytest.mark.kernel
 @pytest.mark.usefixtures("virtual_kernel")
-@pytest.mark.skipif(not can_read_gradwire(), reason=f"{NAME} may not read this Python, or this is not root")
+@pytest.mark.root
 def test_a_folder_that_is_not_the_users_is_refused(folder: Path) -> None:
     (folder / "run").mkdir()
     done = execute(folder, *SIZE, "--user", NAME, "--", "true")
@@ -67,7 +66,7 @@ def test_a_folder_that_is_not_the_users_is_refused(folder: Path) -> None:
     assert f"run: {NAME} may not write there" in done.err
 
 
-@only_root
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("name", "said"), [("no-such-user", "no such user"), ("root", "is root"), ("0", "is root"), ("9" * 30, "no such")]
 )
@@ -76,13 +75,13 @@ def test_who_is_nobody_to_become_is_refused(name: str, said: str) -> None:
         OtherUser.named(name)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may become another user")
+@pytest.mark.ordinary_user
 def test_only_root_becomes_another_user() -> None:
     with pytest.raises(InputFault, match="only root"):
         OtherUser.named(NAME)
 
 
-@only_root
+@pytest.mark.root
 def test_nothing_of_roots_rights_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own, for it never becomes root again."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/root/.cache")
@@ -106,7 +105,7 @@ def test_nothing_of_roots_rights_is_left(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(Path("/tmp").glob(f"gradwire-{child:010d}*"))
 
 
-@only_root
+@pytest.mark.root
 def test_a_link_in_the_place_of_the_folder_is_given_to_nobody(tmp_path: Path) -> None:
     (tmp_path / "roots").mkdir()
     (tmp_path / "run").symlink_to("roots")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tests.shared.snippets import ROOT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
-IPERF3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed: apt-get install iperf3")
 ONE_FLOW = """
 if [ $GRADWIRE_INDEX = 0 ]; then iperf3 -s -1 >/dev/null; else sleep 0.1; iperf3 -c h1 -J -n 100M; fi
 """
@@ -31,7 +29,6 @@ RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allre
 """Makes Open MPI's mpirun take its ring."""
 
 
-@IPERF3
 @pytest.mark.parametrize("rate_gbps", [10, 100])
 def test_one_flow_of_iperf3_fills_the_line(tmp_path: Path, rate_gbps: int) -> None:
     done = execute(tmp_path, "--workers", "2", "--rate", f"{rate_gbps}gbit", "--", "sh", "-c", ONE_FLOW)
@@ -52,7 +49,6 @@ def test_three_senders_share_a_receivers_line(tmp_path: Path, rate_gbps: int) ->
     assert by_port["s1-eth1"] == pytest.approx(3 * 30_000_000 * 1514 / 1448, rel=0.01)
 
 
-@IPERF3
 def test_three_servers_of_one_host_hold_each_other_up_for_no_tick(tmp_path: Path) -> None:
     done = execute(tmp_path, "--workers", "4", "--rate", "100gbit", "--", "sh", "-c", THREE_SERVERS)
     assert done.status == 0, done.err
@@ -61,10 +57,6 @@ def test_three_servers_of_one_host_hold_each_other_up_for_no_tick(tmp_path: Path
     assert max(end["sum_received"]["seconds"] for end in ends) == pytest.approx(ideal_s, rel=0.01)
 
 
-@pytest.mark.skipif(
-    shutil.which("mpirun") is None or shutil.which("mpicc") is None,
-    reason="mpirun or mpicc is not installed: apt-get install openmpi-bin libopenmpi-dev",
-)
 def test_open_mpi_unmodified_has_a_rings_time(tmp_path: Path) -> None:
     subprocess.run(["mpicc", "-O1", "-o", str(tmp_path / "allreduce"), str(ALLREDUCE)], check=True)
     command = ("mpirun", *RING, "-np", "4", "./allreduce", "16e6")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,7 +19,6 @@ PERFTEST_BYTES = 65536
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.usefixtures("virtual_kernel"),
-    pytest.mark.skipif(shutil.which("ib_write_bw") is None, reason="perftest is not installed"),
 ]
 INCAST = """
 title = "Two hosts write to a third"
@@ -87,9 +85,6 @@ def test_latencies_are_those_of_two_links(tmp_path: Path, program: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(
-    shutil.which("mpicc") is None or shutil.which("ucx_perftest") is None, reason="UCX or Open MPI is not installed"
-)
 def test_programs_over_ucx_run_and_repeat() -> None:
     assert (
         rdma_programs.main(["ucx_perftest tag_lat, 8 B", "Open MPI, 1 MiB one after the other", "--rates", "25gbit"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.shared.commands import gradwire_command
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.usefixtures("virtual_kernel"),
-    pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed"),
 ]
 
 TEXT = """

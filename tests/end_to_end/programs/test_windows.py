@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +17,6 @@ from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, left_b
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.usefixtures("virtual_kernel"),
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: apt-get install tmux"),
 ]
 
 LIMIT_S = 120.0

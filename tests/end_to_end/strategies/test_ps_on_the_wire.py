@@ -6,6 +6,7 @@ A unit is what the sizes below take at line rate. Messages pay a little on top: 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.runs.replay import Replayed, replay_plans
-from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
@@ -93,10 +93,8 @@ def plans() -> Mapping[str, Plan]:
 
 
 @pytest.fixture(scope="module")
-def replayed() -> Mapping[str, Replayed]:
+def replayed(virtual_kernel: Path) -> Mapping[str, Replayed]:
     """All toys, replayed one after the other in one kernel."""
-    if cached_kernel() is None:
-        pytest.skip("the virtual-time kernel is not built: run gradwire doctor")
     return replay_plans(plans(), FABRIC, ITERATIONS, sockets=BLOCKING_SENDS)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -40,9 +39,6 @@ def may_enter_networks() -> bool:
         return False
 
 
-needs_setns = pytest.mark.skipif(not may_enter_networks(), reason="entering a network namespace needs CAP_SYS_ADMIN")
-
-
 def local_plan() -> Plan:
     """One worker and one server on one host: nothing crosses the network."""
     profile = profile_of([(LayerKind.CONV, [250]), (LayerKind.FC, [100])])
@@ -75,7 +71,7 @@ def agents(folder: Path, count: int = 1, *, per_host: bool = False) -> Iterator[
         assert not any(is_running(pid) for pid in pids)
 
 
-@needs_setns
+@pytest.mark.namespaces
 def test_replays_a_plan_and_then_another(tmp_path: Path) -> None:
     plan = local_plan()
     plan.save(tmp_path / "plan.npz")
@@ -92,8 +88,7 @@ def test_replays_a_plan_and_then_another(tmp_path: Path) -> None:
     assert 3 in heard
 
 
-@needs_setns
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+@pytest.mark.namespaces
 def test_where_the_kernel_takes_no_lists_agents_are_in_python_and_say_so(tmp_path: Path) -> None:
     library = tmp_path / "agent.so"
     subprocess.run(agent_command(library), check=True)
@@ -136,7 +131,7 @@ def test_an_agent_that_was_killed_before_it_is_told_anything(tmp_path: Path) -> 
         replay_with_a_dead_agent(tmp_path)
 
 
-@needs_setns
+@pytest.mark.namespaces
 @pytest.mark.parametrize(
     ("number", "said"),
     [
@@ -163,7 +158,7 @@ def test_an_agent_that_is_killed_in_the_middle(tmp_path: Path, number: signal.Si
     assert time.monotonic() - killed_s[0] < QUICK_S
 
 
-@needs_setns
+@pytest.mark.namespaces
 def test_agents_in_the_middle_of_a_run_are_ended_at_once(tmp_path: Path) -> None:
     """An agent that replays does not read its input, so that closing it ends nothing."""
     local_plan().save(tmp_path / "plan.npz")

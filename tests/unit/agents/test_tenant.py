@@ -10,7 +10,8 @@ import pytest
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.tenant import Tenant
 from gradwire.faults import MachineFault
-from gradwire.network_namespace import network_namespace
+
+pytestmark = pytest.mark.namespaces
 
 HERE = "/proc/self/ns/net"
 SOCKETS = SocketOptions(buffer_bytes=1 << 20, unsent_bytes=None)
@@ -18,11 +19,6 @@ BAND = 1
 
 
 def tenant(payload_bps: float) -> Tenant:
-    try:
-        with network_namespace(HERE):
-            pass
-    except MachineFault:
-        pytest.skip("entering a network namespace needs CAP_SYS_ADMIN")
     source, destination = (HostEntry(index, f"127.0.0.{1 + index}", HERE) for index in range(2))
     return Tenant(source, destination, payload_bps, BAND, SOCKETS)
 

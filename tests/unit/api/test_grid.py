@@ -11,8 +11,6 @@ from gradwire.analysis.points import VALID, PointResult
 from gradwire.api.grid import grid
 from gradwire.faults import MachineFault
 
-xarray = pytest.importorskip("xarray")
-
 
 def point(time_s: float, **parameters: str) -> PointResult:
     return PointResult(parameters, time_s, None, None, 8 / time_s, 0.5, 100, 1.0, 0.9, "network", "digest", VALID)

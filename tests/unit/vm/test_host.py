@@ -23,10 +23,7 @@ def test_the_wall_clock_is_refused_without_root(tmp_path: Path, monkeypatch: pyt
         run_on_host(["true"], env={}, time_limit_s=1, on_line=print, workdir=tmp_path)
 
 
-as_root = pytest.mark.skipif(os.geteuid() != 0 or not NAMESPACES_WORK, reason="needs root that may make namespaces")
-
-
-@as_root
+@pytest.mark.root
 @pytest.mark.parametrize(("end", "status"), [("exit 7", 7), ("kill -9 $$", 137), ("sleep 1000 & exit 3", 3)])
 def test_output_and_status_come_out_and_what_is_left_in_the_background_is_not_waited_for(
     tmp_path: Path, end: str, status: int
@@ -46,7 +43,7 @@ def test_output_and_status_come_out_and_what_is_left_in_the_background_is_not_wa
     assert lines == [str(workdir), "value"]
 
 
-@as_root
+@pytest.mark.root
 def test_a_job_past_its_time_limit_is_ended_with_all_that_it_made(tmp_path: Path) -> None:
     script = f"setsid sh -c 'trap \"\" TERM; touch {tmp_path}/here; while :; do sleep 1; done' & wait"
     with pytest.raises(MachineFault, match=r"limit of 2 s"):
@@ -55,7 +52,7 @@ def test_a_job_past_its_time_limit_is_ended_with_all_that_it_made(tmp_path: Path
     assert not [pid for pid in _processes() if f"{tmp_path}/here" in _words(pid)]
 
 
-@as_root
+@pytest.mark.root
 def test_a_run_sees_no_network_but_its_own_and_leaves_others_as_they_are(tmp_path: Path) -> None:
     foreign = f"gwt{os.getpid() % 100_000}"
     made = [
@@ -90,7 +87,7 @@ def _foreign(device: str) -> str:
     return "".join(subprocess.run(words, check=True, capture_output=True, text=True).stdout for words in shown)
 
 
-@as_root
+@pytest.mark.root
 def test_nothing_outlives_a_caller_that_is_killed(tmp_path: Path) -> None:
     caller = (
         "import sys; from pathlib import Path; from gradwire.vm.host import run_on_host\n"
@@ -133,7 +130,7 @@ def _words(pid: int) -> str:
         return ""
 
 
-@as_root
+@pytest.mark.root
 def test_a_wall_run_can_be_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()

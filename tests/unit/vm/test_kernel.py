@@ -26,10 +26,6 @@ linux:
 \tcp /bin/true linux
 """
 
-pytestmark = pytest.mark.skipif(
-    any(shutil.which(tool) is None for tool in ("tar", "make", "patch", "strip")),
-    reason="tar, make, patch or strip is not installed",
-)
 
 MakeSource = Callable[..., None]
 

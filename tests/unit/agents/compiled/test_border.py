@@ -4,7 +4,6 @@ differs."""
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from gradwire.faults import InternalFault
 from gradwire.vm.kernel_source import AGENT, AGENT_FLAGS, PATCHES, agent_sources
 
 CALLS_PATCH = PATCHES / "6.12" / "um-calls.patch"
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
 def compiled(folder: Path, changes: dict[str, tuple[str, str]]) -> subprocess.CompletedProcess[str]:
@@ -63,7 +61,6 @@ def test_the_places_of_a_header_are_those_that_python_packs() -> None:
     assert border.offsets(framing._FIXED, names) == border._header_fields()
 
 
-@needs_gcc
 @pytest.mark.parametrize("name", [*SHARED, *(c_name(kind) for kind in FAILURES)])
 def test_a_structure_that_differs_is_not_compiled(tmp_path: Path, name: str) -> None:
     """One of another size: a field more at its end."""
@@ -74,7 +71,6 @@ def test_a_structure_that_differs_is_not_compiled(tmp_path: Path, name: str) -> 
     assert f"struct {name} has another size in Python" in done.stderr
 
 
-@needs_gcc
 def test_fields_that_change_places_are_not_compiled(tmp_path: Path) -> None:
     done = compiled(
         tmp_path, {"border.h": ("\tint64_t held;\n\tint64_t needed;\n", "\tint64_t needed;\n\tint64_t held;\n")}
@@ -83,7 +79,6 @@ def test_fields_that_change_places_are_not_compiled(tmp_path: Path) -> None:
     assert "held of struct not_complete is elsewhere in Python" in done.stderr
 
 
-@needs_gcc
 @pytest.mark.parametrize(
     ("file", "right", "wrong"),
     [
@@ -97,7 +92,6 @@ def test_details_of_another_failure_are_not_compiled(tmp_path: Path, file: str, 
     assert compiled(tmp_path, {file: (right, wrong)}).returncode
 
 
-@needs_gcc
 def test_an_agent_of_another_border_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
     assert not compiled(tmp_path, {}).returncode
     library.load(tmp_path / "agent.so")  # None where the kernel takes no lists of calls, and no fault
@@ -112,7 +106,6 @@ def test_an_agent_of_another_border_is_refused_when_it_is_loaded(tmp_path: Path)
     assert "\n" not in str(refused.value)
 
 
-@needs_gcc
 def test_an_agent_that_does_not_say_its_border_is_refused(tmp_path: Path) -> None:
     assert not compiled(
         tmp_path, {"exported.h": ("EXPORTED uint64_t border_digest", "uint64_t border_digest")}

@@ -30,11 +30,6 @@ SCALE = 1000
 LAYERS = [(LayerKind.CONV, [20_000, 300]), (LayerKind.CONV, [70_000]), (LayerKind.FC, [250_000, 1000])]
 COSTS = Costs(aggregation_bytes_per_s=2e9, message_latency_s=2e-5)
 
-needs_simgrid = pytest.mark.skipif(
-    subprocess.run([SYSTEM_PYTHON, "-c", "import simgrid"], capture_output=True, check=False).returncode != 0,
-    reason="needs python3-simgrid: make test-packages",
-)
-
 
 def task_of(plan: Plan, fabric: Fabric) -> dict[str, Any]:
     """What simgrid_replay.py reads."""
@@ -100,7 +95,6 @@ def plan_of(name: str, options: Mapping[str, Any], workers: int = 4, servers: in
     return next(iter(compiled(job, name, options).values()))
 
 
-@needs_simgrid
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -123,7 +117,6 @@ def test_a_strategy_takes_as_long_as_in_simgrid(name: str, options: Mapping[str,
     assert ours.iterations_s.tolist() == pytest.approx(theirs[: ours.needed], rel=0.01)
 
 
-@needs_simgrid
 def test_an_oversubscribed_leaf_and_spine_takes_as_long_as_in_simgrid() -> None:
     fabric = Fabric(6, 1e9, Topology.LEAF_SPINE, leaves=3, spines=2, oversubscription=3.0, classes=1)
     transfers = [transfer for number, transfer in enumerate(all_to_all(6, 300_000)) if number % 4]

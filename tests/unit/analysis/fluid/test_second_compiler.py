@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.analysis.fluid import compiled, second_compiler
 from gradwire.analysis.fluid import estimate as estimating
+from gradwire.analysis.fluid import second_compiler
 from gradwire.analysis.fluid.replay import Replay
 from gradwire.scenario.loading import scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
@@ -37,7 +37,6 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Replay:
     return seen[0]
 
 
-@pytest.mark.skipif(not compiled.KEPT, reason="no folder for machine code")
 def test_it_finds_all_that_it_would_compile_where_the_engine_has_run(state: Replay) -> None:
     """Another type would make machine code that nobody loads, and no error."""
     types = pickle.dumps(tuple(map(second_compiler.type_of, (state, state.network, state.agenda))))

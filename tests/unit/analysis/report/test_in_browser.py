@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -36,9 +35,6 @@ TIMES_S = {
 }
 
 # Where tests must be complete, as in CI, a missing browser is a failure.
-pytestmark = pytest.mark.skipif(
-    BROWSER is None and not os.environ.get("CI"), reason="no Chromium: `make test-packages` installs it"
-)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -13,16 +12,11 @@ from gradwire.analysis.winners.chart import map_chart
 from gradwire.analysis.winners.measured import AT_BORDER, AT_RANDOM, ChosenCell, MeasuredCell
 from gradwire.analysis.winners.page import map_page
 from gradwire.analysis.winners.winner_map import Axis, Time, WinnerMap
-from tests.shared.browser import BROWSER
 from tests.unit.analysis.report.test_in_browser import opened
 
 HOSTILE = "</script><script>document.title = 1</script> & <b style='x'>"
 X = Axis("fabric.rate", ("1gbit", "10gbit", "100gbit"), (1e9, 1e10, 1e11))
 Y = Axis("cluster.workers", ("2", "4"), (2.0, 4.0))
-
-in_browser = pytest.mark.skipif(
-    BROWSER is None and not os.environ.get("CI"), reason="no Chromium: `make test-packages` installs it"
-)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +40,6 @@ def test_it_names_no_other_place(page: Path) -> None:
     assert not re.search(r"""(?:src|href)\s*=|url\((?!#)|https?://""", page.read_text(encoding="utf-8"))
 
 
-@in_browser
 def test_it_loads_nothing_and_texts_stay_texts(page: Path, tmp_path: Path) -> None:
     script = 'return [document.title, performance.getEntriesByType("resource").map((entry) => entry.name)];'
     found = opened(page, script, tmp_path)
@@ -63,7 +56,6 @@ const press = (place, key) => at(place, new KeyboardEvent("keydown", { key, bubb
 """
 
 
-@in_browser
 def test_pointing_shows_a_cell_and_a_click_keeps_it(page: Path, tmp_path: Path) -> None:
     script = f"""{POINT} return [enter("0,0"), enter("1,0"), click("2,0"), enter("0,0"), press("2,0", "Escape"), enter("0,0")];"""
     first, tie, kept, still, _, free = opened(page, script, tmp_path).answer
@@ -76,7 +68,6 @@ def test_pointing_shows_a_cell_and_a_click_keeps_it(page: Path, tmp_path: Path) 
     assert "fabric.rate = 1gbit" in free
 
 
-@in_browser
 def test_keys_move_and_cells_say_why_nothing_runs(page: Path, tmp_path: Path) -> None:
     script = f"""{POINT} cell("2,0").focus(); press("2,0", "ArrowUp");
         return [document.activeElement.dataset.place, document.getElementById("details").textContent];"""
@@ -86,7 +77,6 @@ def test_keys_move_and_cells_say_why_nothing_runs(page: Path, tmp_path: Path) ->
     assert f"ring cannot run: {HOSTILE}" in text
 
 
-@in_browser
 def test_measured_cells_are_marked_by_whether_they_agree(page: Path, tmp_path: Path) -> None:
     script = f"""{POINT} const kinds = ["circle", "path.cross", "rect:nth-of-type(2)"];
         const marks = (place) => kinds.map((kind) => cell(place).querySelector(kind) !== null);

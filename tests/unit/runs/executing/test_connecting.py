@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dask
 import pytest
 
-dask = pytest.importorskip("dask", reason="the extra dask is not installed")
-pytest.importorskip("distributed", reason="the extra dask is not installed")
-
-from gradwire.faults import InputFault  # noqa: E402
-from gradwire.runs.executing.cluster.pool import connected  # noqa: E402
+from gradwire.faults import InputFault
+from gradwire.runs.executing.cluster.pool import connected
 
 TLS = "tls://127.0.0.1:1"
 

@@ -14,22 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
-distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
-
-from gradwire.faults import MachineFault  # noqa: E402
-from gradwire.runs import judged  # noqa: E402
-from gradwire.runs.campaign import Campaign  # noqa: E402
-from gradwire.runs.executing.choice import Where  # noqa: E402
-from gradwire.runs.executing.cluster.pool import DaskPool, connected  # noqa: E402
-from gradwire.runs.executing.executor import LocalPool  # noqa: E402
-from gradwire.runs.judged import JudgedRun  # noqa: E402
-from gradwire.runs.planned import PlannedRun  # noqa: E402
-from gradwire.runs.stored.stored_run import Completion  # noqa: E402
-from tests.unit.runs.executing.stand_in_machines import replace_machines, take_habit  # noqa: E402
-from tests.unit.runs.test_campaign import GOOD, Silent, machine, planned_runs, rows  # noqa: E402
-from tests.unit.runs.test_campaign import good_job as local_job  # noqa: E402
+from gradwire.faults import MachineFault
+from gradwire.runs import judged
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.executing.cluster.pool import DaskPool, connected
+from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned import PlannedRun
+from gradwire.runs.stored.stored_run import Completion
+from tests.unit.runs.executing.stand_in_machines import replace_machines, take_habit
+from tests.unit.runs.test_campaign import GOOD, Silent, machine, planned_runs, rows
+from tests.unit.runs.test_campaign import good_job as local_job
 
 pytestmark = pytest.mark.long
 BATCHES = "model.batch=[32,64,128,256]"

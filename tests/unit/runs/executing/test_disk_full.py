@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +23,6 @@ LEAST_WRITES = 60
 """A run has more: without that, the library has met none and the test says nothing."""
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 @pytest.mark.parametrize(
     ("subject", "error", "stays", "step"),
     [

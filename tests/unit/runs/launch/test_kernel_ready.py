@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from gradwire.runs.launch import kernel as module
 from gradwire.runs.launch.kernel import make_kernel_ready, refuse_other_border
 from gradwire.runs.screen import PlainConsole
 from gradwire.vm.kernel_source import AGENT_FLAGS, agent_sources, attach_agent
-
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 
 def kernel_with_agent(folder: Path, digest: str) -> Path:
@@ -30,12 +27,10 @@ def kernel_with_agent(folder: Path, digest: str) -> Path:
     return kernel
 
 
-@needs_gcc
 def test_an_agent_of_this_border_is_taken(tmp_path: Path) -> None:
     refuse_other_border(kernel_with_agent(tmp_path, f"{border.border_digest():#018x}"))
 
 
-@needs_gcc
 def test_an_agent_of_another_border_is_the_machines_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = kernel_with_agent(tmp_path, "0x0123456789abcdef")
     monkeypatch.setattr(module, "cached_kernel", lambda: kernel)

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
-
-yaml = pytest.importorskip("yaml")
 
 SCENARIO = """
 title = "A network of InfraGraph"

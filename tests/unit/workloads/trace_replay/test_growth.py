@@ -210,7 +210,7 @@ def test_no_group_of_all_ranks(tmp_path: Path) -> None:
         grow_job(source, 10**8, (0,))
 
 
-@pytest.mark.skipif(not REAL, reason="GRADWIRE_REAL_TRACES names no folder of recorded traces")
+@pytest.mark.traces
 def test_resnet50_of_two_ranks_on_eight(tmp_path: Path) -> None:
     """DDP's all-reduces of 306.7 MB in three steps: a ring of eight carries 7/8 of them twice, and one of two half of
     them twice."""

@@ -25,7 +25,7 @@ from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.small_traces import imported, words
 
 FOLDER = os.environ.get("GRADWIRE_REAL_TRACES", "")
-pytestmark = pytest.mark.skipif(not FOLDER, reason="GRADWIRE_REAL_TRACES names no folder of recorded traces")
+pytestmark = pytest.mark.traces
 BUCKETS = [2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]
 """Gradients in each of DDP's buckets of ResNet-50, in the order of their all-reduces."""
 PARAMETERS = 25_557_032

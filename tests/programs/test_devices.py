@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
 
+from gradwire.devices import LATENESS_NS, Pace, takes_time_of
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.compute_times import compute_time
 from tests.shared.snippets import ROOT
 
-torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
-from torch import nn  # noqa: E402
-
-from gradwire.devices import LATENESS_NS, Pace, takes_time_of  # noqa: E402
+pytestmark = pytest.mark.programs
 
 LATE_NS = 50
 
@@ -161,7 +162,6 @@ def test_lateness_does_not_add_up_and_waiting_is_no_lateness(clock: Clock) -> No
 
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_gradients_are_handed_on_while_the_layers_below_compute(clock: Clock, is_wrapped: bool) -> None:
-    dist: Any = pytest.importorskip("torch.distributed")
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = perceptron(4, 4, 4, 4)

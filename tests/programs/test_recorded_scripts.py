@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ import pytest
 from gradwire.programs.script_recording import RecordingRequest, record
 from tests.shared.snippets import ROOT
 
-PYTHON = os.environ.get("GRADWIRE_TORCH_PYTHON") or (sys.executable if find_spec("torch") else "")
-pytestmark = pytest.mark.skipif(
-    not PYTHON,
-    reason="PyTorch is not installed: pip install '.[torch]', or name a Python that has it in GRADWIRE_TORCH_PYTHON",
-)
+pytestmark = pytest.mark.programs
+
+PYTHON = sys.executable
 SCRIPT = str(ROOT / "examples" / "llama.py")
 RANKS = 4
 SIZES = {"tiny": (4, 256, 8, 4, 688, 2048), "1b": (16, 2048, 32, 8, 8192, 128256)}
