@@ -22,7 +22,7 @@ from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.launch.execution import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
-from gradwire.runs.screen import PlainConsole, Screen
+from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole, Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
 from gradwire.scenario.scenario_files import read_scenario
 from gradwire.vm.machines import Clock
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Scenario = str | os.PathLike[str] | Mapping[str, Any]
-COLUMNS = 120
-"""Width of lines where there is no terminal."""
 Settings = Mapping[str, Any] | Sequence[str]
 
 
@@ -157,7 +155,7 @@ def _console(stream: TextIO, **options: Any) -> Console:
     draw these there, since Jupyter's kernel sets FORCE_COLOR.
     """
     terminal = stream.isatty()
-    width = None if terminal else COLUMNS
+    width = None if terminal else UNBOUNDED_COLUMNS
     return PlainConsole(file=stream, width=width, force_terminal=terminal, force_jupyter=False, **options)
 
 

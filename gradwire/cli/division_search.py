@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
@@ -110,7 +110,7 @@ def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Pat
 
 
 def _show(answer: Found, folder: Path) -> None:
-    terminal.console.print(rich_table(division_answer.table(answer)))
+    terminal.console.print(TerminalTable(division_answer.table(answer)))
     for paragraph in division_answer.words(answer):
         terminal.console.print(paragraph, highlight=False, markup=False)
     terminal.name_files(
@@ -154,7 +154,7 @@ def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json:
     with writing(folder):
         replace_text(folder / division_packets.JSON_FILE, json.dumps(rows, indent=1) + "\n")
     if not as_json:
-        terminal.console.print(rich_table(division_packets.table(rows)))
+        terminal.console.print(TerminalTable(division_packets.table(rows)))
         for paragraph in division_packets.words(rows, done.runs):
             terminal.console.print(paragraph, highlight=False, markup=False)
         terminal.name_files({"report of the runs": prepared.place.folder / "report.html"})

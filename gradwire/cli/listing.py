@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.conversion import catalogue_of, device_file, device_text, model_file, model_text
@@ -50,7 +51,7 @@ def scenarios(*, as_json: bool) -> None:
     if as_json:
         _print_json([{"name": name, "title": title} for name, title in titles.items()])
         return
-    _print_table(("scenario", "title"), titles.items())
+    _print_table(("scenario", "title"), titles.items(), 2)
 
 
 def models(name: str | None, *, as_toml: bool, as_json: bool) -> None:
@@ -67,7 +68,8 @@ def models(name: str | None, *, as_toml: bool, as_json: bool) -> None:
         _print_table(
             ("model", "layers", "tensors", "parameters", "fp32", "batch", "source"),
             map(_model_row, rows),
-            (1, 2, 3, 4, 5),
+            1,
+            *("source", "tensors", "layers", "batch"),
         )
     _tell_of(faults)
 
@@ -118,7 +120,9 @@ def devices(name: str | None, *, as_toml: bool, as_json: bool) -> None:
             )
             for each, device in zip(facts, found.values(), strict=True)
         )
-        _print_table(("device", "memory", "link", "models with a time", "what it is"), rows)
+        _print_table(
+            ("device", "memory", "link", "models with a time", "what it is"), rows, 5, "models with a time", "link"
+        )
     _tell_of(faults)
 
 
@@ -273,17 +277,14 @@ def _section_shown(section: SectionFacts, *, whole: bool) -> Iterator[Renderable
         else:
             default = facts.default if facts.default == REQUIRED else f"default: {facts.default}"
             yield Text.assemble("  ", (facts.name, "bold"), f"  {default}")
-            yield Padding(Text(facts.meaning), (0, 0, 0, 6))
-            yield Padding(Text(facts.value, style="dim"), (0, 0, 0, 6))
+            yield Padding(Text(facts.meaning), (0, 0, 0, 6), expand=False)
+            yield Padding(Text(facts.value, style="dim"), (0, 0, 0, 6), expand=False)
 
 
-def _print_table(columns: Sequence[str], rows: Any, numbers: Sequence[int] = ()) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index in numbers else "left", no_wrap=index == 0)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    terminal.console.print(table, highlight=False)
+def _print_table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]], left: int, *gives_way: str) -> None:
+    body = tuple(rows)
+    table = TextTable("", headers, body, left, ("",) * len(body), gives_way=gives_way)
+    terminal.console.print(TerminalTable(table), highlight=False)
 
 
 def _print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

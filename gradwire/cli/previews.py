@@ -100,7 +100,7 @@ def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
 
 def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
     """`gradwire estimate`."""
-    from gradwire.analysis.report.tables import rich_table
+    from gradwire.analysis.report.terminal_tables import TerminalTable
     from gradwire.runs.estimation import (
         check_send_ends,
         estimate_points,
@@ -134,6 +134,6 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     if as_json:
         print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
         return
-    terminal.console.print(rich_table(estimates_table(scenario.title, estimates, took_s)))
+    terminal.console.print(TerminalTable(estimates_table(scenario.title, estimates, took_s)))
     if out:
         terminal.name_files({"rows": out})

@@ -12,13 +12,12 @@ from typing import Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.point_frames import read_texts
-from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.run_difference import (
     ClaimDifference,
     Gate,
@@ -152,7 +151,7 @@ def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:
     stored = named_run(run, point)
     with writing(stored.folder):
         used = write_port_use(stored, port, bin_s or BIN_S)
-    for part in (*invalid_notice(stored), rich_table(used.table)):
+    for part in (*invalid_notice(stored), TerminalTable(used.table)):
         terminal.console.print(part)
     terminal.name_files({"chart": used.chart})
 
@@ -251,14 +250,10 @@ def _show(name: str, difference: RunDifference, *, every: bool) -> None:
     changed = [point for point in difference.points if every or point.change() != 0 or point.causes]
     if name and not changed and not difference.only_in_first and not difference.only_in_second:
         return
-    title = Text(name, style="table.title") if name else None
-    table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for column in ("point", "time (s)", "then (s)", "change", "because of"):
-        table.add_column(column, justify="left" if column in ("point", "because of") else "right", overflow="fold")
-    for point in changed:
-        table.add_row(*_row(point))
     if changed:
-        terminal.console.print(table)
+        headers = ("point", "time (s)", "then (s)", "change", "because of")
+        table = TextTable(name, headers, tuple(map(_row, changed)), 1, ("",) * len(changed))
+        terminal.console.print(TerminalTable(table))
     same = len(difference.points) - sum(point.change() != 0 for point in difference.points)
     terminal.console.print(f"{same} of {len(difference.points)} points took the same time", highlight=False)
     for parameters, where in (
@@ -268,27 +263,22 @@ def _show(name: str, difference: RunDifference, *, every: bool) -> None:
         terminal.console.print(f"only in the {where} run: {describe(parameters)}", markup=False, highlight=False)
 
 
-def _row(point: PointDifference) -> tuple[Text, ...]:
+def _row(point: PointDifference) -> tuple[str, ...]:
     times = [f"{side.iteration_time_s:.6g}" if side.valid else "invalid" for side in (point.first, point.second)]
     change = f"{point.change():+.3%}" if point.comparable else ""
-    return tuple(map(Text, (describe(point.parameters), *times, change, "; ".join(point.causes) or "nothing")))
+    return describe(point.parameters), *times, change, "; ".join(point.causes) or "nothing"
 
 
 def _show_claims(claims: Sequence[ClaimDifference]) -> None:
     if not claims:
         terminal.console.print("all claims came out the same")
         return
-    table = Table(title="Claims", box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for column in ("claim", "measured", "then", "outcome", "then"):
-        table.add_column(column, overflow="fold")
-    for difference in claims:
-        claim = f"{difference.scenario}/{difference.claim}"
-        table.add_row(
-            *map(
-                Text, (claim, difference.first, difference.second, difference.first_outcome, difference.second_outcome)
-            )
-        )
-    terminal.console.print(table)
+    rows = tuple(
+        (f"{each.scenario}/{each.claim}", each.first, each.second, each.first_outcome, each.second_outcome)
+        for each in claims
+    )
+    headers = ("claim", "measured", "then", "outcome", "outcome then")
+    terminal.console.print(TerminalTable(TextTable("Claims", headers, rows, len(headers), ("",) * len(rows))))
 
 
 def _as_json(

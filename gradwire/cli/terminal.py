@@ -10,13 +10,11 @@ from pathlib import Path
 import typer
 from rich.console import RenderableType
 
-from gradwire.runs.screen import PlainConsole, Screen
+from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole, Screen
 
-PLAIN_COLUMNS = 120
-"""Width of tables if the output is not a terminal."""
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
 
-console = PlainConsole(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
+console = PlainConsole(width=None if sys.stdout.isatty() else UNBOUNDED_COLUMNS)
 errors = PlainConsole(stderr=True, soft_wrap=True)
 
 

@@ -12,9 +12,9 @@ import msgspec
 import tomli_w
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
@@ -188,7 +188,7 @@ def _show(imported: Imported) -> None:
     for line in _grounds(imported):
         _line(f"rests on: {line}")
     if imported.summary is not None:
-        terminal.console.print(_table(imported.summary))
+        terminal.console.print(TerminalTable(_table(imported.summary)))
         for line in _foot(imported.summary):
             _line(line)
 
@@ -209,17 +209,20 @@ def _line(text: str) -> None:
     terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(summary: Summary) -> Table:
-    table = Table(title=f"{summary.ranks} ranks", title_justify="left", box=None)
-    for column in ("communication", "group", "ranks", "calls", "MB", "recorded (s)"):
-        table.add_column(column, justify="left" if column in ("communication", "ranks") else "right")
-    for row in summary.rows:
-        recorded = "" if row.recorded_s is None else f"{row.recorded_s:.6f}"
-        number = "" if row.number is None else f"{row.number}"
-        table.add_row(
-            Text(row.kind), number, Text(row.group), f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded
+def _table(summary: Summary) -> TextTable:
+    rows = tuple(
+        (
+            row.kind,
+            "" if row.number is None else f"{row.number}",
+            row.group,
+            f"{row.calls:,}",
+            f"{row.size_bytes / 1e6:,.6f}",
+            "" if row.recorded_s is None else f"{row.recorded_s:.6f}",
         )
-    return table
+        for row in summary.rows
+    )
+    headers = ("communication", "group", "ranks", "calls", "MB", "recorded (s)")
+    return TextTable(f"{summary.ranks} ranks", headers, rows, 3, ("",) * len(rows))
 
 
 def _foot(summary: Summary) -> Iterator[str]:

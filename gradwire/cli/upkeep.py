@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
+from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
 from gradwire.cli.running import chosen_clock
 from gradwire.datatypes.fabric import Fabric
@@ -66,7 +67,7 @@ def doctor() -> None:
     with terminal.interruptible("interrupted"), terminal.errors.status(doing):
         findings = diagnose()
         findings.append(proof(findings))
-    terminal.console.print(findings_table(findings))
+    terminal.console.print(TerminalTable(findings_table(findings)))
     if not all(finding.ok for finding in findings if finding.required):
         raise typer.Exit(MachineFault.exit_status)
 
@@ -93,4 +94,4 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_j
     if as_json:
         print(json.dumps(result.as_dict(), indent=1))
     else:
-        terminal.console.print(calibration_table(result))
+        terminal.console.print(TerminalTable(calibration_table(result)))

@@ -14,7 +14,7 @@ import pandas as pd
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.point_frames import write_csv
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
@@ -316,7 +316,10 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
         which = "The schedule of 1 point" if unsteady == 1 else f"The schedules of {unsteady} points"
         foot += f" {which} did not repeat: means over many iterations are shown."
     foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
-    return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
+    foot += _not_ranked(estimates, keys)
+    return TextTable(
+        title, headers, rows, len(keys), ("",) * len(rows), foot, ("ms", "bound (s)", "bound by", "x alone")
+    )
 
 
 def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:

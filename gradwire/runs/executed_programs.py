@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gradwire.analysis.packets.capture_files import Packets, read_capture
+from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.timeline.trace import Event
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
@@ -103,7 +104,7 @@ def network_of(executed: Executed, *, every: bool) -> Iterator[RenderableType]:
     yield Text(f"{executed.label}: {report.duration_s:.6f} s of virtual time", style="bold")
     if summary.failed:
         yield Text(f"{summary.failed} {how_it_ended(summary.exit_status)}")
-    yield ports_table(report, None if every else BUSIEST_SHOWN)
+    yield TerminalTable(ports_table(report, None if every else BUSIEST_SHOWN))
     yield Text(f"{report.tcp_retransmits:,} of {report.tcp_segments:,} TCP segments were sent again")
     yield Text(
         "Programs have no plan, so nobody knows what the network was waited for. `gradwire trace` shows captured packets."

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.pause_report import pause_events
-from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.timeline.trace import Event, network_process, trace_events, write_trace
@@ -28,28 +28,30 @@ from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
 
 
-def calibration_table(result: Calibration) -> Table:
+def calibration_table(result: Calibration) -> TextTable:
     """Measured and ideal times, and what a low class gets while a high one sends."""
-    table = Table(title=f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock")
-    for column in ("pattern", "measured", "ideal", "ratio"):
-        table.add_column(column, justify="left" if column == "pattern" else "right")
-    for name, pattern in result.patterns.items():
-        table.add_row(name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
-    for name, share in result.low_share.items():
-        table.add_row(f"priority at a {name}", f"low class {share:.4%}", "0 %", "")
-    return table
+    rows = (
+        *(
+            (name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
+            for name, pattern in result.patterns.items()
+        ),
+        *((f"priority at a {name}", f"low class {share:.4%}", "0 %", "") for name, share in result.low_share.items()),
+    )
+    title = f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock"
+    return TextTable(title, ("pattern", "measured", "ideal", "ratio"), rows, 1, ("",) * len(rows))
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
+FINDING_MARKS = {"good": "✓", "bad": "✗", "doubtful": "-"}
+"""By the tone of what was found."""
+
+
+def findings_table(findings: Sequence[Finding]) -> TextTable:
     """What is there and what is missing, with the commands that fix it."""
-    table = Table()
-    for column in ("", "what", "found", "to fix"):
-        table.add_column(column, overflow="fold")
-    for finding in findings:
-        missing = "[red]✗[/red]" if finding.required else "[yellow]-[/yellow]"
-        found = map(Text, (finding.name, finding.detail, finding.mend))
-        table.add_row("[green]✓[/green]" if finding.ok else missing, *found)
-    return table
+    tones = tuple("good" if found.ok else "bad" if found.required else "doubtful" for found in findings)
+    rows = tuple(
+        (FINDING_MARKS[tone], found.name, found.detail, found.mend) for tone, found in zip(tones, findings, strict=True)
+    )
+    return TextTable("", ("", "what", "found", "to fix"), rows, 4, tones, toned=0)
 
 
 def invalid_notice(stored: StoredRun) -> Iterator[Text]:
@@ -80,7 +82,7 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
         sentence = path.sentence()
     yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")
     yield from notice
-    yield from map(rich_table, tables)
+    yield from map(TerminalTable, tables)
     yield Text(sentence, style="bold")
     yield from map(Text, queues)
 

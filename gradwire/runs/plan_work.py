@@ -18,7 +18,8 @@ from gradwire.analysis.printed import check_cells
 from gradwire.analysis.printed import compare as compare_printed
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion
-from gradwire.analysis.report.tables import TextTable, points_table
+from gradwire.analysis.report.tables import points_table
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.verdict import STEADY, Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault

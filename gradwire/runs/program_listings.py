@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.pause_report import far_ends_of, pause_events, pause_lines, paused_longest
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents, PauseState
 from gradwire.faults import InputFault
@@ -29,45 +30,42 @@ NETWORK = 1
 """The process of a trace that stands for the network."""
 
 
-def ports_table(report: Report, most: int | None = BUSIEST_SHOWN) -> Table:
+def ports_table(report: Report, most: int | None = BUSIEST_SHOWN) -> TextTable:
     """The ports that carried most, or all."""
-    table = _table("port")
-    for name in ("line rate", "on the line (MB)", "mean use", "drops"):
-        table.add_column(name, justify="right")
     shown = busiest(report.ports, most or len(report.ports))
-    for port in shown:
-        use = f"{line_use(port, report.duration_s):.1%}"
-        carried = f"{line_bytes(port) / 1e6:.3f}"
-        table.add_row(Text(port.interface), rate_text(port.rate_bps), carried, use, str(port.drops))
+    rows = tuple(
+        (
+            port.interface,
+            rate_text(port.rate_bps),
+            f"{line_bytes(port) / 1e6:.3f}",
+            f"{line_use(port, report.duration_s):.1%}",
+            str(port.drops),
+        )
+        for port in shown
+    )
     left = len(report.ports) - len(shown)
-    if left > 0:
-        table.caption = f"and {left} ports that carried less"
-        table.caption_justify = "left"
-    return table
+    foot = f"and {left} ports that carried less" if left > 0 else ""
+    headers = ("port", "line rate", "on the line (MB)", "mean use", "drops")
+    return TextTable("", headers, rows, 1, ("",) * len(rows), foot)
 
 
-def pauses_table(fabric: Fabric, state: PauseState) -> Table:
+def pauses_table(fabric: Fabric, state: PauseState) -> TextTable:
     """Each class of each port that was paused, the longest first."""
-    table, far_ends = _table("paused", "by"), far_ends_of(fabric)
-    for name in ("class", "pauses", "for (ms)", "most waiting (KB)", "headroom"):
-        table.add_column(name, justify="right")
-    for count in paused_longest(state):
-        used = f"{count.most_headroom_bytes / count.headroom_bytes:.0%}" if count.headroom_bytes else "none"
-        told = (
+    far_ends = far_ends_of(fabric)
+    rows = tuple(
+        (
+            far_ends[count.port],
+            count.port,
             str(count.band - 1),
             f"{count.pauses:,}",
             f"{count.paused_ns / 1e6:,.3f}",
             f"{count.most_bytes / 1e3:,.1f}",
+            f"{count.most_headroom_bytes / count.headroom_bytes:.0%}" if count.headroom_bytes else "none",
         )
-        table.add_row(Text(far_ends[count.port]), Text(count.port), *told, used)
-    return table
-
-
-def _table(*words: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for word in words:
-        table.add_column(word)
-    return table
+        for count in paused_longest(state)
+    )
+    headers = ("paused", "by", "class", "pauses", "for (ms)", "most waiting (KB)", "headroom")
+    return TextTable("", headers, rows, 2, ("",) * len(rows))
 
 
 def network_shown(stored: StoredRun[ProgramPoint], *, every: bool) -> Iterator[RenderableType]:
@@ -82,10 +80,10 @@ def network_shown(stored: StoredRun[ProgramPoint], *, every: bool) -> Iterator[R
     ran = f"{report.duration_s:.6f} s from the start of the first program to the end of the last"
     yield Text(f"{stored.label}: {ran}", style="bold")
     yield from unless_valid(verdict)
-    yield ports_table(report, None if every else BUSIEST_SHOWN)
+    yield TerminalTable(ports_table(report, None if every else BUSIEST_SHOWN))
     if point.fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):
         yield Text("")
-        yield pauses_table(point.fabric, report.pauses)
+        yield TerminalTable(pauses_table(point.fabric, report.pauses))
     yield from map(Text, pause_lines(point.fabric, report.pauses))
 
 

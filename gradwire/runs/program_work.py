@@ -19,7 +19,7 @@ from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.program_results import FAILED, FigureRow, ProgramResult, points_frame
 from gradwire.analysis.report.program_charts import points_table
 from gradwire.analysis.report.program_report import ProgramBackground, conclusion, write_program_report
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric

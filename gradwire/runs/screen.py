@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -13,13 +14,20 @@ from rich.status import Status
 
 from gradwire.terminal_text import visible
 
+UNBOUNDED_COLUMNS = 100_000
+"""The width of what goes into a pipe or a file, which have none: lines and tables in them are whole."""
+
 
 class PlainConsole(Console):
     """A console that shows control characters of what is printed instead of sending them: others may have chosen names
-    and titles.
+    and titles. rich strips some, and lets the escape character through.
 
-    rich strips some, and lets the escape character through.
+    It cuts nothing off: a word that is longer than a terminal's line continues on the next.
     """
+
+    def print(self, *objects: Any, crop: bool | None = False, **options: Any) -> None:
+        """As of rich, which cuts lines off that are longer than the terminal is wide."""
+        super().print(*objects, crop=crop, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As of rich, which renders everything by this."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pandas as pd
 from rich.console import RenderableType
 
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned
 from gradwire.runs.judged import JudgedRun

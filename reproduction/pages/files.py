@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.analysis.printed import APPROX_SHARE, EFFICIENCY_POINTS, EXACT_SHARE, NUMBER_SHARE
-from gradwire.analysis.report.tables import Link, TextTable, markdown_table
+from gradwire.analysis.report.tables import Link, markdown_table
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from reproduction.pages.paper import Moved, name_of, paper_page

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
+from gradwire.analysis.report.tables import escaped, markdown_table
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.run_difference import ClaimDifference
 from reproduction.pages.differences import Difference, Seen, differences, unexplained_claims
 from reproduction.pages.report import background

@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
-from gradwire.analysis.report.tables import TextTable, rich_table
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.files import replace_text
 from reproduction.pages.differences import Difference, differences, unexplained_claims
 from reproduction.pages.reproduced import Reproduced, ReproducedScenario
@@ -43,7 +44,7 @@ def _by_paper(papers: Sequence[Reproduced]) -> dict[str, list[Result]]:
 def terminal(papers: Sequence[Reproduced]) -> RenderableType:
     """The scoreboard, the score in words, what differs, and the runs that failed."""
     results = [result for paper in papers for result in paper.results]
-    parts: list[RenderableType] = [Text(title_of(papers), style="bold"), rich_table(scoreboard(_by_paper(papers)))]
+    parts: list[RenderableType] = [Text(title_of(papers), style="bold"), TerminalTable(scoreboard(_by_paper(papers)))]
     parts += [Text(line, style="bold") for line in summary_lines(results)]
     for result in results:
         if result.status in (Status.DIFFERS, Status.NO_EVIDENCE):

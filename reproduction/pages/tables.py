@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gradwire.analysis.report.tables import ABSENT, TextTable
+from gradwire.analysis.report.tables import ABSENT
+from gradwire.analysis.report.text_table import TextTable
 from reproduction.scoring.holds import tolerance_text
 from reproduction.scoring.reference import Claim, rank_text
 from reproduction.scoring.score import (
@@ -99,7 +100,8 @@ def scoreboard(by_paper: Mapping[str, Sequence[Judged]]) -> TextTable:
         "that does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never "
         "count."
     )
-    return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
+    gives_way = ("listed", "pred.", "fitted", "> 15 %", "largest", *GROUPS)
+    return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot, gives_way)
 
 
 def _score_cells(total: Score) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
@@ -128,7 +128,7 @@ def reproduce_world(
     if pages:
         with writing(pages):
             write_world(pages / PAGES, merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
-    terminal.console.print(rich_table(score_table(scores(rows))))
+    terminal.console.print(TerminalTable(score_table(scores(rows))))
     for line in summary(rows):
         terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
     terminal.name_files({"page": folder / f"{WORLD}.md", "rows": folder / f"{WORLD}.csv"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
+from gradwire.analysis.report.tables import escaped, markdown_table
+from gradwire.analysis.report.text_table import TextTable
 from reproduction.world.cells import RIGHT_WITHIN, By, Source
 from reproduction.world.scored import Score, ScoredRow, Status, scores
 
@@ -88,7 +89,8 @@ def score_table(found: Sequence[Score]) -> TextTable:
         "Errors are of predictions that count. By series: median error of predictions whose compute time or rate comes "
         "from one row of the same series; they do not count."
     )
-    return TextTable("Score", headers, rows, 1, ("",) * len(rows), foot)
+    gives_way = ("by series", "not expressible", "fitted", "not run", "worst")
+    return TextTable("Score", headers, rows, 1, ("",) * len(rows), foot, gives_way)
 
 
 def _share(value: float | None) -> str:

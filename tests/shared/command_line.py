@@ -9,7 +9,7 @@ import pytest
 from gradwire.cli import command_line, terminal, upkeep
 from gradwire.runs.executing.executor import Trial, no_trial
 from gradwire.runs.launch import execution
-from gradwire.runs.screen import PlainConsole
+from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole
 from reproduction import command as reproducing
 
 Answer = tuple[int, str, str]
@@ -18,7 +18,7 @@ Answer = tuple[int, str, str]
 def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> Answer:
     """What `gradwire WORDS` gives: exit status, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["gradwire", *words])
-    monkeypatch.setattr(terminal, "console", PlainConsole(soft_wrap=True))
+    monkeypatch.setattr(terminal, "console", PlainConsole(width=UNBOUNDED_COLUMNS, soft_wrap=True))
     monkeypatch.setattr(terminal, "errors", PlainConsole(stderr=True, soft_wrap=True))
     with pytest.raises(SystemExit) as ended:
         command_line.main()

@@ -22,7 +22,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from gradwire.analysis.report.tables import MEANINGS, TextTable
+from gradwire.analysis.report.tables import MEANINGS
+from gradwire.analysis.report.text_table import TextTable
 
 TEMPLATES = Path(__file__).with_name("templates")
 SENTENCE_LETTERS = 40

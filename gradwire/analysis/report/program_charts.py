@@ -26,7 +26,7 @@ from gradwire.analysis.program_results import (
     varied_parameters,
 )
 from gradwire.analysis.report.charts import MARKERS, STYLE, Labels, series_color
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault
 
 GIB = 1 << 30
@@ -57,7 +57,8 @@ def points_table(results: Sequence[ProgramResult], labels: Mapping[str, str]) ->
         cost = f"{result.wall_s:.1f}", f"{result.memory_bytes / GIB:.2f}" if result.memory_bytes else ABSENT
         body.append((*words, duration, *cost, str(len(result.figures)), result.state))
         tones.append("good" if result.valid else "bad")
-    return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _everywhere(results, keys))
+    gives_way = ("rows", "memory (GiB)", "wall (s)")
+    return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _everywhere(results, keys), gives_way)
 
 
 def _everywhere(results: Sequence[ProgramResult], keys: Sequence[str]) -> str:

@@ -25,7 +25,9 @@ from gradwire.analysis.report.charts import page_svg, save_chart
 from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.program_charts import chart, choice, figures_table, points_table
 from gradwire.analysis.report.report import checks_table
-from gradwire.analysis.report.tables import TextTable, escaped, markdown_table, paragraph, rich_table
+from gradwire.analysis.report.tables import escaped, markdown_table, paragraph
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.files import replace_text
 
 POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"
@@ -131,7 +133,7 @@ def _terminal(
     ]
     return Group(
         Text(title, style="bold"),
-        *(rich_table(table) for table in tables),
+        *map(TerminalTable, tables),
         *invalid,
         *(Text(note, style="dim") for note in notes),
         Text(concluded, style="bold"),

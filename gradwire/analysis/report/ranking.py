@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
-from gradwire.analysis.report.tables import ABSENT, STATE_TONE, TextTable, spread_beside
+from gradwire.analysis.report.tables import ABSENT, STATE_TONE, spread_beside
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.statistics import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 
 BASELINE = "vanilla"
@@ -318,7 +319,8 @@ def ranking_table(ranking: Ranking) -> TextTable:
     for name in ranking.absent:
         rows.append(("", name, "", *(ABSENT,) * 7, "left out"))
         tones.append("quiet")
-    return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking))
+    gives_way = ("options", "± 95 %", "x fluid", "compute %", "x bound", f"x {against}")
+    return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking), gives_way)
 
 
 def _time(entry: Entry) -> str:

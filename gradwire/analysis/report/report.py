@@ -36,7 +36,6 @@ from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
 from gradwire.analysis.report.tables import (
     STATE_TONE,
     Constant,
-    TextTable,
     comparison_table,
     constants_table,
     escaped,
@@ -44,17 +43,15 @@ from gradwire.analysis.report.tables import (
     order_table,
     paragraph,
     points_table,
-    rich_table,
-    width_columns,
 )
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.files import replace_text
 
 MOST_NETWORKS = 4
 """A report with more different networks draws none of them: they are in the settings."""
-TERMINAL_COLUMNS = 100
-"""Width that a table of points should keep to."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +130,7 @@ def report(
     *,
     dpi: int = DPI,
 ) -> RenderableType:
-    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100
-    columns at most. Seeds are pooled here.
+    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows. Seeds are pooled here.
 
     Raises InputFault for a printed cell that fits no point or several.
     """
@@ -172,9 +168,12 @@ def report(
     replace_text(run_dir / "report.html", html)
     replace_text(run_dir / "table.md", _markdown(shown.title, [said, summary], tables, remarked, notes))
     if ranking is not None:
-        narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
-        table = rich_table(tables[0], without=narrow)
-        return Group(Text(shown.title, style="bold"), table, *_lines(remarked, notes), Text(said, style="bold"))
+        return Group(
+            Text(shown.title, style="bold"),
+            TerminalTable(tables[0]),
+            *_lines(remarked, notes),
+            Text(said, style="bold"),
+        )
     return terminal(shown.title, comparison, tables[0], rows, _lines(remarked, notes), said)
 
 
@@ -199,9 +198,7 @@ def terminal(
 ) -> RenderableType:
     """The table of points, the summary of the comparison, the reason for each
     invalid point, further lines, and the conclusion."""
-    # Efficiency says what throughput would.
-    narrow = ("samples/s",) if comparison.cells or width_columns(table) > TERMINAL_COLUMNS else ()
-    parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
+    parts: list[RenderableType] = [Text(title, style="bold"), TerminalTable(table)]
     if comparison.cells:
         parts.append(Text(comparison.summary, style="bold"))
     for row in rows:

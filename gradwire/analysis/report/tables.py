@@ -1,4 +1,4 @@
-"""The tables of a report as text, and their renderings for a terminal and as Markdown."""
+"""The tables of a report as text, and as Markdown."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich import box
-from rich.console import JustifyMethod
-from rich.table import Table
-from rich.text import Text
-
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
 from gradwire.analysis.printed import CellStatus, ComparedCell, Comparison, find_row
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.text_table import TextTable
 
 ABSENT = "–"
-GAP_COLUMNS = 2
-"""What a terminal's table has between two columns."""
 MEANINGS = {
     "time (s)": "Iteration time: from the slowest worker's end of one iteration to that of the next, mean of the "
     "measured ones",
@@ -44,24 +38,10 @@ MEANINGS = {
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
 """What columns mean, by their headers."""
-STATUS_STYLE = {"good": "green", "doubtful": "bold yellow", "bad": "bold red", "quiet": "dim", "": ""}
+GIVES_WAY = ("± 95 %", "x fluid", "samples/s", "eff. %", "x bound", "x alone", "printed", "diff.", "diff. %")
+"""What a table of points leaves out, in this order, where a terminal is too narrow; never what was swept, the time and the verdict."""
 STATE_TONE = {VALID: "good", str(Cause.UNEXPLAINED): "doubtful", INVALID: "bad"}
 """Tones of PointResult.state."""
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table as text."""
-
-    title: str
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    #: Number of columns, from the first, that are words and stand left; the others are numbers and stand right.
-    left: int
-    #: Colour of each row's last column: "good", "doubtful", "bad", "quiet" or "".
-    tone: tuple[str, ...]
-    #: A paragraph below the table.
-    foot: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +87,7 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
         words = (write(row.parameters.get(key, "")) for key in keys)
         body.append((*words, *numbers, *beside, bound, fluid, *alone, row.state))
         tones.append(STATE_TONE[row.state])
-    return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison))
+    return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison), GIVES_WAY)
 
 
 def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
@@ -128,12 +108,6 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     if said:
         sentences.append(f"Everywhere: {', '.join(said)}.")
     return " ".join(sentences)
-
-
-def width_columns(table: TextTable, without: Sequence[str] = ()) -> int:
-    """Columns that `rich_table` takes if no word is folded."""
-    shown = [index for index, header in enumerate(table.headers) if header not in without]
-    return sum(max(len(line[index]) for line in (table.headers, *table.rows)) + GAP_COLUMNS for index in shown)
 
 
 def _numbers(row: PointResult) -> tuple[str, str, str, str]:
@@ -215,31 +189,6 @@ def constants_table(constants: Sequence[Constant]) -> TextTable:
         (c.name, c.source, c.value if isinstance(c.value, str) else quantity(c.value, c.unit)) for c in constants
     )
     return TextTable("Constants", ("constant", "source", "value"), body, 2, ("",) * len(body))
-
-
-def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
-    """A table for a terminal, without the columns of these headers. Only
-    words are folded; numbers stay whole at any width."""
-    # As Text, of which nothing is markup: titles and headers are those of scenarios.
-    title = Text(table.title, style="table.title") if table.title else None
-    foot = Text(table.foot, style="table.caption") if table.foot else None
-    drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption=foot, caption_justify="left")
-    drawn.show_edge, drawn.collapse_padding = False, True
-    shown = [index for index, header in enumerate(table.headers) if header not in without]
-    for index in shown:
-        words = index < table.left
-        last = index == len(table.headers) - 1
-        folds = words or (last and any(" " in row[index] for row in table.rows))
-        justify: JustifyMethod = "left" if words or last else "right"
-        # A word too long for its column continues on the next line, for a truncated name names nothing.
-        drawn.add_column(
-            Text(table.headers[index]), justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis"
-        )
-    for row, tone in zip(table.rows, table.tone, strict=True):
-        cells = [Text(row[index]) for index in shown]
-        cells[-1].stylize(STATUS_STYLE[tone])
-        drawn.add_row(*cells)
-    return drawn
 
 
 def markdown_table(table: TextTable) -> str:

@@ -38,7 +38,7 @@ from gradwire.analysis.packets.line_use import (
 )
 from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.charts import PALETTE, STYLE, save_chart
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
@@ -57,6 +57,8 @@ HEADERS = (
     "both %",
     "overlap %",
 )
+GIVES_WAY = ("overlap %", "both %", "packets (s)", "here (s)")
+"""What a terminal leaves out where it is too narrow, in this order."""
 
 
 def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int64, title: str) -> Figure:
@@ -204,7 +206,7 @@ def use_table(
     about = (
         f"Use of {use.port} at {use.used.rate_bps / 1e9:g} Gbit/s; idle: bins of {use.used.bin_s * 1e3:g} ms below 1 %"
     )
-    return TextTable(about, HEADERS, tuple(rows), 1, ("",) * len(rows), foot="; ".join(foot))
+    return TextTable(about, HEADERS, tuple(rows), 1, ("",) * len(rows), "; ".join(foot), GIVES_WAY)
 
 
 def _mean(seconds: Float64) -> float:

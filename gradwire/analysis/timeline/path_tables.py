@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.timeline.critical_path import PARTS, CriticalPath, PathContribution
 from gradwire.analysis.timeline.walk import TimeKind
 

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from gradwire.analysis.report.pages import html_table, page
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.winners.colours import TIE_COLOUR, colour_of, colours_of, letters_on
 from gradwire.analysis.winners.measured import DISAGREES, MeasuredCell, judge_cell, summary
 from gradwire.analysis.winners.winner_map import Place, WinnerMap

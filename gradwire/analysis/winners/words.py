@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.winners.winner_map import Axis, Outcome, WinnerMap, stretches
 
 TIED, NOTHING = "tie", "nothing can run"

@@ -11,7 +11,7 @@ import tomli_w
 
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.division_chart import DivisionBar, division_chart
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.files import replace_text, replacing
 from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, Found
 from gradwire.workloads.models.compute_times import BY_KIND
@@ -64,8 +64,11 @@ def table(answer: Found) -> TextTable:
     """The best divisions."""
     headers = ("", "DP x TP x PP", "CP", "EP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
     more = ("bubble %", "GB", "half rate", "double rate")
+    gives_way = ("double rate", "half rate", "ends", "again", "exposed %", "bubble %", "GB", "MFU %")
     cells = tuple(map(_cells, rows(answer)))
-    return TextTable(answer.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells))
+    return TextTable(
+        answer.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells), gives_way=gives_way
+    )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.division_search import Estimated, Found
 from gradwire.runs.compiling.copies_of_job import fewest_copies_of

@@ -11,7 +11,7 @@ import numpy as np
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.report.charts import svg_text
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.report.utilisation import ShownUse as CapturedUse
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table, utilisation_chart
 from gradwire.analysis.timeline.critical_path import critical_path

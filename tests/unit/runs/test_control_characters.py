@@ -9,7 +9,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.analysis.report.tables import TextTable, rich_table
+from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.programs.program_protocol import PortTraffic, Report
 from gradwire.runs.program_listings import ports_table
 from gradwire.runs.screen import PlainConsole
@@ -72,10 +73,10 @@ def test_what_others_have_written_is_no_markup_in_tables() -> None:
         killed_for_memory=0,
     )
     for table, places in (
-        (rich_table(TextTable(MARKUP, (MARKUP,), ((MARKUP,),), 1, ("",), MARKUP)), 4),
+        (TextTable(MARKUP, (MARKUP,), ((MARKUP,),), 1, ("",), MARKUP), 4),
         (ports_table(report), 1),
     ):
         file = io.StringIO()
-        PlainConsole(file=file, width=200, force_terminal=True).print(table)
+        PlainConsole(file=file, width=200, force_terminal=True).print(TerminalTable(table))
         assert file.getvalue().count(MARKUP) == places
         assert "\x1b]8" not in file.getvalue()

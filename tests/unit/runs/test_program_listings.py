@@ -48,7 +48,7 @@ def test_why_tells_what_ports_carried_and_who_paused_whom(call: Any, point: Path
     assert (status, err) == (0, "")
     for text in ("0.010000 s from the start of the first program", "h1-eth0", "10gbit", "paused 7 times, for 1.000 ms"):
         assert text in out
-    (row,) = [line.split() for line in out.splitlines() if line.startswith("h1-eth0  s1-eth1")]
+    (row,) = [line.split() for line in out.splitlines() if line.startswith(" h1-eth0  s1-eth1")]
     assert row[2:] == ["0", "7", "1.000", "100.0", "40%"]
 
 

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from gradwire.analysis.report.tables import TextTable, escaped, markdown_table, paragraph
+from gradwire.analysis.report.tables import escaped, markdown_table, paragraph
+from gradwire.analysis.report.text_table import TextTable
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 MARKS = st.text(alphabet="\\`*_{}[]()<>#+-=.!|~&$:/ab1 \n\t\x1b\x00é", max_size=30)

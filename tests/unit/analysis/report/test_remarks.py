@@ -13,8 +13,8 @@ from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.printed import Comparison
 from gradwire.analysis.report.conclusion import MOST_POINTS_NAMED, remarks
-from gradwire.analysis.report.report import TERMINAL_COLUMNS, PointDetails, Presentation, Results, report
-from gradwire.analysis.report.tables import points_table, rich_table, width_columns
+from gradwire.analysis.report.report import PointDetails, Presentation, Results, report
+from gradwire.analysis.report.tables import points_table
 from tests.shared.stored_points import result
 
 INVALID = "invalid: drops 3 (limit 0)"
@@ -90,7 +90,7 @@ def written(folder: Path, rows: list[PointResult]) -> tuple[str, str, str]:
     """What a terminal shows, the page and the Markdown table."""
     details = [PointDetails({}, agreement=agreement) for agreement in agreed(rows)]
     shown = report(folder, Results(rows, [None] * len(rows), details), Presentation("A title"), dpi=SMALL_DPI)
-    console = Console(width=TERMINAL_COLUMNS, record=True, file=(folder / "shown.txt").open("w"))
+    console = Console(width=100, record=True, file=(folder / "shown.txt").open("w"))
     console.print(shown)
     return console.export_text(), (folder / "report.html").read_text(), (folder / "table.md").read_text()
 
@@ -109,18 +109,3 @@ def test_what_is_unexplained_stands_out_everywhere(tmp_path: Path) -> None:
     assert "WARNING" not in calm + markdown
     assert "class=warning>" not in page
     assert "ideal network</dt>" not in page
-
-
-def test_a_table_keeps_to_its_width(tmp_path: Path) -> None:
-    """Throughput gives way where there are many parameters, for efficiency says as much."""
-    few = points_table([point(1.0, strategy="ring")], Comparison((), ()), {})
-    many = {"model": "toy", "strategy": "halving-doubling", "workers": "16", "rate": "100gbit", "options": "a = 1"}
-    row = replace(point(1.0), parameters=many)
-    wide = points_table([row], Comparison((), ()), {})
-    assert width_columns(few) < TERMINAL_COLUMNS < width_columns(wide)
-    for table, without in ((few, ()), (wide, ("samples/s",))):
-        console = Console(width=400, record=True, file=(tmp_path / "wide.txt").open("w"))
-        console.print(rich_table(replace(table, title="", foot=""), without))
-        assert max(len(line.rstrip()) for line in console.export_text().splitlines()) <= width_columns(table, without)
-    assert "samples/s" not in written(tmp_path, [row])[0]
-    assert "samples/s" in written(tmp_path, [point(1.0, strategy="ring")])[0]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gradwire.analysis.report.pages import html_table, page
 from gradwire.analysis.report.report import ShownBackground
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.text_table import TextTable
 from reproduction.pages.report import terminal, write_report
 from tests.unit.reproduction.small_paper import LINE, because, small_reproduction
 

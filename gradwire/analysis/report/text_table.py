@@ -1,0 +1,24 @@
+"""A table of a report as text: what its renderings on pages, in Markdown and on a terminal are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table as text."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    #: Number of columns, from the first, that are words and stand left; the others are numbers and stand right.
+    left: int
+    #: Colour of each row's last column: "good", "doubtful", "bad", "quiet" or "".
+    tone: tuple[str, ...]
+    #: A paragraph below the table.
+    foot: str = ""
+    #: Headers of the columns that a terminal which is too narrow leaves out, in this order.
+    gives_way: tuple[str, ...] = ()
+    #: The column that has the colour on a terminal, if it is not the last.
+    toned: int = -1
