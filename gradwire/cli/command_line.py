@@ -18,6 +18,7 @@ import typer.core
 from gradwire.cli import (
     ccl_command,
     comparison_command,
+    completion,
     first_scenario,
     map_command,
     stored_run_commands,
@@ -44,10 +45,10 @@ def _interruptible() -> Iterator[None]:
 class Commands(typer.core.TyperGroup):
     """The commands, each of which ends with one line and status 130 on Ctrl-C, whatever it is at."""
 
-    def make_context(self, *args: Any, **options: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
         """Reads the command line."""
         with _interruptible():
-            return super().make_context(*args, **options)
+            return super().make_context(info_name, completion.with_shell(args), *others, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was given."""
@@ -61,6 +62,7 @@ app = typer.Typer(
     help=PURPOSE,
     epilog=STATUSES,
     pretty_exceptions_enable=False,
+    add_completion=False,  # its options are in _options
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -78,6 +80,8 @@ def _options(
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and exit")
     ] = False,
+    installed: completion.Installed = None,
+    shown: completion.Shown = None,
 ) -> None:
     pass
 
@@ -361,6 +365,7 @@ def kernel(
 def main() -> None:
     """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
     spell_what_is_missing()
+    completion.answer_shells()
     # It complains, in several lines, of a home folder that cannot be written to, and continues without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     sys.exit(status_of(app))
