@@ -38,7 +38,7 @@ QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/un
 # Continuous integration installs exactly the files whose hashes requirements-ci.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := requirements-ci.txt
 
-.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel test-root setup packages test-packages package-list build-packages kernel clean
+.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -113,49 +113,55 @@ format: $(VENV)/installed
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-setup: packages $(VENV)/installed kernel
+setup: packages python-packages kernel
 
-# Each step says what it is at: a package or ten of them on a line. What goes wrong comes on standard error, as it was said.
+# Each step says what it is at, a package or ten of them on a line, and then how long it took; or else that it had nothing to do. What goes wrong
+# comes on standard error, as it was said.
 get = $(SUDO) env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 $(1) | \
   sed --unbuffered --quiet -e 's/^Setting up \([^ ]*\).*/  \1/p'
 update = $(SUDO) apt-get update -qq
-install = dpkg-query -W $(1) >/dev/null 2>&1 || { echo "Debian packages, with apt-get: $(1)"; $(update) && $(call get,$(1)); }
+install = if dpkg-query -W $(2) >/dev/null 2>&1; then echo "$(1): there already"; else \
+  echo "$(1), with apt-get: $(2)"; SECONDS=0; $(update) && $(call get,$(2)) && echo "$(1): $$SECONDS s"; fi
 pip = $(VENV)/bin/pip install --disable-pip-version-check --progress-bar off
 told = while read -r what name _; do case "$$what" in \
   Collecting) ((++found % 10)) || echo "  $$found packages found, now $$name";; \
   Installing) ((found < 10)) || echo "  installing all $$found";; esac; done
 
 packages:
-	@$(call install,$(PACKAGES))
+	@$(call install,Debian packages,$(PACKAGES))
 
 test-packages:
-	@$(call install,$(TEST_PACKAGES))
+	@$(call install,Debian packages for tests,$(TEST_PACKAGES))
 
 # For tests/distributions/run, which makes a tree with these and no others.
 package-list:
 	@echo $(PACKAGES) $(TEST_PACKAGES)
 
 bench-packages:
-	@$(call install,$(BENCH_PACKAGES))
+	@$(call install,Debian packages of other simulators,$(BENCH_PACKAGES))
 
 build-packages:
-	@$(call install,$(BUILD_PACKAGES))
+	@$(call install,Debian packages to build the kernel,$(BUILD_PACKAGES))
 	@ls $(SOURCES) >/dev/null 2>&1 || { echo "the kernel's source, with apt-get: about 150 MB"; $(update) && \
 	  source=$$(apt-cache pkgnames linux-source- | grep -x 'linux-source-[0-9]*\.[0-9]*' | sort --version-sort | \
 	     awk '/-6\.12$$/ { old = $$0 } { newest = $$0 } END { print old ? old : newest }') && $(call get,$$source); }
 
 $(VENV)/installed: pyproject.toml $(if $(LOCKED),$(LOCK))
-	@echo "Python packages, in $(VENV): one to four minutes"
-	@$(PYTHON) -m venv $(VENV)
-	@$(if $(LOCKED),$(pip) --require-hashes --requirement $(LOCK) | { $(told); })
-	@$(pip) $(if $(LOCKED),--no-deps --no-build-isolation) --editable '.[dev]' | { $(told); }
-	@touch $@
+	$(eval INSTALLED_NOW := yes)
+	@echo "Python packages, in $(VENV): one to four minutes"; SECONDS=0; \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(if $(LOCKED),$(pip) --require-hashes --requirement $(LOCK) | { $(told); } &&) \
+	  $(pip) $(if $(LOCKED),--no-deps --no-build-isolation) --editable '.[dev]' | { $(told); } && \
+	  touch $@ && echo "Python packages: $$SECONDS s"
+
+python-packages: $(VENV)/installed
+	@$(if $(INSTALLED_NOW),:,echo "Python packages: there already")
 
 # `gradwire` on the PATH is an installed wheel. It puts the kernel that it brought where this clone looks, which takes it if the configs are the same.
 kernel: packages $(VENV)/installed
-	@$(VENV)/bin/gradwire kernel --check || \
-	  { gradwire kernel --check && $(VENV)/bin/gradwire kernel --check; } 2>/dev/null || \
-	  { $(MAKE) --no-print-directory build-packages && $(VENV)/bin/gradwire kernel; }
+	@SECONDS=0; if kernel=$$($(VENV)/bin/gradwire kernel --check); then echo "$$kernel, there already"; else \
+	  { { gradwire kernel --check && $(VENV)/bin/gradwire kernel --check; } 2>/dev/null || \
+	  { $(MAKE) --no-print-directory build-packages && $(VENV)/bin/gradwire kernel; }; } && echo "kernel: $$SECONDS s"; fi
 
 clean:
 	rm -rf $(VENV) runs dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
