@@ -45,6 +45,12 @@ def _interruptible() -> Iterator[None]:
 class Commands(typer.core.TyperGroup):
     """The commands, each of which ends with one line and status 130 on Ctrl-C, whatever it is at."""
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (click gives it)
+        """Writes what each command does, whole; click leaves of it what one line has room for."""
+        shown = {name: command for name, command in self.commands.items() if not command.hidden}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, " ".join((command.help or "").split())) for name, command in shown.items()])
+
     def make_context(self, info_name: str | None, args: list[str], *others: Any, **options: Any) -> Any:
         """Reads the command line."""
         with _interruptible():
@@ -62,6 +68,7 @@ app = typer.Typer(
     help=PURPOSE,
     epilog=STATUSES,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its help cuts words that are longer than a column of a narrow terminal
     add_completion=False,  # its options are in _options
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -40,7 +40,7 @@ def with_shell(words: Sequence[str]) -> list[str]:
 def answer_shells() -> None:
     """Makes typer answer a shell that asks what may come next, in each shell's own form."""
     if ASKED_BY in os.environ:
-        from typer.completion import completion_init
+        from typer._completion_classes import completion_init
 
         completion_init()
 
@@ -54,7 +54,7 @@ def _show(context: typer.Context, shell: str | None) -> None:
     if shell is None or context.resilient_parsing:
         return
     _known(SHOW, shell)
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script
 
     print(get_completion_script(prog_name=NAME, complete_var=ASKED_BY, shell=shell))
     raise typer.Exit
@@ -64,7 +64,7 @@ def _install(context: typer.Context, shell: str | None) -> None:
     if shell is None or context.resilient_parsing:
         return
     _known(INSTALL, shell)
-    from typer.completion import install
+    from typer._completion_shared import install
 
     _, path = install(shell=shell, prog_name=NAME, complete_var=ASKED_BY)
     print(f"completion for {shell}: {path}; it works in shells that are opened from now on")

@@ -25,7 +25,7 @@ class PlainConsole(Console):
     It cuts nothing off: a word that is longer than a terminal's line continues on the next.
     """
 
-    def print(self, *objects: Any, crop: bool | None = False, **options: Any) -> None:
+    def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
         """As of rich, which cuts lines off that are longer than the terminal is wide."""
         super().print(*objects, crop=crop, **options)
 

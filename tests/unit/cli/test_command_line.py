@@ -302,3 +302,17 @@ def test_exit_statuses_are_told_by_the_help_and_the_guide(call: Any) -> None:
 def test_a_scenario_that_is_not_there_is_told_in_a_line(call: Any) -> None:
     _, _, err = call("run", "my-question.toml")
     assert len(err) < 200, "and not with the names of all that there are"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("words", [(), ("--help",), ("run", "--help"), ("reproduce", "--help")])
+def test_help_cuts_no_word(call: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, out, err = call(*words)
+    lines = (out + err).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert not [line for line in lines if "…" in line or (line.endswith("...") and not line.startswith("Usage: "))]
+    if words[:1] == ("run",):
+        said = " ".join(" ".join(lines).split())
+        assert "e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]" in said
+        assert "tcp://10.0.0.1:8786, or the file that it wrote" in said
