@@ -1,6 +1,6 @@
 """Completion in a shell: the script that asks gradwire what may come next, printed or installed.
 
-typer's own options are not used: they find out the shell or are told it, never both, and they end with SystemExit, which
+typer's own options are not used: they find out the shell or take its name, never both, and they end with SystemExit, which
 gradwire.cli.ending takes for that of a plug-in.
 """
 
