@@ -35,8 +35,8 @@ QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/un
   tests/unit/topo tests/unit/controller tests/unit/datatypes tests/unit/scenario tests/unit/analysis \
   tests/unit/workloads/models tests/unit/workloads/test_golden_digests.py
 
-# Continuous integration installs exactly the files whose hashes requirements-ci.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
-LOCK := requirements-ci.txt
+# Continuous integration installs exactly the files whose hashes .ci/requirements.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
+LOCK := .ci/requirements.txt
 
 .PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages kernel clean
 

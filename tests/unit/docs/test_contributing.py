@@ -67,7 +67,7 @@ def test_every_dependency_is_locked_with_hashes_and_without_an_index() -> None:
     project = toml()["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     names = {re.split(r"[^\w.-]", line)[0].lower() for line in wanted}
-    assert names - locked(ROOT / "requirements-ci.txt") == set()
+    assert names - locked(ROOT / ".ci/requirements.txt") == set()
 
 
 def test_the_tools_of_a_release_are_locked_too() -> None:
