@@ -25,9 +25,8 @@ from gradwire.files import replacing
 from gradwire.regular_files import IrregularFileError
 
 FORMAT = "gradwire trace workload"
-VERSION, WITH_PRIORITIES, WITH_SPLITS = 1, 2, 3
-"""Of the file: 2 has the column of priorities; 3 has parts of different sizes and, where any is recorded, priorities.
-What is not recorded is left out, so that older versions of gradwire can read the file."""
+VERSION = 1
+"""Of the file."""
 FILE_NAME = "workload.npz"
 
 Int64 = npt.NDArray[np.int64]
@@ -75,10 +74,11 @@ class Kind(IntEnum):
 MOST_STREAMS = 64
 LARGEST = 2**60
 POINT_TO_POINT = (Kind.SEND, Kind.RECV)
+SELDOM_RECORDED = ("priority", "split")
+"""Columns of tasks that have no length where no task has a value."""
 ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
 """Kinds in which one rank of the group differs from the others."""
 UNKNOWN = -1
-PRIORITY, SPLIT, SPLITS = "tasks.priority", "tasks.split", "splits"
 
 
 @dataclass(frozen=True)
@@ -154,22 +154,12 @@ class Workload:
 
     def _columns(self) -> dict[str, Int64]:
         columns = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
-        if not len(self.tasks.priority):
-            del columns[PRIORITY]
-        if len(self.tasks.split):
-            columns[SPLITS] = self.splits
-        else:
-            del columns[SPLIT]
-        return {**columns, "dep_start": self.dep_start, "dep_task": self.dep_task}
+        return {**columns, "dep_start": self.dep_start, "dep_task": self.dep_task, "splits": self.splits}
 
     def _header(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "version": WITH_SPLITS
-            if len(self.tasks.split)
-            else WITH_PRIORITIES
-            if len(self.tasks.priority)
-            else VERSION,
+            "version": VERSION,
             "name": self.name,
             "ranks": self.ranks,
             "groups": [list(group) for group in self.groups],
@@ -206,8 +196,8 @@ class Workload:
 
 FILE_COLUMNS: dict[str, Column] = {
     "header": Column("u1"),
-    **{f"tasks.{f.name}": Column("i8", optional=f.name in ("priority", "split")) for f in fields(Tasks)},
-    **{name: Column("i8", optional=name == SPLITS) for name in ("dep_start", "dep_task", SPLITS)},
+    **{f"tasks.{f.name}": Column("i8") for f in fields(Tasks)},
+    **{name: Column("i8") for name in ("dep_start", "dep_task", "splits")},
 }
 """What a workload's file has: its columns, and the rest as JSON."""
 
@@ -217,32 +207,23 @@ def _checked_workload(file: Path, header: Any, columns: Mapping[str, npt.NDArray
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputFault(f"{file}: is not a workload that `gradwire import` wrote")
     version = header.get("version")
-    if version not in (VERSION, WITH_PRIORITIES, WITH_SPLITS):
+    if version != VERSION:
         raise InputFault(
-            f"{file}: has version {version} of its format, and this gradwire reads {VERSION} to {WITH_SPLITS}; import "
-            "the traces again"
+            f"{file}: has version {version} of its format, and this gradwire reads {VERSION}; import the traces again"
         )
-    of_tasks = {f"tasks.{f.name}" for f in fields(Tasks)}
-    if version == VERSION or (version == WITH_SPLITS and PRIORITY not in columns):
-        of_tasks.remove(PRIORITY)
-    others = {"dep_start", "dep_task", SPLITS}
-    if version != WITH_SPLITS:
-        of_tasks.remove(SPLIT)
-        others.remove(SPLITS)
-    count = len(columns.get("tasks.kind", ()))
-    sound = set(columns) == {*of_tasks, *others}
-    sound = sound and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
-    if not sound or any(len(columns[name]) != count for name in of_tasks):
-        raise InputFault(f"{file}: its columns are not those of a workload; import the traces again")
+    tasks = {f.name: columns[f"tasks.{f.name}"] for f in fields(Tasks)}
+    count = len(tasks["kind"])
+    if any(len(tasks[name]) not in ((count, 0) if name in SELDOM_RECORDED else (count,)) for name in tasks):
+        raise InputFault(f"{file}: its columns differ in length; import the traces again")
     try:
         workload = Workload(
             name=str(header["name"]),
             ranks=int(header["ranks"]),
             groups=tuple(tuple(int(rank) for rank in group) for group in header["groups"]),
-            tasks=Tasks(**{name.removeprefix("tasks."): columns[name] for name in of_tasks}),
+            tasks=Tasks(**tasks),
             dep_start=columns["dep_start"],
             dep_task=columns["dep_task"],
-            splits=columns.get(SPLITS, np.zeros(0, np.int64)),
+            splits=columns["splits"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputFault(

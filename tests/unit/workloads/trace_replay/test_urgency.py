@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,15 +168,6 @@ def test_recorded_priorities_become_classes_the_larger_first(tmp_path: Path) -> 
         for order, its_class in zip(plan.ops.order[sends], plan.ops.traffic_class[sends], strict=True)
     } == {(0, 1), (1, 0), (2, 2), (3, CONTROL_CLASS)}  # fmt: skip
     assert len(set(plan.ops.lane[sends & (plan.ops.rank == 0)].tolist())) == 3, "a class waits in another's queue"
-
-
-def test_without_priorities_a_file_is_as_it_was(tmp_path: Path) -> None:
-    source = workload(tmp_path, [reduction(1, [])])
-    source.save(tmp_path / FILE_NAME)
-    with np.load(tmp_path / FILE_NAME) as stored:
-        assert "tasks.priority" not in stored.files
-        assert b'"version": 1' in stored["header"].tobytes()
-    assert Workload.load(tmp_path).digest() == source.digest()
 
 
 @pytest.mark.parametrize("wrong", [-1, 2**31, "high"])
