@@ -90,7 +90,6 @@ class Campaign(Generic[N]):
         """The points that have to run; the others are done by this."""
         waiting = []
         for planned in self._planned:
-            work_of(planned.point).rename_older_folder(planned, self._out)
             kept = None if self._fresh else self._judge(planned)
             if kept is not None:
                 write_judgement(kept)

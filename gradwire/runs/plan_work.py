@@ -38,7 +38,6 @@ from gradwire.runs.planned import (
     planning,
     refuse_coarse,
     refuse_misfits,
-    rename_older_folder,
     scale_warning,
     virtual_clock,
 )
@@ -123,10 +122,6 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
     def longer(self, planned: PlannedRun, judged: JudgedRun) -> PlannedRun | None:
         """The run with a longer warm-up, if all that is wrong is that iterations were not steady."""
         return lengthened(planned, judged)
-
-    def rename_older_folder(self, planned: PlannedRun, out: Path) -> None:
-        """Renames the folder of the same run in `out` if another version of gradwire named it otherwise."""
-        rename_older_folder(planned, out)
 
     def judge(self, stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
         """Logs and counters against the plan."""

@@ -32,7 +32,7 @@ from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_
 from gradwire.runs.compiling.job_plans import traces_of_jobs
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
 from gradwire.runs.compiling.part_of_job import compiled_part, plans_to_check
-from gradwire.runs.stored.run_folder import folder_name, older_folders
+from gradwire.runs.stored.run_folder import folder_name
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import Compiled, compile_resolved
@@ -341,16 +341,6 @@ def _memory_bytes(point: Point, clock: Clock) -> int:
     if clock.name == "virtual":
         return point.section.run.memory_mb << 20
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def rename_older_folder(planned: PlannedRun, out: Path) -> None:
-    """Renames the folder of the same run in the run folder `out` if another version of gradwire named it otherwise."""
-    if os.path.lexists(planned.folder):
-        return
-    for path in older_folders(out, planned.point):
-        if not path.is_symlink() and StoredRun(path).is_of(planned.key):
-            path.rename(planned.folder)
-            return
 
 
 def _refuse_programs(point: Point, clock: Clock) -> None:

@@ -137,7 +137,6 @@ def write_report(
             *_congestion_notes(points),
             *line_notes(points),
             *_parameter_notes(points),
-            *_naming_notes(points),
             *_agent_notes(points),
             *stop_notes(points),
             *_speed_notes(points),
@@ -344,16 +343,6 @@ def _parameter_notes(runs: Sequence[JudgedRun]) -> list[str]:
             said = replaced_settings(run.stored.record().host_parameters)
             lines += [f"{run.label}: fabric.host replaces gradwire's own {line}" for line in said]
     return lines
-
-
-def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    older = sum(run.stored.found_by_words for run in runs)
-    if not older:
-        return []
-    return [
-        f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the "
-        "parameters in their names; all other settings are taken to be those of scenario.toml"
-    ]
 
 
 def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -70,9 +70,6 @@ class Work(ABC, Generic[P, N, R]):
     def longer(self, planned: N, judged: JudgedRun[Any, Any]) -> N | None:
         """The run with a longer warm-up; None where what was measured does not say that it needs one."""
 
-    def rename_older_folder(self, planned: N, out: Path) -> None:
-        """Renames the folder of the same run in `out` if another version of gradwire named it otherwise."""
-
     @abstractmethod
     def judge(self, stored: StoredRun[Any], point: P, completion: Completion) -> JudgedRun[Any, Any]:
         """What a run that came to its end is worth. Raises InputFault for a file that cannot be read."""

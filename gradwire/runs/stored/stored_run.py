@@ -109,11 +109,6 @@ class StoredRun(Generic[P_co]):
     folder: Path
     #: The point that ran; None for a folder that the scenario of its run folder does not have.
     point: P_co | None = None
-    #: Another version of gradwire named the folder, which was found by the parameters in its name.
-    found_by_words: bool = False
-    #: Names of folders that other versions made and that read like the point, where it cannot be told which is the
-    #: point's.
-    look_alikes: tuple[str, ...] = ()
     #: The small parts that were read.
     _small: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -152,12 +147,7 @@ class StoredRun(Generic[P_co]):
     @property
     def absence(self) -> str:
         """What to say where the folder does not exist."""
-        if not self.look_alikes:
-            return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
-        return (
-            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and nothing "
-            f"says which is of the point '{self.label}' with the settings of scenario.toml: run it again with `gradwire run`"
-        )
+        return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
 
     def completion(self) -> Completion | None:
         """How the run came to its end; None if it did not."""

@@ -1,4 +1,4 @@
-"""Stored run folders are readable whichever version of gradwire made them, under the current names of points and under others."""
+"""Stored run folders: the names of points, and what is read of them, also after gradwire's code has changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradwire.runs.planned import PlannedRun
 from gradwire.runs.reporting import computation
 from gradwire.runs.stored import files
 from gradwire.runs.stored.explanation import explain
-from gradwire.runs.stored.run_folder import folder_name, named_run, runs_of
+from gradwire.runs.stored.run_folder import folder_name, runs_of
 from gradwire.runs.stored.stored_run import Speed, StoredRun
 from gradwire.runs.works import judge_stored
 from gradwire.scenario.loading import Point
@@ -39,12 +39,6 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[PlannedRun]:
     (folder / "scenario.toml").write_text(TEXT)
     (folder / "clock.json").write_text('{"name": "virtual", "scale": 1}')
     return points
-
-
-def of_another_version(planned: PlannedRun, digits: str = "0a1b2c") -> Path:
-    """Renames a point's folder as a version that hashes other keys would have named it."""
-    name = f"{planned.folder.name.rpartition('-')[0]}-{digits}"
-    return planned.folder.rename(planned.folder.with_name(name))
 
 
 def verdicts(points: list[PlannedRun]) -> list[str]:
@@ -75,23 +69,6 @@ def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
     assert folder_name(replace(point, section=other)) != folder_name(point)
 
 
-def test_a_value_that_was_a_default_once_is_found_under_the_name_without_it(
-    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Versions whose warm-up was 1 by default left it out of their names."""
-    folder = ran[0].folder.parent.parent
-    says_one = planned_runs(folder, "run.warmup=1")
-    assert [run.folder.name for run in says_one] != [run.folder.name for run in ran]
-    unrun = runs_of(folder / "elsewhere", [run.point for run in says_one])
-    assert [run.folder.name for run in unrun] == [run.folder.name for run in says_one]
-    found = runs_of(folder, [run.point for run in says_one])
-    assert [run.folder for run in found] == [run.folder for run in ran]
-    run(folder, says_one)
-    assert all(path.is_dir() for path in (one.folder for one in says_one)), (
-        "a run goes on from there, under today's names"
-    )
-
-
 def test_a_report_reads_what_other_code_and_another_kernel_ran(
     ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,30 +87,6 @@ def test_a_run_insists_on_its_own_code(ran: list[PlannedRun], monkeypatch: pytes
     assert len(watcher.begun) == 2
 
 
-def test_points_under_other_names_are_found_by_their_parameters(
-    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older = [of_another_version(point) for point in ran]
-    assert verdicts(ran) == ["valid", "valid"]
-    monkeypatch.chdir(tmp_path)
-    found = named_run(Path("mine"), "batch=128")
-    assert (found.folder.name, found.parameters["batch"]) == (older[1].name, "128")
-    assert named_run(Path("mine"), older[0].name).parameters["batch"] == "64"
-
-
-def test_a_report_says_which_points_were_found_so(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
-    status, out, err = call("report", "mine")
-    assert (status, err) == (0, "")
-    assert "another version" not in out
-    for point in ran:
-        of_another_version(point)
-    (tmp_path / "runs" / "mine" / "points.csv").unlink()
-    status, out, err = call("report", "mine")
-    assert (status, err) == (0, "")
-    assert "run by another version of gradwire: 2 of 2 points" in " ".join(out.split())
-    assert (tmp_path / "runs" / "mine" / "points.csv").read_text().count("valid") == 2
-
-
 def judged_with(code: str, *, valid: bool = True) -> Any:
     record = SimpleNamespace(agents=[AgentSummary((0,), 0, 0, 0, 0, 0, 0, code=code)])
     return SimpleNamespace(result=SimpleNamespace(valid=valid), stored=SimpleNamespace(record=lambda: record))
@@ -146,35 +99,6 @@ def test_a_report_says_where_the_kernel_did_not_serve_compiled_agents() -> None:
         "agents of 1 of 4 points are in python, because this kernel has no compiled agent or does not serve it: points take longer, and "
         "are the same"
     ]
-
-
-def test_of_two_that_read_alike_none_is_taken(
-    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of_another_version(ran[1])
-    one = of_another_version(ran[0])
-    other = one.with_name(one.name.replace("0a1b2c", "d0d0d0"))
-    other.mkdir()
-    (other / "task.json").write_text((one / "task.json").read_text())
-    monkeypatch.chdir(tmp_path)
-    for read in (lambda: verdicts(ran), lambda: named_run(Path("mine"), "batch=64")):
-        with pytest.raises(
-            InputFault, match=r"another version .* made .*0a1b2c, .*d0d0d0, and nothing says .* run it again"
-        ):
-            read()
-    assert named_run(Path("mine"), one.name).folder.name == one.name
-
-
-def test_of_two_points_that_read_alike_none_takes_another_versions_folder(ran: list[PlannedRun]) -> None:
-    """It has the settings of one of them at most, and its name does not say whose."""
-    folder = ran[0].folder.parent.parent
-    older = [of_another_version(point) for point in ran]
-    longer = planned_runs(folder, "run.iterations=5")[0]
-    found = runs_of(folder, [ran[0].point, longer.point, ran[1].point])
-    assert [run.found_by_words for run in found] == [False, False, True]
-    assert [run.folder for run in found] == [ran[0].folder, longer.folder, older[1]]
-    assert [run.look_alikes for run in found] == [(older[0].name,), (older[0].name,), ()]
-    assert "nothing says which" in found[1].absence
 
 
 READING: dict[str, Callable[[StoredRun], object]] = {
@@ -230,30 +154,6 @@ def test_a_runs_speed_is_its_payload_by_the_time_of_the_replay_alone() -> None:
     assert speed.payload_bytes_per_s == 500
     assert replace(speed, replay_s=0.5).payload_bytes_per_s == 4_000
     assert replace(speed, replay_s=0.0).payload_bytes_per_s == 0
-
-
-def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:
-    """A point that this version has not run yet may have been run with other settings before."""
-    of_another_version(ran[0])
-    with pytest.raises(InputFault, match=r"64_alexnet.*has not run"):
-        verdicts(ran)
-
-
-def test_a_run_goes_on_from_a_point_under_another_name(ran: list[PlannedRun]) -> None:
-    folder = ran[0].folder.parent.parent
-    of_another_version(ran[0])
-    outcomes, watcher = run(folder, planned_runs(folder))
-    assert watcher.begun == []
-    assert [one.folder for one in outcomes] == [point.folder for point in ran]
-    assert verdicts(ran) == ["valid", "valid"]
-
-
-def test_a_run_with_other_settings_leaves_another_name_alone(ran: list[PlannedRun]) -> None:
-    folder = ran[0].folder.parent.parent
-    older = of_another_version(ran[0])
-    _, watcher = run(folder, planned_runs(folder, "run.iterations=5"))
-    assert len(watcher.begun) == 2
-    assert (older / "completed.json").exists()
 
 
 def test_an_unfinished_point_keeps_its_reason(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
