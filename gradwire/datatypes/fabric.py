@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import HostSetting, HostTcp, RdmaDevice
@@ -59,14 +59,6 @@ MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
 NO_LIMIT_BYTES = 2**31 - 1
 """Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
-NEWER = frozenset(
-    {
-        *("pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"),
-        *("delay_s", "link_settings", "flow_rate_bps", "graph", "routing", "routes", "host_settings", "host_tcp"),
-        *("ipv6", "controller", "ways", "lossless", "rdma", "flowlet_gap_s", "ecn_most_bytes", "ecn_share"),
-    }
-)
-"""Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
 
@@ -407,10 +399,8 @@ class Fabric(Shape):
         return dict(self.ports())[port]
 
     def to_json(self) -> str:
-        """The fabric as JSON, from which `from_json` makes an equal one. What only newer fabrics have is left out
-        where it is idle."""
-        idle = {each.name for each in fields(self) if each.name in NEWER and getattr(self, each.name) == each.default}
-        return json.dumps({name: value for name, value in asdict(self).items() if name not in idle}, sort_keys=True)
+        """The fabric as JSON, from which `from_json` makes an equal one."""
+        return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> Fabric:
@@ -418,17 +408,17 @@ class Fabric(Shape):
         fields = json.loads(text)
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
-            "routing": Routing(fields.get("routing", Routing.BALANCED)),
-            "host_tcp": HostTcp(fields.get("host_tcp", HostTcp.TUNED)),
-            "rdma": RdmaDevice(fields.get("rdma", RdmaDevice.NONE)),
-            "routes": tuple(Route(**{**row, "next": tuple(row["next"])}) for row in fields.get("routes", ())),
-            "ways": tuple(tuple(way) for way in fields.get("ways", ())),
+            "routing": Routing(fields["routing"]),
+            "host_tcp": HostTcp(fields["host_tcp"]),
+            "rdma": RdmaDevice(fields["rdma"]),
+            "routes": tuple(Route(**{**row, "next": tuple(row["next"])}) for row in fields["routes"]),
+            "ways": tuple(tuple(way) for way in fields["ways"]),
             "groups": tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"]),
-            "link_settings": tuple(LinkSetting(**setting) for setting in fields.get("link_settings", ())),
-            "lossless": Lossless.from_fields(fields.get("lossless")),
-            "host_settings": tuple(HostSetting.from_fields(each) for each in fields.get("host_settings", ())),
+            "link_settings": tuple(LinkSetting(**setting) for setting in fields["link_settings"]),
+            "lossless": Lossless.from_fields(fields["lossless"]),
+            "host_settings": tuple(HostSetting.from_fields(each) for each in fields["host_settings"]),
         }
-        if fields.get("graph") is not None:
+        if fields["graph"] is not None:
             parts["graph"] = Graph.from_fields(fields["graph"])
         return Fabric(**{**fields, **parts})
 

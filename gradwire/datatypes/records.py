@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -219,24 +218,23 @@ class QueueLengths:
     time_ns: Int64
     #: Bytes of frames in all bands together, a row for each time.
     waiting_bytes: Int64
-    #: Packets that were marked so far, a row for each time. None if it was not read, as in older runs.
-    marks: Int64 | None = None
+    #: Packets that were marked so far, a row for each time.
+    marks: Int64
 
     def save(self, path: Path) -> None:
         """Writes an .npz file."""
-        stored: dict[str, Any] = {"time_ns": self.time_ns, "waiting_bytes": self.waiting_bytes}
-        if self.marks is not None:
-            stored["marks"] = self.marks
-        np.savez_compressed(path, ports=np.array(self.ports), **stored)
+        np.savez_compressed(
+            path, ports=np.array(self.ports), time_ns=self.time_ns, waiting_bytes=self.waiting_bytes, marks=self.marks
+        )
 
     @staticmethod
     def load(path: Path) -> QueueLengths:
         """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
         lengths = {"ports": Column("U"), "time_ns": Column("i8"), "waiting_bytes": Column("i8", ANY_WIDTH)}
-        stored = read_arrays(path, {**lengths, "marks": Column("i8", ANY_WIDTH, optional=True)}, compressed=True)
-        waiting, marks = stored["waiting_bytes"], stored.get("marks")
+        stored = read_arrays(path, {**lengths, "marks": Column("i8", ANY_WIDTH)}, compressed=True)
+        waiting, marks = stored["waiting_bytes"], stored["marks"]
         table = (len(stored["time_ns"]), len(stored["ports"]))
-        if waiting.shape != table or (marks is not None and marks.shape != table):
+        if waiting.shape != table or marks.shape != table:
             raise ValueError("its columns do not fit together")
         return QueueLengths(tuple(stored["ports"].tolist()), stored["time_ns"], waiting, marks)
 

@@ -155,13 +155,7 @@ def ensure_kernel(on_progress: Progress) -> Path:
 
 
 def share_kernel(kernel: Path) -> None:
-    """Copies a kernel that came with the installation into the cache, where a clone of the repository finds it.
-
-    Notes the content of one in the cache that an earlier version built, so that it is known from now on.
-    """
-    if kernel.parent == cache_folder() and not note_of(kernel).exists():
-        with suppress(OSError):  # the doctor says that it is not noted
-            note_content(kernel)
+    """Copies a kernel that came with the installation into the cache, where a clone of the repository finds it."""
     shared = cache_folder() / kernel.name
     if kernel.parent == PREBUILT and not shared.exists():
         with suppress(OSError):  # only clones need the cache, and they report one that is not writable

@@ -2,8 +2,8 @@
 do.
 
 A log or a counter with a flipped bit may be as well formed as the true one. So hashes of all files are taken when a
-run ends, and a file that has changed since is never taken for a result. Runs of versions that kept no hashes are read
-without.
+run ends, and a file that has changed since is never taken for a result. A run that did not come to its end has none,
+and is read without.
 
 Hashes tell damage, and not who wrote a file: whoever changes one can compute its hash anew. So what is in a file is
 examined whether it has one or not, and only files of runs that this very process made are trusted: what is wrong with

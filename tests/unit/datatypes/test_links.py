@@ -53,9 +53,7 @@ def test_a_name_of_no_link_is_refused() -> None:
         replace(LEAF_SPINE, link_settings=(LinkSetting("h9", delay_s=1e-3),))
 
 
-def test_what_is_left_alone_is_as_before() -> None:
-    """The JSON of a fabric without settings has no word of them."""
-    assert "link" not in LEAF_SPINE.to_json()
+def test_a_fabric_with_settings_comes_back_from_json() -> None:
     changed = replace(LEAF_SPINE, link_settings=(LinkSetting("s1-*", loss=0.01, ecn_bytes=1_000_000),), delay_s=1e-3)
     assert Fabric.from_json(changed.to_json()) == changed
 

@@ -144,4 +144,3 @@ def test_a_table_that_matches_too_much_is_refused() -> None:
 
 def test_a_fabric_comes_back_from_json() -> None:
     assert Fabric.from_json(RING.to_json()) == RING
-    assert "routes" not in Fabric(2, RATE_BPS).to_json()

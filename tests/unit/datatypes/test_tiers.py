@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.datatypes.fabric import NEWER, Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.tiers import Tiers
 from gradwire.faults import InputFault
 
@@ -105,10 +105,6 @@ def test_on_rails_each_nic_of_a_machine_is_at_a_leaf_of_its_own() -> None:
 @pytest.mark.parametrize("fabric", [Fabric(4, 1e9), FAT_TREE, replace(FAT_TREE, core_oversubscription=2.0), RAILS])
 def test_a_fabric_is_the_same_after_its_file(fabric: Fabric) -> None:
     assert Fabric.from_json(fabric.to_json()) == fabric
-
-
-def test_fabrics_of_old_are_written_as_before() -> None:
-    assert not any(name in Fabric(4, 1e9, Topology.LEAF_SPINE, leaves=2, spines=2).to_json() for name in NEWER)
 
 
 @pytest.mark.parametrize(

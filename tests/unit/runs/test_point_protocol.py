@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric, MulticastGroup
-from gradwire.datatypes.records import PointRecord
 from gradwire.faults import InternalFault
 from gradwire.runs.point_protocol import (
     Event,
@@ -29,7 +27,7 @@ from gradwire.runs.point_protocol import (
 from tests.unit.runs.test_campaign import record
 
 FABRIC = Fabric(hosts=3, rate_bps=1e9, groups=(MulticastGroup(0, (1, 2)),))
-EARLIER_TASK = {
+LEAST_TASK = {
     "fabric": FABRIC.to_json(),
     "plans": [["coarse", "plan-0.npz"], ["fine", "plan-1.npz"]],
     "iterations": 4,
@@ -40,7 +38,7 @@ EARLIER_TASK = {
     "clock": "virtual",
     "switch_prefix": "",
 }
-"""A task of a version without captured ports and typed messages."""
+"""A task that says nothing which has a default."""
 
 
 @pytest.mark.parametrize(
@@ -67,8 +65,8 @@ def test_an_event_that_nobody_defined_is_a_bug(line: str) -> None:
         heard(line)
 
 
-def test_an_earlier_task_is_read(tmp_path: Path) -> None:
-    (tmp_path / "task.json").write_text(json.dumps(EARLIER_TASK))
+def test_a_task_is_read_without_what_has_a_default(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text(json.dumps(LEAST_TASK))
     task = read_json(tmp_path / "task.json", PointTask)
     assert (task.fabric, task.capture, task.sockets) == (FABRIC, (), SocketOptions(4194304, 1048576))
     assert task.plans == (PlanFile("coarse", "plan-0.npz"), PlanFile("fine", "plan-1.npz"))
@@ -76,7 +74,7 @@ def test_an_earlier_task_is_read(tmp_path: Path) -> None:
     write_json(tmp_path / "again.json", task)
     again = json.loads((tmp_path / "again.json").read_text())
     assert again == {
-        **EARLIER_TASK,
+        **LEAST_TASK,
         "capture": [],
         "capture_snaplen": 160,
         "programs": False,
@@ -86,16 +84,6 @@ def test_an_earlier_task_is_read(tmp_path: Path) -> None:
         "controller_app": "",
         "compiled_agent": "",
     }
-
-
-def test_an_earlier_record_is_read(tmp_path: Path) -> None:
-    now = record(4, 1)
-    fields = msgspec.to_builtins(now)
-    for added_since in ("captures", "capture_start_ns"):
-        del fields[added_since]
-    dropped_since = {"start_ns": 0, "first_byte_wall_s": 0.0, "replay_wall_s": 0.0}
-    (tmp_path / "record.json").write_text(json.dumps({**fields, **dropped_since}))
-    assert read_json(tmp_path / "record.json", PointRecord) == now
 
 
 def test_a_message_comes_back_from_its_file(tmp_path: Path) -> None:
