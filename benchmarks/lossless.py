@@ -2,7 +2,6 @@
 two leaves and a spine, with priority flow control; and a victim of somebody else's incast.
 
     python -m benchmarks.lossless [--rate 100gbit] [--size 20MB] [--json FILE] [--expect incast=94.2gbit:1%]
-    python -m benchmarks.lossless --geryon [--runs FOLDER]
 
 Prints a row for each case: the job completion time, the payload that a receiver gets per second, pauses, how long
 ports stood still, the most that a switch's port had waiting, marks, and drops. Then what the victim gets in the class of
@@ -23,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import lossless_table2
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric, Topology
@@ -213,13 +211,6 @@ def victim_lines(rate_bps: float) -> list[str]:
     return lines
 
 
-def geryon(folder: Path | None) -> int:
-    """Prints Table II with and without pauses."""
-    cells = list(lossless_table2.measured(folder))
-    print(*lossless_table2.HEAD, *map(lossless_table2.text_of, cells), sep="\n")
-    return int(not all(cell.are_valid for cell in cells))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -229,11 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--expect", action="append", default=[], type=_expectation, metavar="[PORTS/]CASE=RATE[:TOLERANCE%]"
     )
-    parser.add_argument("--geryon", action="store_true")
-    parser.add_argument("--runs", type=Path)
     options = parser.parse_args(arguments)
-    if options.geryon:
-        return geryon(options.runs)
     rows = []
     for network, fabric in networks(options.rate).items():
         print(f"\n{network}\n\n{HEAD}\n|{'---|' * HEAD.count(' | ')}---|")
