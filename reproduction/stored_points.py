@@ -11,9 +11,9 @@ from typing import Protocol
 from gradwire.runs.campaign import Watcher, carry_out
 from gradwire.runs.executing.executor import Executor, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
-from gradwire.runs.store import PointStore
 from gradwire.scenario.loading import Point
 from gradwire.vm.machines import Clock
+from reproduction.point_store import PointStore
 
 
 class Progress(Watcher, Protocol):

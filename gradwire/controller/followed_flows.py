@@ -17,7 +17,6 @@ from gradwire.datatypes.fabric import Fabric, dscp_of_band
 from gradwire.datatypes.read_ways import way_of_steps
 
 IPV4 = 0x0800
-MOST_DEFECTS = 5
 HARMLESS = frozenset({"dec_ttl", "clear_actions"})
 """Actions that change neither a packet's way nor what its receiver takes."""
 TO_CONTROLLER = "controller"

@@ -73,8 +73,6 @@ class ClassPlan:
     #: Kinds of receivers, and that of each SEND; 0 for other ops.
     peers: tuple[Peers, ...]
     peers_of: Int64
-    #: Messages that one op stands for, at most: steps of a ring that follow one another without a gap.
-    messages_of_op: int = 1
     #: What the plan has not as all ranks have it, a sentence without its stop; "" if nothing is left out.
     left_out: str = ""
 

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES
 
-ROCE_PORT = 4791
-"""UDP's destination port."""
 IP_UDP_BYTES = 28
 BASE_HEADER_BYTES, INVARIANT_CRC_BYTES = 12, 4
 ADDRESS_HEADER_BYTES = 16
 """RETH: in the first packet of an RDMA write, and in the request of a read."""
-ACK_HEADER_BYTES = 4
-"""AETH."""
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """Payloads that a full packet can have."""
 LARGEST_HEADERS_BYTES = 80

@@ -248,8 +248,3 @@ class Windows:
         with suppress(OSError):  # the other side has closed it
             connection.socket.shutdown(socket.SHUT_RDWR)  # a copy of this process that reads a line may have it as well
         connection.socket.close()
-
-
-def own_environment() -> Mapping[str, str]:
-    """The caller's environment."""
-    return os.environ

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from gradwire.analysis.bounds import Bounds, bounds
-from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
+from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
 from gradwire.analysis.point_frames import write_csv
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import Fabric, Routing
@@ -23,7 +23,6 @@ from gradwire.runs.compiling.by_class import classes_or_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
 from gradwire.runs.compiling.job_plans import job_times
 from gradwire.runs.compiling.many_points import SharedPlans, sharing_key, side_by_side
-from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, congestion_keys
@@ -155,16 +154,6 @@ RESULT_COLUMNS = tuple(
 def result_columns(estimates: Sequence[PointEstimate]) -> tuple[str, ...]:
     """RESULT_COLUMNS, and the time alone where some row is of one of several jobs."""
     return (*RESULT_COLUMNS, *(("alone_time_s",) if any(row.alone_time_s is not None for row in estimates) else ()))
-
-
-def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> FluidTimes:
-    """Estimates the plan that a stored run has replayed, on its fabric, scaled as it was. Raises InputFault if it did
-    not come to its end.
-
-    On one core, once the engine's machine code is loaded, 1 ms to 0.2 s for the points of Table II, TicTac and
-    GradientFlow, and up to 1.1 s for those of P3, whose iterations take long to repeat.
-    """
-    return fluid_times(stored.plan(), stored.fabric(), send_ends or Departure())
 
 
 def check_send_ends(send_ends: str | None) -> None:

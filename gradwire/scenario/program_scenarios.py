@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -42,7 +41,6 @@ from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection, may_lose, named_faults, program_fault_defects
 from gradwire.scenario.sections.network import NetworkDefinition, RoutesDefinition
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
-from gradwire.scenario.toml_documents import read_document
 from gradwire.workloads.fields import DurationS, Names, Section
 from gradwire.workloads.units import rate_text
 
@@ -236,19 +234,8 @@ def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
     return scenario
 
 
-def load_programs(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> ProgramScenario:
-    """Reads a scenario file of programs, and applies `key=value` settings.
-
-    as_run: the file is the copy in a run folder, which is not a link.
-
-    Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
-    as well.
-    """
-    return programs_of_document(read_document(path, follow=not as_run), Origin.of_file(path, as_run=as_run), settings)
-
-
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
-    """The scenario with this content, as `load_programs` gives that of a file with the same content; its name is made of its title.
+    """The scenario with this content, as of a file with the same content; its name is made of its title.
 
     Raises InputFault for everything that is wrong.
     """

@@ -33,7 +33,7 @@ from reproduction.scoring.explanations import Explanation, explains, premise
 from reproduction.scoring.reference import Claim, printed_fact, printed_number
 from reproduction.scoring.shapes import close
 
-P_MIXED, V_MIXED = "gradientflow-tables-p-mixed", "gradientflow-tables-v-mixed"
+V_MIXED = "gradientflow-tables-v-mixed"
 AGREES = 0.05
 """Share of a printed time within which a measured one confirms it: half of the tolerance of a claim."""
 

@@ -16,7 +16,7 @@ from gradwire.cli.division_search import asked_of
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.mapping.axes import parse_axes
 from gradwire.scenario.loading import Scenario, load_scenario
-from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.scenario_files import scenario_path
 from gradwire.scenario.toml_documents import has_programs
@@ -24,6 +24,7 @@ from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios
 from reproduction.world.cells import load_given
 from reproduction.world.command import chosen_cells, is_of_world
+from tests.shared.program_scenario_files import load_programs
 from tests.shared.snippets import (
     ROOT,
 )

@@ -100,7 +100,6 @@ class FoldedRings:
     #: Rings that the copies of a class make, as many copies in each and one ring behind the other.
     rings: int = 1
     table: PeerTable = field(default_factory=PeerTable)
-    _merged: int = 1
 
     def queues(self, ring: Sequence[int]) -> Int64:
         """A send queue for each class of a ring."""
@@ -114,7 +113,6 @@ class FoldedRings:
             return
         if len(ring) == 1 and self.is_gapless:
             steps = turn * len(call.combines)
-            self._merged = max(self._merged, steps)
             whole = replace(call, combines=call.combines[:1], size_bytes=steps * call.size_bytes)
             self._steps(ring, queues, whole, 1)
         else:
@@ -223,7 +221,7 @@ class FoldedRings:
             rank_host=hosts[self.members[:, 0]].astype(np.int32),
             nics_per_host=self.job.cluster.nics_per_host,
         )
-        return ClassPlan(placed, self.members, hosts, *self.table.columns(len(plan.ops)), self._merged)
+        return ClassPlan(placed, self.members, hosts, *self.table.columns(len(plan.ops)))
 
 
 def neighbours_folded(workers: int, neighbours: int) -> Int64:

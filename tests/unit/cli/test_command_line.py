@@ -14,9 +14,9 @@ from gradwire.regular_files import read_bytes
 from gradwire.runs import replay
 from gradwire.runs.executing import executor
 from gradwire.runs.launch import execution
-from gradwire.runs.store import PointStore
 from gradwire.scenario import toml_documents
 from gradwire.vm.doctor import Finding
+from reproduction.point_store import PointStore
 from tests.shared.command_line import gradwire_says, needs_no_kernel
 from tests.shared.snippets import ROOT
 

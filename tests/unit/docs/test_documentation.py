@@ -21,7 +21,6 @@ from distributed.security import Security
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
 from gradwire.scenario.loading import load_scenario, resolve
-from gradwire.scenario.program_scenarios import load_programs
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.sections.defined import DeviceFile, ModelFile
 from gradwire.scenario.toml_documents import has_programs
@@ -30,6 +29,7 @@ from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
 from tests.shared.command_line import gradwire_says
 from tests.shared.documented_commands import carry_out, parsed
+from tests.shared.program_scenario_files import load_programs
 from tests.shared.snippets import (
     MODELS_FOLDER,
     PLUGIN_FOLDER,

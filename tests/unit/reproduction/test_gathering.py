@@ -14,10 +14,10 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import judged, planned
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.planned import source_key
-from gradwire.runs.store import PointStore
 from gradwire.vm.machines import Clock
 from reproduction import gathering
 from reproduction.gathering import Reproduction, model_facts, wanted_scenarios
+from reproduction.point_store import PointStore
 from reproduction.scoring.evidence import NoEvidence
 from reproduction.scoring.reference import ScenarioReference
 from tests.unit.runs.test_campaign import GOOD, Silent, good_job, machine, reported

@@ -11,7 +11,7 @@ from gradwire.faults import InputFault
 from gradwire.programs.commands import command_defect
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.program_work import _request
-from gradwire.scenario.program_scenarios import load_programs
+from tests.shared.program_scenario_files import load_programs
 
 TEXT = """
 title = "Own"

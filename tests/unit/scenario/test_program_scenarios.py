@@ -9,7 +9,8 @@ import pytest
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario, scenario_of
-from gradwire.scenario.program_scenarios import load_programs, programs_of
+from gradwire.scenario.program_scenarios import programs_of
+from tests.shared.program_scenario_files import load_programs
 
 TEXT = """
 title = "Flows"

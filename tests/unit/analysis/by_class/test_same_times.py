@@ -114,7 +114,6 @@ def test_one_rank_without_latency_has_one_message_for_each_collective() -> None:
     assert isinstance(few, ClassPlan)
     assert isinstance(many, ClassPlan)
     assert len(few.plan.ops) == len(many.plan.ops)
-    assert (few.messages_of_op, many.messages_of_op) == (15, 1023)
 
 
 def test_leaves_that_bind_are_not_overlooked() -> None:
