@@ -107,7 +107,7 @@ def program_timeline(stored: StoredRun[ProgramPoint]) -> Timeline:
 
 def _pauses(stored: StoredRun[ProgramPoint], fabric: Fabric) -> PauseEvents:
     path = stored.folder / PAUSES_FILE
-    with reading(path, "versions before did not keep when pauses were: run it again with `gradwire run --fresh`"):
+    with reading(path):
         events = PauseEvents.load(path)
         refuse_unsound_pauses(events, fabric)
     return events

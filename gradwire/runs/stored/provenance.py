@@ -25,7 +25,7 @@ from gradwire.vm.machines import Clock
 
 PROVENANCE_FILE = "provenance.json"
 NOT_RECORDED = "not recorded"
-"""What is shown for runs of versions that kept no such notes."""
+"""What is shown where the folder has no such notes."""
 CPU_FACTS = Path("/proc/cpuinfo")
 GIT_LIMIT_S = 5.0
 
@@ -77,8 +77,7 @@ def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -
 
 
 def provenance(folder: Path) -> Provenance:
-    """What is noted in a run folder; nothing for one of a version that kept no notes. Raises InputFault for a damaged
-    note."""
+    """What is noted in a run folder; nothing where there is no note. Raises InputFault for a damaged one."""
     path = folder / PROVENANCE_FILE
     if not path.exists() and not path.is_symlink():
         return Provenance()

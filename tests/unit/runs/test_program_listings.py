@@ -75,7 +75,7 @@ def test_a_run_without_the_file_says_how_to_have_it(call: Any, point: Path) -> N
     (point / PAUSES_FILE).unlink()
     status, _, err = call("trace", str(point.parents[1]), "10gbit")
     assert status == 2
-    assert "run it again with `gradwire run --fresh`" in " ".join(err.split())
+    assert "and the next `gradwire run` or `gradwire reproduce` runs it anew" in " ".join(err.split())
 
 
 def test_pauses_of_another_network_are_refused(call: Any, point: Path) -> None:
