@@ -21,7 +21,7 @@ TEST_PACKAGES += python3-simgrid # an independent simulator, beside which the fl
 TEST_PACKAGES += iperf3 openmpi-bin libopenmpi-dev mpich # programs that users run on emulated hosts
 TEST_PACKAGES += ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils # programs that use the RDMA devices of emulated hosts
 TEST_PACKAGES += nftables # a firewall in a host
-TEST_PACKAGES += tmux # the windows of gradwire shell
+TEST_PACKAGES += tmux zsh fish # the windows of gradwire shell, and shells whose completion is tried
 TEST_PACKAGES += gcc libc6-dev patch # compile programs that attack, count and wait, and agents as a kernel's build does
 
 # What `make test-programs` needs besides: PyTorch from the wheels for CPUs, 200 MB, which no other test imports.

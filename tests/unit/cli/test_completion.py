@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +14,7 @@ from gradwire.cli.completion import SHELLS
 from tests.shared.command_line import gradwire_says
 
 BIN = Path(sys.executable).parent
-SHELLS_HERE = [
-    pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is not installed"))
-    for shell in ("bash", "zsh", "fish")
-]
+INSTALLED = ("bash", "zsh", "fish")
 
 
 def in_shell(shell: str, script: str, home: Path) -> str:
@@ -27,7 +23,7 @@ def in_shell(shell: str, script: str, home: Path) -> str:
     return subprocess.run([shell, "-c", script], env=environment, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("shell", SHELLS_HERE)
+@pytest.mark.parametrize("shell", INSTALLED)
 def test_the_shell_is_found_out(shell: str, tmp_path: Path) -> None:
     # A second command, or the shell would put gradwire in its own place.
     found = in_shell(shell, "gradwire --show-completion; true", tmp_path)
@@ -35,7 +31,7 @@ def test_the_shell_is_found_out(shell: str, tmp_path: Path) -> None:
     assert found == in_shell("bash", f"gradwire --show-completion {shell}", tmp_path)
 
 
-@pytest.mark.parametrize("shell", SHELLS_HERE)
+@pytest.mark.parametrize("shell", INSTALLED)
 def test_completion_is_installed_in_the_home_of_the_user(shell: str, tmp_path: Path) -> None:
     said = in_shell(shell, "gradwire --install-completion; true", tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file() and str(path) in said]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any
 
 from reproduction.pages.reproduced import Facts, Reproduced, reproduced_paper
 from reproduction.scoring.evidence import Points
 from reproduction.scoring.explanations import Explain, Explanation
 from reproduction.scoring.reference import Claim, Paper
-from reproduction.scoring.score import Evaluated, evaluate
+from reproduction.scoring.score import Evaluated, Result, evaluate
 from tests.shared.stored_points import stored
 
 POINTS = Points(
@@ -48,6 +50,16 @@ def because(_: Points, claim: Claim) -> Explanation:
 
 
 def small_reproduction(figure: dict[str, Any], explain: Explain | None = None) -> Reproduced:
-    """The paper, reproduced."""
-    one = small_paper(figure, explain)
+    """The paper, reproduced; drawn once for each figure, which takes a second."""
+    return _reproduced(json.dumps(figure), explain)
+
+
+@cache
+def _reproduced(figure: str, explain: Explain | None) -> Reproduced:
+    one = small_paper(json.loads(figure), explain)
     return reproduced_paper(one.paper, FACTS, [one])
+
+
+def small_results(explain: Explain | None = None) -> list[Result]:
+    """What the paper's claims come to, of which nothing is drawn."""
+    return list(small_paper(LINE, explain).results)

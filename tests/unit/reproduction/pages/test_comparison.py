@@ -8,9 +8,9 @@ import pytest
 
 from reproduction.pages.comparison import comparable, comparison_svg, tick_text
 from reproduction.scoring.score import Status
-from tests.unit.reproduction.small_paper import BAR, LINE, small_reproduction
+from tests.unit.reproduction.small_paper import BAR, small_reproduction, small_results
 
-RESULTS = small_reproduction(LINE).results
+RESULTS = small_results()
 
 
 def test_numbers_that_count_or_were_fitted_are_shown_by_metric() -> None:

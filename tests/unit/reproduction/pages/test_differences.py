@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from reproduction.pages.differences import differences, unexplained_claims
 from reproduction.scoring.explanations import Explanation
-from tests.unit.reproduction.small_paper import LINE, because, small_reproduction
+from tests.unit.reproduction.small_paper import because, small_results
 
-(WRONG,) = (r for r in small_reproduction(LINE, because).results if r.claim.id == "wrong")
+(WRONG,) = (r for r in small_results(because) if r.claim.id == "wrong")
 
 
 def test_claims_of_a_cause_are_told_together() -> None:

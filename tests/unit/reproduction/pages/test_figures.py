@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reproduction.pages import curves
 from reproduction.pages.curves import draws
 from reproduction.pages.figures import figures, panels_of
 from reproduction.scoring.evidence import NoEvidence, Points
@@ -35,7 +36,8 @@ def test_figures_are_drawn(figure: dict[str, Any]) -> None:
     assert figures(one.scenario, Points([])) == []
 
 
-def test_bound_curves_are_drawn_where_there_is_evidence() -> None:
+def test_bound_curves_are_drawn_where_there_is_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "_drawings", {})
     curve = [(1.0, 0.0), (2.0, 1.0)]
     draws("p3-test9", "a CDF", "ms", "share", log_x=True)(lambda _: {"p3": curve})
     draws("p3-test9", "a timeline", "s", "Gbit/s", timelines=True)(lambda _: {"in": curve, "out": curve})

@@ -12,12 +12,14 @@ from reproduction.pages.files import OVERVIEW, PAPERS_FOLDER, write_pages
 from reproduction.pages.reproduced import Reproduced
 from tests.unit.reproduction.small_paper import BAR, FACTS, LINE, because, small_reproduction
 
-P3 = small_reproduction(LINE, because)
-GERYON = Reproduced(
-    P3.paper.model_copy(update={"paper": "geryon", "name": "Geryon"}),
-    replace(FACTS, date="2025-02-02", kernel="kernel-6.13", points=7, failed={}),
-    P3.scenarios,
-)
+
+def p3() -> Reproduced:
+    return small_reproduction(LINE, because)
+
+
+def geryon() -> Reproduced:
+    facts = replace(FACTS, date="2025-02-02", kernel="kernel-6.13", points=7, failed={})
+    return Reproduced(p3().paper.model_copy(update={"paper": "geryon", "name": "Geryon"}), facts, p3().scenarios)
 
 
 def page(folder: Path, paper: str = "p3") -> str:
@@ -25,7 +27,7 @@ def page(folder: Path, paper: str = "p3") -> str:
 
 
 def test_a_papers_page_has_figures_claims_and_each_cause_once(tmp_path: Path) -> None:
-    write_pages(tmp_path, [P3])
+    write_pages(tmp_path, [p3()])
     text = page(tmp_path)
     assert "![lines](p3/test9.svg)" in text
     assert (tmp_path / PAPERS_FOLDER / "p3" / "test9.svg").read_text().startswith("<svg")
@@ -46,11 +48,11 @@ def test_what_nobody_explains_is_told_as_that(tmp_path: Path) -> None:
 
 
 def test_the_overview_is_of_all_papers_that_have_a_page(tmp_path: Path) -> None:
-    write_pages(tmp_path, [P3])
+    write_pages(tmp_path, [p3()])
     alone = (tmp_path / OVERVIEW).read_text()
     assert "all papers with the same code of the runs (abc-def) and the same versions: kernel-6.12, gradwire 1" in alone
     assert "\n| all |" not in alone
-    write_pages(tmp_path, [GERYON])
+    write_pages(tmp_path, [geryon()])
     both = (tmp_path / OVERVIEW).read_text()
     assert "- points: 11 measured" in both
     assert "not all papers with the same code and versions: 1 codes of the runs, 2 kernels" in both
@@ -72,13 +74,13 @@ def test_a_page_tells_what_moved_since_the_one_that_it_replaces(tmp_path: Path) 
 
 
 def test_it_can_be_compared_with_pages_in_another_folder(tmp_path: Path) -> None:
-    write_pages(tmp_path / "old", [P3])
-    write_pages(tmp_path / "new", [P3], before=tmp_path / "old")
+    write_pages(tmp_path / "old", [p3()])
+    write_pages(tmp_path / "new", [p3()], before=tmp_path / "old")
     assert "## What moved" in page(tmp_path / "new")
 
 
 def test_a_figure_that_is_drawn_no_more_is_removed(tmp_path: Path) -> None:
-    write_pages(tmp_path, [P3])
+    write_pages(tmp_path, [p3()])
     old = tmp_path / PAPERS_FOLDER / "p3" / "gone.svg"
     old.write_text("<svg/>")
     write_pages(tmp_path, [small_reproduction(BAR)])
@@ -86,7 +88,7 @@ def test_a_figure_that_is_drawn_no_more_is_removed(tmp_path: Path) -> None:
 
 
 def test_facts_that_nobody_wrote_are_refused(tmp_path: Path) -> None:
-    write_pages(tmp_path, [P3])
+    write_pages(tmp_path, [p3()])
     (tmp_path / PAPERS_FOLDER / "p3.json").write_text('{"date": "2025-01-01"}')
     with pytest.raises(InputFault, match=r"p3\.json: no facts"):
-        write_pages(tmp_path, [P3])
+        write_pages(tmp_path, [p3()])

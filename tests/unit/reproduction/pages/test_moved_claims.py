@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from reproduction.pages.rows import change, moved_claims, row_of
-from tests.unit.reproduction.small_paper import LINE, small_reproduction
+from tests.unit.reproduction.small_paper import small_results
 
-ROWS = [row_of(result) for result in small_reproduction(LINE).results]
+ROWS = [row_of(result) for result in small_results()]
 RIGHT = ROWS[0]
 
 

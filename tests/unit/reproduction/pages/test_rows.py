@@ -10,11 +10,11 @@ import pytest
 from gradwire.faults import InputFault
 from reproduction.pages.rows import COLUMNS, read_rows, row_of, write_rows
 from reproduction.scoring.score import score
-from tests.unit.reproduction.small_paper import LINE, because, small_reproduction
+from tests.unit.reproduction.small_paper import because, small_results
 
 
 def test_a_row_has_everything(tmp_path: Path) -> None:
-    results = small_reproduction(LINE, because).results
+    results = small_results(because)
     write_rows(tmp_path / "claims.csv", map(row_of, results))
     with (tmp_path / "claims.csv").open(newline="") as file:
         right, wrong, hidden, odd, faster = csv.DictReader(file)
@@ -29,7 +29,7 @@ def test_a_row_has_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("explain", [None, because])
 def test_rows_score_as_their_claims_do(tmp_path: Path, explain: object) -> None:
-    results = small_reproduction(LINE, because if explain else None).results
+    results = small_results(because if explain else None)
     write_rows(tmp_path / "claims.csv", map(row_of, results))
     rows = read_rows(tmp_path / "claims.csv")
     assert [row.outcome.unexplained for row in rows] == [result.unexplained for result in results]
