@@ -31,7 +31,7 @@ TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 BENCH_PACKAGES := libns3-dev libgsl-dev g++ pkg-config python3-simgrid
 
 # What `make check` runs: about 120 s of CPU time, types aside. Plans of every strategy, the machine, runs, commands and the study take longer.
-QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/unit/docs/test_style.py tests/unit/docs/test_contributing.py \
+QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/unit/docs/test_contributing.py \
   tests/unit/topo tests/unit/controller tests/unit/datatypes tests/unit/scenario tests/unit/analysis \
   tests/unit/workloads/models tests/unit/workloads/test_golden_digests.py
 
