@@ -54,9 +54,9 @@ test-root: setup test-packages
 	$(SUDO) env HOME=$(HOME) PATH="$$PATH" PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m pytest -p no:cacheprovider -m 'root or namespaces or devices'
 
 # What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole,
-# and clusters whose workers die. A quarter of an hour.
+# clusters whose workers die, and four of five examples of each property. Half an hour.
 test-long: setup test-packages
-	$(VENV)/bin/python -m pytest -m long -v tests
+	GRADWIRE_EXAMPLES=all $(VENV)/bin/python -m pytest -m 'long or hypothesis' -v tests
 
 # Half an hour on an idle machine; writes docs/performance.md.
 bench: setup bench-packages

@@ -7,10 +7,14 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from tests.shared.examples import DEFAULT, examples
 from tests.unmet import NEEDS, is_met
 
 PROGRAMS = "programs"
+settings.register_profile("gradwire", max_examples=examples(DEFAULT))
+settings.load_profile("gradwire")
 REASONS = frozenset(need.reason for need in NEEDS.values())
 
 

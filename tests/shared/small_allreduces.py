@@ -13,6 +13,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.simulation import replay, times
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
@@ -21,7 +22,7 @@ GOODPUT_BYTES_PER_S = FABRIC.rate_bps * FABRIC.goodput_share() / 8
 PAIRED = ("butterfly", "halving-doubling", "butterfly-mixing")
 Choice = tuple[str, Mapping[str, Any]]
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 slow_gpu = Costs(aggregation_bytes_per_s=1e6, message_latency_s=1e-5, local_bytes_per_s=1e7, copy_bytes_per_s=1e7)
 
 common = st.fixed_dictionaries(

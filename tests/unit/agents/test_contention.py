@@ -17,10 +17,11 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.simulation import replay, times
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPEED = 0.25
 Spans = list[tuple[float, float]]
 

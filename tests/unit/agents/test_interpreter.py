@@ -19,10 +19,11 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.simulation import BYTE_NS, Simulation, all_ranks, replay, times
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick

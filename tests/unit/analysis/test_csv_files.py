@@ -17,6 +17,7 @@ from gradwire.analysis.point_frames import read_texts, text_frame, write_points_
 from gradwire.analysis.points import RESULT_COLUMNS, PointResult
 from gradwire.analysis.report.utilisation import write_utilisation
 from gradwire.faults import InputFault
+from tests.shared.examples import examples
 from tests.shared.stored_points import result
 
 NUMBERS = st.floats(allow_infinity=False)
@@ -57,7 +58,7 @@ def cell(value: str | float | None) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows())
 def test_points_csv_is_as_the_csv_module_writes_it(tmp_path: Path, points: list[PointResult]) -> None:
     write_points_csv(tmp_path / "points.csv", points)

@@ -9,6 +9,7 @@ from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_g
 from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules, lookup
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.datatypes.network_graph import ring, spread
+from tests.shared.examples import examples
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
 LEAF_SPINE = Fabric(hosts=16, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=4, spines=4, classes=2)
@@ -76,7 +77,7 @@ def pairs(fabric: Fabric) -> list[tuple[int, int]]:
 
 
 @given(fabrics())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_pair_and_band_has_a_shortest_path_to_its_host(fabric: Fabric) -> None:
     rules = switch_rules(fabric)
     switch_of = fabric.leaf_names()
@@ -104,7 +105,7 @@ def fluid_switches(fabric: Fabric, source: int, destination: int) -> list[str]:
 
 
 @given(fabrics())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_packets_take_the_way_over_the_chosen_summit(fabric: Fabric) -> None:
     rules = switch_rules(fabric)
     for source, destination in pairs(fabric):
@@ -114,7 +115,7 @@ def test_packets_take_the_way_over_the_chosen_summit(fabric: Fabric) -> None:
 
 
 @given(fabrics(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_one_copy_for_a_group_crosses_each_link_and_reaches_every_member(fabric: Fabric, data: st.DataObject) -> None:
     if fabric.hosts < 2:
         return
@@ -195,7 +196,7 @@ def test_rules_grow_with_hosts_and_not_with_pairs_of_hosts() -> None:
 
 
 @given(fabrics())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_hosts_of_a_leaf_with_the_same_turn_reach_every_leaf_over_the_same_summits(fabric: Fabric) -> None:
     if not fabric.spines:
         return
@@ -232,7 +233,7 @@ def test_all_pairs_load_every_spine_alike() -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_no_host_prefers_a_spine_toward_another_leaf(seed: int, spines: int) -> None:
     fabric = replace(LEAF_SPINE, seed=seed, spines=spines)
     choice = SummitChoice(fabric)

@@ -32,6 +32,7 @@ from gradwire.workloads.patterns import (
 )
 from gradwire.workloads.plan_summary import summary_lines
 from gradwire.workloads.stand_in import scaled_fabric, scaled_plan
+from tests.shared.examples import examples
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of, with_cell
 
 PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.OTHER, []), (LayerKind.FC, [40_000])])
@@ -41,7 +42,7 @@ def small_plan(seed: int = 1, name: str = "partition-slicing") -> Plan:
     return next(iter(compiled(job_of(PROFILE, Cluster(3, 2), seed=seed), name, {}).values()))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=jobs, choice=choices)
 def test_stored_and_read_it_is_the_same(job: Job, choice: tuple[str, Mapping[str, Any]], tmp_path: Path) -> None:
     for plan in compiled(job, *choice).values():

@@ -15,6 +15,7 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.small_jobs import (
     choices,
     compiled,
@@ -30,7 +31,7 @@ from tests.shared.small_jobs import (
 
 Choice = tuple[str, Mapping[str, Any]]
 
-quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @quick
@@ -215,7 +216,7 @@ def distant_lag(plan: Plan, pick: int) -> Plan:
     ],
     ids=lambda change: change.__name__,
 )
-@settings(quick, max_examples=15)
+@settings(quick, max_examples=examples(15))
 @given(job=jobs, choice=choices, pick=st.integers(0, 10_000))
 def test_rejects_a_broken_plan(change: Callable[[Plan, int], Plan], job: Job, choice: Choice, pick: int) -> None:
     plan = next(iter(compiled(job, *choice).values()))

@@ -19,6 +19,7 @@ from gradwire.workloads.checker import check
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.stand_in import Load, StandIn
+from tests.shared.examples import examples
 from tests.shared.small_allreduces import one_tensor, plan_of, sent_bytes
 
 ALGORITHMS = ("ring", "butterfly", "halving-doubling")
@@ -91,7 +92,7 @@ def test_a_stand_in_spends_as_long_on_everything(strategy: str) -> None:
     assert scaled.added_s == pytest.approx(direct.added_s, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     machines=st.sampled_from([2, 4, 8]),

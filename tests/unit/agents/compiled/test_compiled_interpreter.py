@@ -18,12 +18,13 @@ from gradwire.datatypes.plan import Contributions, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.simulation import Simulation, Tamper, all_ranks
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 from tests.unit.agents.compiled.driven import DrivenInterpreter
 
 quick = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

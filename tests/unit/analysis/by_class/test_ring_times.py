@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gradwire.analysis.by_class.ring_times import RingLines, ring_times
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.datatypes.class_plans import RingCall, RingSequence
+from tests.shared.examples import examples
 
 UNNOTICED_NS = 1e-12
 """A latency that makes ranks follow step by step, and that no op of whole nanoseconds has."""
@@ -34,7 +35,7 @@ def sequences(draw: st.DrawFn) -> RingSequence:
 
 
 @given(sequences(), st.sampled_from([Departure(), Buffered(7), Buffered(1000)]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_at_once_as_step_by_step(sequence: RingSequence, rule: Departure | Buffered) -> None:
     at_once = ring_times(sequence, lines_of(sequence.ranks), rule)
     followed = ring_times(sequence, lines_of(sequence.ranks, UNNOTICED_NS), rule)

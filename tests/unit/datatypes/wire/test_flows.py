@@ -11,10 +11,11 @@ from gradwire.datatypes.fabric import CONTROL_BAND
 from gradwire.datatypes.wire.flows import connection_of_send, connections_of
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(job=jobs, choice=choices)
 def test_connections_carry_every_remote_send(job: Job, choice: tuple[str, Mapping[str, Any]]) -> None:
     plan = next(iter(compiled(job, *choice).values()))

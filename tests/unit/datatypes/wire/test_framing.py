@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gradwire.datatypes.plan import Contributions
 from gradwire.datatypes.wire.framing import FIXED_BYTES, HEADER_DTYPE, Framing, Header
 from gradwire.faults import InternalFault
+from tests.shared.examples import examples
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 uint32 = st.integers(0, 2**32 - 1)
@@ -24,7 +25,7 @@ def framed(draw: st.DrawFn) -> tuple[int, Header]:
     return workers, Header(*fields, contributions)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(framed())
 def test_round_trip(case: tuple[int, Header]) -> None:
     workers, header = case

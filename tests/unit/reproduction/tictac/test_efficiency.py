@@ -17,6 +17,7 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from reproduction.tictac.efficiency import r_squared, schedules, scheduling_efficiency, speedup_bound, straggler_effect
+from tests.shared.examples import examples
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
@@ -108,7 +109,7 @@ def test_a_log_that_ends_early_is_refused() -> None:
         schedules(plan, log_of(schedule(ops, GOOD)), 1)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sizes=st.lists(st.lists(st.integers(1, 3000), max_size=3), min_size=1, max_size=5).filter(any),
     workers=st.integers(1, 3),

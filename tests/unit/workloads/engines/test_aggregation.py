@@ -21,6 +21,7 @@ from gradwire.topo.wiring import Naming, link_commands
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.fabric_links import link_bytes, supported_jobs
 from tests.shared.small_jobs import compiled, dependencies, job_of, profile_of, with_cell, with_dependencies, without_op
 
@@ -72,7 +73,7 @@ def test_a_port_without_limit_keeps_its_bands(has_prio: bool) -> None:
     assert not any("inf" in line.split() for line in text)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     leaves=st.integers(1, 3),
     each=st.integers(1, 3),
@@ -107,7 +108,7 @@ def aggregated(draw: st.DrawFn) -> tuple[Job, Plan]:
     return job, compiled(job, "multicast-aggregation-ps", options)["multicast-aggregation-ps"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(aggregated())
 def test_one_result_a_chunk_on_each_link_and_the_server_gets_one(example: tuple[Job, Plan]) -> None:
     job, plan = example
@@ -194,7 +195,7 @@ def most_held_bytes(plan: Plan, seed: int) -> int:
     return most
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(job=supported_jobs(), memory_bytes=st.sampled_from([200, 500, 900]), seed=st.integers(0, 99))
 def test_no_switch_ever_holds_more_than_its_memory(job: Job, memory_bytes: int, seed: int) -> None:
     options = {"message_parameters": 50, "switch_memory_bytes": memory_bytes}

@@ -25,9 +25,10 @@ from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
 from gradwire.workloads.strategy_registry import strategy
+from tests.shared.examples import examples
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=examples(60), deadline=None)
 sizes = st.lists(st.integers(1, 5000), min_size=1, max_size=6)
 
 

@@ -20,6 +20,7 @@ from gradwire.workloads.engines.collectives import butterfly, halving_doubling, 
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import (
     FABRIC,
@@ -51,7 +52,7 @@ def test_the_checker_accepts_every_plan(case: tuple[Job, Choice]) -> None:
     check(plan_of(job, name, options))
 
 
-@settings(quick, max_examples=20)
+@settings(quick, max_examples=examples(20))
 @given(case=allreduces(6))
 def test_every_plan_replays_to_its_end(case: tuple[Job, Choice]) -> None:
     job, (name, options) = case
@@ -290,7 +291,7 @@ def other_size(plan: Plan, pick: int) -> Plan:
         other_size,
     ],
 )
-@settings(quick, max_examples=25)
+@settings(quick, max_examples=examples(25))
 @given(case=allreduces(6), pick=st.integers(0, 10_000))
 def test_the_checker_rejects_a_broken_allreduce(
     change: Callable[[Plan, int], Plan], case: tuple[Job, Choice], pick: int

@@ -16,6 +16,7 @@ from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.strategy_registry import strategy, strategy_names
+from tests.shared.examples import examples
 from tests.shared.small_jobs import (
     compiled,
     dependencies,
@@ -34,7 +35,7 @@ layers = st.lists(
     max_size=4,
 )
 each = pytest.mark.parametrize("name", NAMES)
-few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -27,6 +27,7 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.examples import examples
 from tests.shared.small_jobs import compiled, dependencies, job_of, jobs, profile_of, with_dependencies
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -47,7 +48,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 choices = st.sampled_from([(name, options) for name, variants in OPTIONS.items() for options in variants])
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 tensors_of = st.lists(st.integers(1, 5000), min_size=1, max_size=8)
 
 
@@ -86,7 +87,7 @@ def test_each_parameter_goes_to_a_server_and_back_once_for_each_worker(
     assert plan.chunk_bytes.sum() == job.profile.size_bytes()
 
 
-@settings(quick, max_examples=25)
+@settings(quick, max_examples=examples(25))
 @given(job=jobs, choice=choices, pick=st.integers(0, 10**9))
 def test_a_forward_op_that_does_not_wait_for_its_parameters_is_found(
     job: Job, choice: tuple[str, dict[str, Any]], pick: int

@@ -30,6 +30,7 @@ from gradwire.workloads.strategies.tictac import (
     tic,
     transfer_orders,
 )
+from tests.shared.examples import examples
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import (
     compiled,
@@ -48,7 +49,7 @@ CHOICES: list[tuple[str, dict[str, Any]]] = [
     ("tictac-slicing", {"slice_parameters": 50}),
     ("tictac-slicing", {"slice_parameters": 0, "scheduling_cost_per_slice": "1ms"}),
 ]
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -19,11 +19,12 @@ from gradwire.workloads.symbolic.defects import Defect, never_ready
 from gradwire.workloads.symbolic.execution import executions
 from gradwire.workloads.symbolic.verification import ORDERS
 from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
+from tests.shared.examples import examples
 from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_cell, with_dependencies
 from tests.unit.workloads.strategies.test_megatron import three_ways
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def executed(plan: Plan) -> list[list[Defect]]:

@@ -22,11 +22,12 @@ from gradwire.workloads.symbolic.verification import ORDERS, race
 from gradwire.workloads.symbolic.wait_graph import Graph, Holdings
 from tests.mutations.bases import plan_of as plan_of_base
 from tests.mutations.plans import goes_on_before_its_own_part_is_complete
+from tests.shared.examples import examples
 from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of, with_dependencies
 
 quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 RACE = "nothing makes either wait for the other"
 REPLAYS = 12

@@ -24,6 +24,7 @@ from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, route
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
+from tests.shared.examples import examples
 from tests.unit.workloads.traces.random_workloads import workloads
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, ddp_step, imported
 
@@ -48,7 +49,7 @@ def sent_of_rank(source: Workload) -> list[int]:
     return [int(total) for total in sums]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(workloads(), st.integers(1, 4), st.data())
 def test_a_grown_workload_is_a_workload_of_copies(
     tmp_path_factory: pytest.TempPathFactory, of: Workload, copies: int, data: st.DataObject

@@ -23,6 +23,7 @@ from gradwire.workloads.trace_replay.urgency import classes_as_recorded, classes
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
+from tests.shared.examples import examples
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of
 from tests.unit.workloads.traces.random_workloads import workloads
@@ -126,7 +127,7 @@ def test_a_stream_computes_one_task_at_a_time(tmp_path: Path) -> None:
     assert slacks_ns(workload(tmp_path, nodes)).tolist() == [200_000]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(workloads(), st.integers(2, 15))
 def test_any_workload_has_slack_and_classes(source: Workload, classes: int) -> None:
     slack_ns = slacks_ns(source)

@@ -18,6 +18,7 @@ from gradwire.workloads.traces.record import LONGEST
 from tests.hostile.inputs import FORMATS, HostileInput, hostile_input
 from tests.hostile.limits import Outcome
 from tests.hostile.trial import limited_memory, outcome
+from tests.shared.examples import examples
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
     chakra_file,
@@ -29,7 +30,7 @@ from tests.unit.workloads.traces.small_traces import (
 )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=examples(120), deadline=None, derandomize=True)
 @given(st.sampled_from(FORMATS), st.integers(0, 10**9))
 def test_it_ends_as_it_should(format_name: str, number: int) -> None:
     with tempfile.TemporaryDirectory() as folder, limited_memory():
