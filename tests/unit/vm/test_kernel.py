@@ -214,15 +214,6 @@ def test_an_installations_own_kernel_is_taken_and_shared_through_the_cache(
     assert has_noted_content(shared)
 
 
-def test_a_kernel_that_an_earlier_version_built_is_noted_on_its_next_use(cache: Path, make_source: MakeSource) -> None:
-    make_source(PRETENDED)
-    built = build_kernel(lambda *_: None)
-    note_of(built).unlink()
-    assert has_noted_content(built) is None
-    ensure_kernel(lambda *_: None)
-    assert has_noted_content(built)
-
-
 def test_where_only_the_agent_has_changed_it_alone_is_compiled(
     cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_kernel_that_lives_on_with_a_stopped_process_is_ended_at_once(tmp_path
 
 
 def test_a_kernel_whose_content_has_changed_is_not_booted(tmp_path: Path) -> None:
-    kernel = dying_kernel(tmp_path, "touch booted")
+    kernel = dying_kernel(tmp_path, '[ "$1" = --help ] || touch booted')
     note_content(kernel)
     with pytest.raises(KernelFault, match="kernel died"):  # it is whole
         run(kernel, tmp_path)
