@@ -82,31 +82,49 @@ def plan_in_the_past(net: Network) -> None:
     net.at("500ms", net.close)
 
 
-WRONG: list[tuple[Callable[[Network, Host, Link], object], type[Fault], str, dict[str, object]]] = [
-    (lambda net, host, link: host.run("no-such-program -x"), Fault, "no-such-program: no such program", {}),
-    (lambda net, host, link: host.run(["no-such"]), Fault, "no such program on the PATH", {}),
-    (lambda net, host, link: host.run("sleep 100", timeout="1s"), LimitReached, "after 1 s of virtual time", {}),
-    (lambda net, host, link: host.run("while :; do sleep 0.001; done"), LimitReached, "wall_limit", {"wall_limit": "2s"}),
-    (lambda net, host, link: host.run("while :; do :; done"), Fault, "stall_limit", {"stall_limit": "2s"}),
-    (lambda net, host, link: host.run("b() { b | b & }; b; wait"), Fault, "without end", {"process_limit": 60}),
-    (lambda net, host, link: host.run("echo why >&2; exit 3", check=True), ProgramFailed, "status 3\n  why", {}),
-    (lambda net, host, link: (host.run("true"), net.host("late")), Fault, "cannot be added", {}),
-    (lambda net, host, link: plan_in_the_past(net), Fault, "is over", {}),
-]  # fmt: skip
+Act = tuple[Callable[[Network, Host, Link], object], type[Fault], str]
+REFUSED: list[Act] = [
+    (lambda net, host, link: host.run("no-such-program -x"), Fault, "no-such-program: no such program"),
+    (lambda net, host, link: host.run(["no-such"]), Fault, "no such program on the PATH"),
+    (lambda net, host, link: host.run("echo why >&2; exit 3", check=True), ProgramFailed, "status 3\n  why"),
+    (lambda net, host, link: host.run("sleep 100", timeout="1s"), LimitReached, "after 1 s of virtual time"),
+    (lambda net, host, link: net.host("late"), Fault, "cannot be added"),
+    (lambda net, host, link: plan_in_the_past(net), Fault, "is over"),
+]
+"""What a lab survives."""
+ENDED: list[tuple[str, type[Fault], dict[str, object]]] = [
+    ("while :; do sleep 0.001; done", LimitReached, {"wall_limit": "2s"}),
+    ("while :; do :; done", Fault, {"stall_limit": "2s"}),
+    ("b() { b | b & }; b; wait", Fault, {"process_limit": 60}),
+]
+"""Programs that end a lab at a limit, which the message names."""
 
 
-@pytest.mark.parametrize(("act", "kind", "message", "settings"), WRONG)
-def test_what_goes_wrong_is_one_message_and_leaves_nothing(
-    act: Callable[[Network, Host, Link], object], kind: type[Fault], message: str, settings: dict[str, object]
-) -> None:
-    with gradwire.lab.network(**settings) as net:
-        host, _, link = two_hosts(net)
-        with pytest.raises(kind, match=message):
-            act(net, host, link)
+def assert_gone(net: Network) -> None:
     with pytest.raises(Fault, match="has ended"):
         net.sleep(1)
-    machine = net._machine
-    assert machine is None or not machine.folder.exists()
+    assert net._machine is None or not net._machine.folder.exists()
+
+
+def test_what_is_refused_is_one_message_and_the_lab_goes_on() -> None:
+    with gradwire.lab.network() as net:
+        host, _, link = two_hosts(net)
+        for act, kind, message in REFUSED:
+            with pytest.raises(kind, match=message):
+                act(net, host, link)
+        assert host.run("hostname").stdout == "ann\n"
+    assert_gone(net)
+
+
+@pytest.mark.parametrize(("program", "kind", "settings"), ENDED, ids=[next(iter(each[2])) for each in ENDED])
+def test_what_never_ends_is_ended_at_a_limit_and_leaves_nothing(
+    program: str, kind: type[Fault], settings: dict[str, object]
+) -> None:
+    with gradwire.lab.network(**settings) as net:
+        host, _, _ = two_hosts(net)
+        with pytest.raises(kind, match="without end" if "process_limit" in settings else next(iter(settings))):
+            host.run(program)
+    assert_gone(net)
 
 
 def test_a_switch_that_restarts_and_a_slower_link_are_felt() -> None:
