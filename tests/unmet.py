@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tempfile
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gradwire.agents.connections import mark
+from gradwire.datatypes.fabric import CONTROL_BAND
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import fresh_network_namespace
 
@@ -33,6 +36,16 @@ def may_make_namespaces() -> bool:
         return False
 
 
+def may_prioritise() -> bool:
+    """Whether this process may give a socket the priority of the control band."""
+    with socket.socket() as tried:
+        try:
+            mark(tried, CONTROL_BAND)
+        except PermissionError:
+            return False
+        return True
+
+
 def may_make_devices() -> bool:
     """Whether this process may make a device node."""
     with tempfile.TemporaryDirectory() as folder:
@@ -47,6 +60,7 @@ NEEDS = {
     "root": Need(lambda: os.geteuid() == 0, "needs root: `make test-root`"),
     "ordinary_user": Need(lambda: os.geteuid() != 0, "is about an ordinary user, and this is root"),
     "namespaces": Need(may_make_namespaces, "needs CAP_SYS_ADMIN, to make network namespaces: `make test-root`"),
+    "net_admin": Need(may_prioritise, "needs CAP_NET_ADMIN, for sockets before all others: `make test-root`"),
     "devices": Need(may_make_devices, "needs CAP_MKNOD, to make device nodes: `make test-root`"),
     "avx": Need(lambda: " avx " in Path("/proc/cpuinfo").read_text(), "needs a processor with AVX registers"),
 }

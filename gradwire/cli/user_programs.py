@@ -26,7 +26,7 @@ from gradwire.faults import InputFault
 from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
 from gradwire.programs.keyboard import NOT_DECODED
-from gradwire.programs.launch import Launch, Started, warm_start
+from gradwire.programs.launch import Launch, Started, path_on_hosts, warm_start
 from gradwire.programs.mininet_script import (
     Question,
     ScriptRequest,
@@ -102,7 +102,7 @@ def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequenc
         )
     other = None if wanted.user is None else OtherUser.named(wanted.user)
     bench = bench_of(size)
-    check_program(argv, os.environ.get("PATH", os.defpath))
+    check_program(argv, path_on_hosts(os.environ.get("PATH", os.defpath)))
     check_folder(Path.cwd())
     folder = out or new_folder(RUNS, argv)
     if out is not None and out.exists() and any(out.iterdir()):

@@ -30,7 +30,7 @@ from gradwire.lab.drawing import (
 from gradwire.lab.machine import Machine
 from gradwire.lab.programs import LimitReached, Process, Result, tail
 from gradwire.lab.settings import Settings
-from gradwire.programs.launch import shared_environment
+from gradwire.programs.launch import path_on_hosts, shared_environment
 from gradwire.programs.program_file import check_program
 from gradwire.programs.program_protocol import (
     Begin,
@@ -368,7 +368,7 @@ def _refuse_missing(command: str | Sequence[str]) -> None:
     if not isinstance(command, str):
         if not command:
             raise InputFault("which program? Give its words, or a line for the shell")
-        check_program(command, os.environ.get("PATH", os.defpath))
+        check_program(command, path_on_hosts(os.environ.get("PATH", os.defpath)))
         return
     from gradwire.programs.commands import command_defect  # noqa: PLC0415 (what reads scenarios takes long to import)
 

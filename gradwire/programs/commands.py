@@ -19,7 +19,7 @@ import msgspec
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.programs.launch import SHELL_LINE, Launch, Started, programs, warm_start
+from gradwire.programs.launch import SHELL_LINE, Launch, Started, path_on_hosts, programs, warm_start
 from gradwire.programs.launch import programs as launched
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, covered_folders, file_defect
@@ -66,9 +66,10 @@ def command_defect(command: str) -> str:
     if not word or set(word) & SHELL_LETTERS:
         return ""
     asked = [SHELL, "-c", 'command -v -- "$1"', SHELL, word]
+    there = {**os.environ, "PATH": path_on_hosts(os.environ.get("PATH", os.defpath))}
     try:
         found = subprocess.run(
-            asked, capture_output=True, text=True, check=False, timeout=LOOK_UP_LIMIT_S
+            asked, env=there, capture_output=True, text=True, check=False, timeout=LOOK_UP_LIMIT_S
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):  # whatever it is, it is not a name of a program
         found = ""

@@ -31,6 +31,9 @@ NOT_OF_THE_KERNEL = ("TMPDIR", "TEMP", "TMP", "XDG_RUNTIME_DIR", "DBUS_SESSION_B
 """Variables that name places of the machine which the kernel does not have, or of which every host has a separate
 one."""
 
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where `tc`, `bridge` and Mininet's programs are, which an ordinary user's path may lack: programs are root on their hosts."""
+
 
 class Launch(StrEnum):
     """How programs are started."""
@@ -113,6 +116,11 @@ def warm_start(started: Started, variables: Mapping[str, str]) -> WarmPython | N
     return warm_python(words, started.warm_imports)
 
 
+def path_on_hosts(callers: str, *further: str) -> str:
+    """The PATH of programs on hosts: the caller's folders, then the system's, then `further` ones, each once."""
+    return ":".join(dict.fromkeys([*filter(None, callers.split(":")), *SYSTEM_PATH, *further]))
+
+
 def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:
     """The caller's environment, with what all hosts' programs get."""
     kept = {name: value for name, value in environment.items() if name not in NOT_OF_THE_KERNEL}
@@ -121,6 +129,7 @@ def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mappin
         # So that a program's lines come when it writes them: its outputs are pipes.
         "PYTHONUNBUFFERED": "1",
         **kept,
+        "PATH": path_on_hosts(kept.get("PATH", "")),
         # Behind the caller's own, whose modules come first.
         "PYTHONPATH": ":".join(filter(None, (kept.get("PYTHONPATH"), str(PYTHON_FOLDER)))),
         "GRADWIRE_HOSTS": " ".join(names[host] for host in hosts),

@@ -21,7 +21,7 @@ from gradwire import PACKAGE
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
-from gradwire.programs.launch import NOT_OF_THE_KERNEL
+from gradwire.programs.launch import NOT_OF_THE_KERNEL, path_on_hosts
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.outside import TAIL_BYTES, wanted_outside
 from gradwire.programs.pace import Person
@@ -46,8 +46,6 @@ from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
 from gradwire.vm.streaming import FollowEnd
 
-SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Where Mininet's programs are, which an ordinary user's path may lack."""
 TEMPORARY_PATH = Path("/tmp")
 INPUT_LINE_BYTES = 1 << 20
 PLACE = "script"
@@ -119,14 +117,13 @@ def check_script(path: Path) -> Path:
 def script_environment(request: ScriptRequest, environment: Mapping[str, str]) -> dict[str, str]:
     """The caller's environment, as a script has it. Windows cannot be opened in the kernel, so DISPLAY is left out."""
     kept = {name: value for name, value in environment.items() if name not in (*NOT_OF_THE_KERNEL, "DISPLAY")}
-    path = [*filter(None, kept.get("PATH", "").split(":")), *SYSTEM_PATH, str(PROGRAMS)]
     return {
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": "/tmp",
         "SHELL": "/bin/bash",
         **kept,
-        "PATH": ":".join(dict.fromkeys(path)),
+        "PATH": path_on_hosts(kept.get("PATH", ""), str(PROGRAMS)),
         "PYTHONPATH": ":".join(filter(None, (str(MODULES), kept.get("PYTHONPATH")))),
         ASKING_VARIABLE: str(INPUT),
         LINK_RATE_VARIABLE: f"{request.link_rate_bps / 1e6:f}",

@@ -26,5 +26,6 @@ def test_the_question_has_the_answer_that_readme_shows(tmp_path: Path) -> None:
     for row in answers():
         point = measured[row.strategy, row.rate]
         # A per cent is what the order of Open vSwitch's tables may change on another installation (docs/trust/exactness.md).
-        assert point.iteration_time_s == pytest.approx(row.time_s, rel=0.01), row
+        # P3's depends on the moment at which it starts as well.
+        assert point.iteration_time_s == pytest.approx(row.time_s, rel=0.02 if row.strategy == "p3" else 0.01), row
         assert point.verdict == row.verdict

@@ -94,11 +94,11 @@ def test_a_program_that_computes_for_long_is_ended_in_wall_time(tmp_path: Path) 
 
 @pytest.mark.parametrize("waiting", ["while :; do :; done", "exec cat /dev/zero >/dev/null"])
 def test_a_program_that_stops_the_clock_is_named(tmp_path: Path, waiting: str) -> None:
-    done = execute(tmp_path, *SIZE, "--stall-limit", "10s", "--", "sh", "-c", f"test $GRADWIRE_HOST = h1 || {waiting}")
+    done = execute(tmp_path, *SIZE, "--stall-limit", "4s", "--", "sh", "-c", f"test $GRADWIRE_HOST = h1 || {waiting}")
     assert done.status == 2
     name = "cat" if "cat" in waiting else "sh"
     # Its last system call is not known if it was stopped by something else since.
-    said = rf"no virtual time has passed for 10 s of wall time, while {name} on h2 \(process \d+(, last system call number \d+)?\)"
+    said = rf"no virtual time has passed for 4 s of wall time, while {name} on h2 \(process \d+(, last system call number \d+)?\)"
     assert re.search(said, done.err)
     assert "--stall-limit" in done.err
     assert left_behind(tmp_path) == []
@@ -147,9 +147,9 @@ def test_much_output_comes_out_whole(tmp_path: Path) -> None:
 
 def test_a_line_without_an_end_takes_time_in_proportion(tmp_path: Path) -> None:
     """With a copy of all that came before for each chunk, these took eight seconds of virtual time, which waits for the reader."""
-    done = execute(tmp_path, *SIZE, "--hosts", "h1", "--", "sh", "-c", "head -c 80000000 /dev/zero | tr '\\0' x")
+    done = execute(tmp_path, *SIZE, "--hosts", "h1", "--", "sh", "-c", "head -c 40000000 /dev/zero | tr '\\0' x")
     assert done.status == 0, done.err
-    assert (tmp_path / "run" / "output" / "h1.out").stat().st_size == 80_000_000
+    assert (tmp_path / "run" / "output" / "h1.out").stat().st_size == 40_000_000
     assert done.summary()["report"]["duration_s"] < 1, "the program waited for its reader"
 
 

@@ -59,7 +59,7 @@ def test_three_servers_of_one_host_hold_each_other_up_for_no_tick(tmp_path: Path
 
 def test_open_mpi_unmodified_has_a_rings_time(tmp_path: Path) -> None:
     subprocess.run(["mpicc", "-O1", "-o", str(tmp_path / "allreduce"), str(ALLREDUCE)], check=True)
-    command = ("mpirun", *RING, "-np", "4", "./allreduce", "16e6")
+    command = ("mpirun", *RING, "-np", "4", "./allreduce", "8e6")
     done = execute(tmp_path, "--workers", "4", "--rate", "10gbit", "--launch", "mpi", "--", *command)
     assert done.status == 0, done.err
     assert float(done.output("h1").splitlines()[-1]) == pytest.approx(1, abs=0.05)

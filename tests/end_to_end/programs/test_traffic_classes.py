@@ -27,13 +27,13 @@ command = "iperf3 -s -p 5201 & iperf3 -s -p 5202"
 hosts = "h3"
 background = true
 [program.urgent]
-command = "iperf3 --json -c h3 -p 5201 -n 30M"
+command = "iperf3 --json -c h3 -p 5201 -n 10M"
 hosts = "h1"
 start = "100ms"
 figures = "iperf3"
 traffic_class = 0
 [program.bulk]
-command = "iperf3 --json -c h3 -p 5202 -n 30M"
+command = "iperf3 --json -c h3 -p 5202 -n 10M"
 hosts = "h2"
 start = "100ms"
 figures = "iperf3"

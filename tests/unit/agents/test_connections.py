@@ -37,6 +37,7 @@ def was_closed(caller: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.net_admin
 def test_strangers_are_refused_and_the_peers_of_the_plan_go_on() -> None:
     listener = listening()
     strangers = [
@@ -59,6 +60,7 @@ def test_strangers_are_refused_and_the_peers_of_the_plan_go_on() -> None:
         sock.close()
 
 
+@pytest.mark.net_admin
 def test_who_comes_twice_is_taken_once() -> None:
     listener = listening()
     first, second, other = (calling(listener, hello(number)) for number in (1, 1, 2))
@@ -69,6 +71,7 @@ def test_who_comes_twice_is_taken_once() -> None:
         sock.close()
 
 
+@pytest.mark.net_admin
 def test_what_is_missing_is_counted() -> None:
     listener = listening()
     stranger = calling(listener, hello(5))

@@ -138,7 +138,7 @@ def test_a_window_rests_while_its_shell_prompts(tmp_path: Path, monkeypatch: pyt
     settle()
     screen = b"".join(event.data for event in listener.said if isinstance(event, Screen))
     assert b"11 22\r\n" in screen
-    assert screen.endswith(b"h7\x1b[0m:/# ")
+    assert screen.endswith(b"h7\x1b[0m:/# " if os.geteuid() == 0 else b"h7\x1b[0m:/$ ")
     assert b"133;" not in screen
     windows.obey(Keys(1, b"exit\r"))
     processes.follow(lambda: rest() and Over(1) in listener.said)
