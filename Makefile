@@ -52,7 +52,7 @@ test: setup test-packages
 # What `make test` skips for an ordinary user, as root: other users, mounts, devices and namespaces of the machine's own kernel. Leaves no file of
 # root's in the clone or in the cache.
 test-root: setup test-packages
-	$(SUDO) env HOME=$(HOME) PATH="$$PATH" PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m pytest -p no:cacheprovider -m 'root or namespaces or devices or net_admin'
+	$(SUDO) env HOME=$(HOME) PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m pytest -p no:cacheprovider -m 'root or namespaces or devices or net_admin'
 
 # What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole,
 # clusters whose workers die, and four of five examples of each property. Half an hour.
