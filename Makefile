@@ -31,10 +31,9 @@ TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 # Other simulators, beside which `make bench` runs.
 BENCH_PACKAGES := libns3-dev libgsl-dev g++ pkg-config python3-simgrid
 
-# What `make check` runs: about 120 s of CPU time, types aside. Plans of every strategy, the machine, runs, commands and the study take longer.
-QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/unit/docs/test_contributing.py \
-  tests/unit/topo tests/unit/controller tests/unit/datatypes tests/unit/scenario tests/unit/analysis \
-  tests/unit/workloads/models tests/unit/workloads/test_golden_digests.py
+# What `make check` runs: less than a minute of CPU time, types aside. What plans, engines, runs, commands and reports do takes longer.
+QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/unit/docs/test_contributing.py tests/unit/topo tests/unit/controller \
+  tests/unit/datatypes tests/unit/workloads/test_golden_digests.py
 
 # Continuous integration installs exactly the files whose hashes .ci/requirements.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := .ci/requirements.txt
