@@ -49,9 +49,9 @@ test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # What `make test` skips for an ordinary user, as root: other users, mounts, devices and namespaces of the machine's own kernel. Its cache is a
-# copy, so that none of the user's files becomes root's.
+# copy, so that none of the user's files becomes root's; not in /tmp, where a test forbids programs.
 test-root: setup test-packages
-	@cache=$$(mktemp -d) && cp "$${GRADWIRE_CACHE:-$$HOME/.cache/gradwire}"/kernel-* "$$cache" && status=0 && \
+	@cache=$$(mktemp -d -p /var/tmp) && cp "$${GRADWIRE_CACHE:-$$HOME/.cache/gradwire}"/kernel-* "$$cache" && status=0 && \
 	  { $(SUDO) env GRADWIRE_CACHE="$$cache" PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m pytest -p no:cacheprovider \
 	    -m 'root or namespaces or devices or net_admin' || status=$$?; }; $(SUDO) rm -r "$$cache"; exit $$status
 
