@@ -21,4 +21,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # `python -m` looks for modules in the current folder first, where programs of a run may write.
+    if not sys.flags.safe_path:
+        sys.path.pop(0)
     main()

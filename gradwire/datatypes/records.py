@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
 from gradwire.datatypes.host_settings import HostParameter
+from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.pauses import PauseState
 
 Int64 = npt.NDArray[np.int64]
@@ -207,6 +208,8 @@ class NetworkCounts:
     tcp_timeouts: int = 0
     #: Packets that the kernel dropped before it took them in, because it had too many waiting.
     input_drops: int = 0
+    #: What each line was given; empty without counters of lines, as on the wall clock.
+    lines: tuple[LineCount, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
+from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.programs.python_command import WarmPython
@@ -127,8 +128,6 @@ class PortTraffic(msgspec.Struct, frozen=True):
     band_bytes: tuple[int, ...] = ()
     #: What programs put in the place of the port's queues, in the words of tc: "1:1 netem".
     replaced_by: tuple[str, ...] = ()
-    #: Whether the port kept the shaper that gives it its rate.
-    is_shaped: bool = True
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
@@ -186,6 +185,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     #: Whether programs were ended because they took longer than the limit.
     timed_out: bool
     ports: tuple[PortTraffic, ...]
+    #: Empty from a kernel without counters of lines.
+    lines: tuple[LineCount, ...] = ()
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int

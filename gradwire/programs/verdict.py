@@ -3,7 +3,8 @@ checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -11,8 +12,10 @@ import numpy as np
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
+from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
+from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.records import PlannedFault
 from gradwire.programs.program_protocol import PortTraffic, Report
 
@@ -22,9 +25,11 @@ NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "
 STOCK_RESENT_SHARE = 0.01
 """Of the segments, those that TCP on stock hosts may send again although none was lost: probes of a tail whose answer
 is late (RFC 8985), and what is behind in its own host's queue for longer than its timer. Tuned hosts have neither."""
-RATE_SLACK = 0.001
-"""Tolerates that a port's counters are read a little after the last program has ended, when ACKs may still be on their
-way."""
+
+PASSED_ON_MEANING = (
+    "Switches were given frames that they neither passed on nor counted as dropped, so the network lost what it was to "
+    "carry: something changed the switches' rules. Please report it."
+)
 
 
 def line_bytes(port: PortTraffic) -> int:
@@ -45,19 +50,19 @@ def checks(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) 
     the programs' doing: the port's drops and TCP's retransmits are not judged. Nor are they where `faults`, which the
     scenario asks for, may lose packets; and rules of switches are not where one restarts.
     """
+    passed_on = [] if faults else [*passed_on_check(fabric, report.lines, _lost_at_switches(report, fabric))]
     replaced = [port for port in report.ports if port.replaced_by]
-    queues = [_queues(replaced)] if replaced else []
     report = msgspec.structs.replace(report, ports=tuple(port for port in report.ports if port not in replaced))
     restarts = any(fault.kind == "switch-restart" for fault in faults)
     is_compared = not (fabric.drops or resending_keys(fabric) or replaced or fabric.faulty)
     resent = [_retransmits(report, fabric)] if is_compared else []
-    kept = [_drops(report, fabric)] if report.ports and not fabric.faulty else []
+    kept = [_drops(report, fabric, replaced)] if report.ports and not fabric.faulty else []
     ruled = [] if restarts else [_table_misses(report)]
     happened = [_faults(report, fabric, faults, restarts=restarts)] if faults else []
-    line = [_line_rate(report, fabric)] if report.ports else []
     parameters = parameter_checks(fabric, report.host_parameters)
     controlled = pause_checks(fabric, report.pauses)
-    return [*queues, *kept, *resent, *ruled, *line, *controlled, *parameters, *happened]
+    laws = law_checks(fabric, report.lines)
+    return [*kept, *resent, *ruled, *laws, *passed_on, *controlled, *parameters, *happened]
 
 
 def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, restarts: bool) -> Check:
@@ -67,18 +72,26 @@ def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, r
     return fault_check(faults, report.faults, ended_ns, ", ".join(left_out), "all programs had ended")
 
 
+def _lost_at_switches(report: Report, fabric: Fabric) -> int:
+    """Packets that switches' ports dropped, and those that no rule was for. What a host's port drops, no switch was
+    given."""
+    hosts = {f"{name}-eth0" for name in fabric.endpoint_names()}
+    return sum(port.drops for port in report.ports if port.interface not in hosts) + report.table_misses
+
+
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:
     """The ports that carried most, most first."""
     return sorted(ports, key=line_bytes, reverse=True)[:count]
 
 
-def _drops(report: Report, fabric: Fabric) -> Check:
+def _drops(report: Report, fabric: Fabric, replaced: Sequence[PortTraffic]) -> Check:
     """As for a point: none, or with losses at most six standard deviations and ten more than were asked for."""
     if fabric.drops:
         return _drops_of_buffers(report, fabric)
     drops, limit = sum(port.drops for port in report.ports), _most_lost(report.ports, fabric)
     meaning = "A queue overflowed: programs sent more than the fabric's queues hold, so it was not lossless."
-    return Check("drops", str(drops), str(limit), drops <= limit, meaning)
+    own = "".join(f"; a program's own: {port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
+    return Check("drops", f"{drops}{own}", str(limit), drops <= limit, meaning)
 
 
 def _most_lost(ports: Sequence[PortTraffic], fabric: Fabric) -> int:
@@ -110,18 +123,6 @@ def _retransmits(report: Report, fabric: Fabric) -> Check:
     return Check("TCP retransmits", str(sent), str(limit), sent <= limit, meaning)
 
 
-def _queues(replaced: Sequence[PortTraffic]) -> Check:
-    """Programs may put queues below the bands of their ports, but the line keeps its rate."""
-    said = ", ".join(f"{port.interface} has {' and '.join(port.replaced_by)}" for port in replaced)
-    meaning = (
-        "A program replaced the queues that give its port the line's rate, so the line is as fast as what is there "
-        "now. Queues go below a band (`tc qdisc replace dev h1-eth0 parent 1:1 netem ...`); rates, delays and losses "
-        "of a link "
-        'can be described in the scenario ([fabric.link."h1"]).'
-    )
-    return Check("queues", said, "each port with its shaper", all(port.is_shaped for port in replaced), meaning)
-
-
 def _table_misses(report: Report) -> Check:
     """Every packet matched a flow of the controller, which has one for each pair of hosts."""
     missed = report.table_misses
@@ -131,15 +132,27 @@ def _table_misses(report: Report) -> Check:
     return Check("table misses", str(missed), "0", missed == 0, meaning)
 
 
-def _line_rate(report: Report, fabric: Fabric) -> Check:
-    """No port sent more than its line carries in the time, and the burst by which it may run ahead."""
-    worst = max(report.ports, key=lambda port: line_use(port, report.duration_s))
-    grain_bits = fabric.grain_s(exact_timers=True) * fabric.rate_bps
-    limit_bits = worst.rate_bps * report.duration_s * (1 + RATE_SLACK) + grain_bits
-    return Check(
-        "line rate",
-        f"{line_use(worst, report.duration_s):.1%} of {worst.interface}'s",
-        "100 %",
-        line_bytes(worst) * 8 <= limit_bits,
-        "A link ran faster than it was configured, so all times are those of another network.",
+def passed_on_check(fabric: Fabric, lines: Sequence[LineCount], lost_packets: int) -> Iterator[Check]:
+    """Whether switches passed on every frame that they were given, but for so many packets that were counted as lost.
+
+    A switch that copies frames passes on more. Nothing for a run without counters of lines, and for a user's controller,
+    whose rules may drop.
+    """
+    if not lines or fabric.controller:
+        return
+    frames, lost = {line.port: line.frames for line in lines}, sum(line.lost for line in lines)
+    given = passed = 0
+    hosts = {*fabric.endpoint_names()}
+    for link in fabric.links():
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            if near.device in hosts and far.device not in hosts:
+                given += frames.get(near.interface, 0)
+                passed += frames.get(far.interface, 0)
+    most = lost + lost_packets * math.ceil(fabric.gso_bytes / fabric.mss_bytes())
+    yield Check(
+        "passed on by switches",
+        f"{passed:,} of {given:,} frames",
+        f"all but {most:,}",
+        given - passed <= most,
+        PASSED_ON_MEANING,
     )

@@ -93,6 +93,7 @@ class Reading:
         self.tcp = network.tcp_counters()
         self.datapath = network.datapath_counters()
         self.input_drops = parse_input_drops(Path("/proc/net/softnet_stat").read_text())
+        self.lines = network.line_counters.counts() if network.line_counters is not None else ()
 
     def since(self, earlier: Reading) -> NetworkCounts:
         """What was counted after `earlier`."""
@@ -123,6 +124,7 @@ class Reading:
             marked_arrivals=sum(host.marked_packets for host in tcp),
             tcp_timeouts=sum(host.timeouts for host in tcp),
             input_drops=self.input_drops - earlier.input_drops,
+            lines=self.lines,
         )
 
 
@@ -238,6 +240,8 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         before = Reading(network)
         if network.flow_control is not None:
             network.flow_control.forget()
+        if network.line_counters is not None:
+            network.line_counters.forget()
         say(ReplayStarted())
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
         with (

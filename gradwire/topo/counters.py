@@ -139,11 +139,6 @@ class PortQueues:
         new = tuple(sorted({*self.layout} - {*original.layout}))
         return new or ("nothing",) * (self.layout != original.layout)
 
-    def has_shaper_of(self, original: PortQueues) -> bool:
-        """Whether the port still has its line rate and its bands, and at most queues below a band were replaced."""
-        leaf = f"{BANDS_MAJOR}:"
-        return {queue for queue in original.layout if not queue.startswith(leaf)} <= {*self.layout}
-
 
 @dataclass(frozen=True)
 class DatapathCounters:

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from mininet.topo import Topo
-
 from gradwire.datatypes.fabric import NO_LIMIT_BYTES, Fabric, Port
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
@@ -32,12 +30,13 @@ from gradwire.topo.counters import (
 )
 from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
+from gradwire.topo.line_counters import LineCounters
 from gradwire.topo.long_links import delay_lines, joining_commands, stores_packets
 from gradwire.topo.netlink.addresses import Neighbours, configuring, has_ipv6, raised
 from gradwire.topo.netlink.delay_lines import holding
 from gradwire.topo.netlink.messages import Kernel, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
-from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.nodes import BatchSwitch, FabricTopo, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
@@ -57,31 +56,6 @@ Read = TypeVar("Read")
 
 CONTROLLER_NAME = "c0"
 LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
-
-
-class FabricTopo(Topo):  # type: ignore[misc]
-    """A fabric as Mininet's description of a network."""
-
-    def build(self, naming: Naming) -> None:
-        """Adds every host, switch and link, with the fabric's names, addresses and port numbers."""
-        fabric = naming.fabric
-        for host, name in enumerate(fabric.endpoint_names()):
-            self.addHost(naming.device(name), ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
-        for index, name in enumerate(fabric.switch_names()):
-            self.addSwitch(naming.device(name), dpid=f"{index + 1:016x}")
-        addresses = {name: (fabric.host_ip(host), "16") for host, name in enumerate(fabric.endpoint_names())}
-        macs = {name: fabric.host_mac(host) for host, name in enumerate(fabric.endpoint_names())}
-        for link in fabric.links():
-            self.addLink(
-                naming.device(link.a.device),
-                naming.device(link.b.device),
-                port1=link.a.number,
-                port2=link.b.number,
-                params1={"address": addresses.get(link.a.device, (None, None))},
-                params2={"address": (None, None)},
-                addr1=macs.get(link.a.device),
-                addr2=None,
-            )
 
 
 class Network:
@@ -127,6 +101,7 @@ class Network:
         self._parameters: list[HostParameter] = []
         self.net: QuietMininet | None = None
         self.flow_control: FlowControl | None = None
+        self.line_counters: LineCounters | None = None
 
     @property
     def userspace(self) -> bool:
@@ -166,6 +141,8 @@ class Network:
             self._shape_ports()
             if self.fabric.lossless is not None:
                 self.flow_control = FlowControl(self, self.fabric.lossless)
+            if self._owns_kernel and LineCounters.are_there():
+                self.line_counters = LineCounters(self)
             self._cleanup = undo.pop_all()
         return self
 

@@ -30,10 +30,12 @@ if sys.version_info < (3, 12):
 from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
+from mininet.topo import Topo
 from mininet.util import numCores
 
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.network_namespace import fresh_network_namespace
+from gradwire.topo.wiring import Naming
 
 PROMPT = chr(127)
 STOP_S = 5.0
@@ -227,3 +229,28 @@ class QuietMininet(Mininet):  # type: ignore[misc]
         Mininet.inited = True
         numCores.ncores = os.cpu_count()
         super().__init__(**options)
+
+
+class FabricTopo(Topo):  # type: ignore[misc]
+    """A fabric as Mininet's description of a network."""
+
+    def build(self, naming: Naming) -> None:
+        """Adds every host, switch and link, with the fabric's names, addresses and port numbers."""
+        fabric = naming.fabric
+        for host, name in enumerate(fabric.endpoint_names()):
+            self.addHost(naming.device(name), ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
+        for index, name in enumerate(fabric.switch_names()):
+            self.addSwitch(naming.device(name), dpid=f"{index + 1:016x}")
+        addresses = {name: (fabric.host_ip(host), "16") for host, name in enumerate(fabric.endpoint_names())}
+        macs = {name: fabric.host_mac(host) for host, name in enumerate(fabric.endpoint_names())}
+        for link in fabric.links():
+            self.addLink(
+                naming.device(link.a.device),
+                naming.device(link.b.device),
+                port1=link.a.number,
+                port2=link.b.number,
+                params1={"address": addresses.get(link.a.device, (None, None))},
+                params2={"address": (None, None)},
+                addr1=macs.get(link.a.device),
+                addr2=None,
+            )

@@ -72,7 +72,7 @@ def unwatched(kernel: Path) -> str:
         return ""
     return (
         f"{kernel.name} was built from another source than Linux 6.12: a program that stops the virtual clock is not "
-        "found before the limit of wall time, and programs that poll may delay each other"
+        "found before the limit of wall time, programs that poll may delay each other, and what lines carry is not counted"
     )
 
 

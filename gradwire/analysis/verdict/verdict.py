@@ -41,6 +41,7 @@ from gradwire.analysis.verdict.congestion_checks import (
 from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks
 from gradwire.analysis.verdict.job_checks import job_timing
+from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
@@ -144,6 +145,7 @@ def judge(
         *(() if _restarts(faults) else (_table_misses(record),)),
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
+        *law_checks(fabric, record.counts.lines),
         *pause_checks(fabric, record.pauses),
         *parameter_checks(fabric, record.host_parameters),
         *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),

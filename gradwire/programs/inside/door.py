@@ -7,7 +7,6 @@ job starts, in the sandbox, and in the traffic class of the one that asked. It i
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import shlex
@@ -16,10 +15,12 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
+
+import msgspec
 
 from gradwire.programs.inside import enter_host
 from gradwire.programs.inside.host import Host
@@ -39,6 +40,17 @@ WAITING = 128
 """Of launchers that ask at once, as many as may wait."""
 
 
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a program asks for, as enter_host.py writes it."""
+
+    host: str
+    #: For the shell.
+    command: str
+    #: A path in the host's own files.
+    folder: str
+    env: dict[str, str]
+
+
 @contextmanager
 def door(hosts: Sequence[Host], sandbox: Sandbox) -> Iterator[None]:
     """Lets programs start programs on hosts during the block, by the command ENTER_HOST."""
@@ -51,6 +63,7 @@ def door(hosts: Sequence[Host], sandbox: Sandbox) -> Iterator[None]:
         keeper = os.fork()
         if keeper == 0:
             try:
+                _keep_open({listening.fileno(), *sandbox.descriptors()})
                 _keep(listening, {host.name: host for host in hosts}, sandbox)
             finally:
                 os._exit(1)  # a forked copy must not go on as its parent would
@@ -59,6 +72,15 @@ def door(hosts: Sequence[Host], sandbox: Sandbox) -> Iterator[None]:
     finally:
         end_held(keeper)
         DOOR.unlink()
+
+
+def _keep_open(descriptors: Collection[int]) -> None:
+    """Closes all but these and the standard streams. What programs ask for is a path, which can name a descriptor of
+    whoever goes there (/proc/self/fd): those of the job lead to its folders, out of the sandbox."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (the last of them is this listing's own)
+        if int(name) >= STREAMS and int(name) not in descriptors:
+            with suppress(OSError):
+                os.close(int(name))
 
 
 def _keep(listening: socket.socket, hosts: Mapping[str, Host], sandbox: Sandbox) -> NoReturn:
@@ -80,19 +102,19 @@ def _answered(asked: socket.socket, hosts: Mapping[str, Host], sandbox: Sandbox)
     streams: list[int] = []
     try:
         _, streams, _, _ = socket.recv_fds(asked, 1, STREAMS)
-        request = json.loads(asked.makefile("rb").readline(REQUEST_BYTES))
-        host = hosts[request["host"]]
+        request = msgspec.json.decode(asked.makefile("rb").readline(REQUEST_BYTES), type=Request)
+        host = hosts[request.host]
         with sandbox.births():
             program = subprocess.Popen(
-                [SHELL, "-c", request["command"]],
+                [SHELL, "-c", request.command],
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
-                env={**request["env"], "GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)},
+                env={**request.env, "GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)},
                 start_new_session=True,
-                preexec_fn=_entering(host, request["folder"], _class_of(asked)),  # noqa: PLW1509 (one thread)
+                preexec_fn=_entering(host, request.folder, _class_of(asked)),  # noqa: PLW1509 (one thread)
             )
-    except (LookupError, TypeError, ValueError, OSError, subprocess.SubprocessError) as error:
+    except (LookupError, ValueError, OSError, msgspec.MsgspecError, subprocess.SubprocessError) as error:
         if len(streams) == STREAMS:
             os.write(streams[2], f"enter-host: cannot start this: {error}\n".encode())
         return enter_host.NOBODY_ANSWERS

@@ -43,6 +43,8 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         control = lab.network.flow_control
         if control is not None:
             control.forget()
+        if lab.network.line_counters is not None:
+            lab.network.line_counters.forget()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         faults = _faults(task, lab, begin_s)
@@ -69,6 +71,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         duration_s=duration_s,
         timed_out=not in_time,
         ports=counts.ports,
+        lines=counts.lines,
         tcp_segments=counts.tcp_segments,
         tcp_retransmits=counts.tcp_retransmits,
         table_misses=counts.table_misses,

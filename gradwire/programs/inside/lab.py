@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.line_counts import LineCount
 from gradwire.faults import Fault, InternalFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
@@ -56,6 +57,8 @@ class Counted:
     """What was counted between two readings."""
 
     ports: tuple[PortTraffic, ...]
+    #: Empty in a kernel without counters of lines.
+    lines: tuple[LineCount, ...]
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int
@@ -73,8 +76,8 @@ class Lab:
     abilities: Abilities
 
     def read(self) -> Reading:
-        """All counters since the network was built; those of switches' rules come last, for Open vSwitch collects them only
-        every half a second, and ports would carry on meanwhile."""
+        """All counters since the network was built but those of lines; those of switches' rules come last, for Open vSwitch
+        collects them only every half a second, and ports would carry on meanwhile."""
         tcp, ports, datapath = self.network.tcp_counters(), self.network.port_queues(), self.network.datapath_counters()
         return Reading(
             ports,
@@ -86,12 +89,12 @@ class Lab:
 
     def count_since(self, earlier: Reading) -> Counted:
         """What the network carried after `earlier`."""
-        now, rates = self.read(), {port.interface: rate for port, rate in self.network.fabric.ports()}
+        counters = self.network.line_counters
+        lines = counters.settled() if counters is not None else ()
+        now = self.read()
         return Counted(
-            tuple(
-                port_traffic(queues, before, rates[queues.port.interface])
-                for queues, before in zip(now.queues, earlier.queues, strict=True)
-            ),
+            ports_traffic(self.network, now.queues, earlier.queues, lines),
+            lines,
             now.tcp_segments - earlier.tcp_segments,
             now.tcp_retransmits - earlier.tcp_retransmits,
             now.table_misses - earlier.table_misses,
@@ -138,25 +141,31 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         yield Lab(network, controller, hosts, sandbox, abilities)
 
 
-def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float) -> PortTraffic:
-    """What a port sent between two readings. A root that programs put there began to count when they did."""
+def ports_traffic(
+    network: Network, now: Sequence[PortQueues], before: Sequence[PortQueues], lines: Sequence[LineCount]
+) -> tuple[PortTraffic, ...]:
+    """What each port sent between two readings, in their order; `lines` were counted between them."""
+    rates = {port.interface: rate for port, rate in network.fabric.ports()}
+    by_port = {line.port: line for line in lines}
+    return tuple(
+        port_traffic(queues, earlier, rates[queues.port.interface], by_port.get(queues.port.interface))
+        for queues, earlier in zip(now, before, strict=True)
+    )
+
+
+def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float, line: LineCount | None) -> PortTraffic:
+    """What a port sent between two readings, by its line, or by its queues in a kernel without counters of lines."""
     interface, replaced_by = now.port.interface, now.put_in_place_of(before)
+    sent_bytes, packets = now.sent_bytes - before.sent_bytes, now.packets_sent - before.packets_sent
+    by_band: tuple[int, ...] = ()
+    drops = now.drops - before.drops
     if now.bands and before.bands and not replaced_by:
         bands = now.bands.since(before.bands)
-        packets = sum(band.packets_sent for band in bands.bands)
+        sent_bytes, packets, drops = bands.sent_bytes, sum(band.packets_sent for band in bands.bands), bands.drops
         by_band = tuple(band.bytes_sent for band in bands.bands)
-        return PortTraffic(interface, rate_bps, bands.sent_bytes, packets, bands.drops, by_band)
-    is_shaped = now.has_shaper_of(before)
-    start = before if is_shaped else PortQueues(before.port, (), 0, 0, 0)
-    return PortTraffic(
-        interface,
-        rate_bps,
-        now.sent_bytes - start.sent_bytes,
-        now.packets_sent - start.packets_sent,
-        now.drops - start.drops,
-        replaced_by=replaced_by,
-        is_shaped=is_shaped,
-    )
+    if line is not None:
+        sent_bytes, packets = line.size_bytes, line.frames
+    return PortTraffic(interface, rate_bps, sent_bytes, packets, drops, by_band, replaced_by)
 
 
 Job = Callable[[Task, Path, Lab, Channel], None]

@@ -18,7 +18,7 @@ from gradwire.programs.inside.alarm import Alarm
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.fault_times import FaultTimes
 from gradwire.programs.inside.kernel_messages import killed_for_memory
-from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, port_traffic, run_inside
+from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, ports_traffic, run_inside
 from gradwire.programs.inside.processes import Processes, Running, Streams, pipes
 from gradwire.programs.inside.recording import Recording
 from gradwire.programs.program_protocol import (
@@ -69,6 +69,8 @@ class Bench:
         self._lab, self._channel = lab, channel
         self._recording = Recording(lab.network, task.capture, folder, task.snaplen_bytes) if task.capture else None
         self._before, self._killed_before = lab.network.port_queues(), killed_for_memory()
+        if lab.network.line_counters is not None:
+            lab.network.line_counters.forget()
         self._begin_ns = time.monotonic_ns()
         self._processes = Processes(
             lab.hosts, lab.sandbox, _Timestamps(channel, self._begin_ns), task.output_limit_bytes
@@ -152,13 +154,10 @@ class Bench:
     def _counted(self) -> Counted:
         """Without the counters of Open vSwitch, which it collects twice a second, and which nobody can read without
         waiting."""
-        rates = {port.interface: rate for port, rate in self._lab.network.fabric.ports()}
-        now = self._lab.network.port_queues()
-        ports = (
-            port_traffic(queues, before, rates[queues.port.interface])
-            for queues, before in zip(now, self._before, strict=True)
-        )
-        return Counted(tuple(ports), killed_for_memory() - self._killed_before)
+        network, counters = self._lab.network, self._lab.network.line_counters
+        lines = counters.counts() if counters is not None else ()
+        ports = ports_traffic(network, network.port_queues(), self._before, lines)
+        return Counted(ports, killed_for_memory() - self._killed_before)
 
 
 def _with_input(data: bytes) -> Streams:

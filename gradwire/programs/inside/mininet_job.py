@@ -29,7 +29,7 @@ from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.kernel_messages import killed_for_memory
 from gradwire.programs.inside.namespaces import BIND, NEW_HOSTNAME, NEW_MOUNTS, enter, mount, unshare
 from gradwire.programs.inside.processes import READ_BYTES, STDOUT, Processes, Running, Streams
-from gradwire.programs.inside.sandbox import ProcessNamespace, cover
+from gradwire.programs.inside.sandbox import ProcessNamespace, cover, judging_folders, protect
 from gradwire.programs.inside.terminals import COMPUTING, SETTLE_S, TICK_S, WINDOW, Windows
 from gradwire.programs.program_protocol import FOLDER, Refused, ScriptReport
 from gradwire.programs.stock_mininet.start import END_OF_INPUT, NOT_TYPED, TYPED
@@ -290,6 +290,7 @@ def _make_view(job: Path, task: ScriptTask) -> None:
     mount("proc", "/proc", "proc")
     _make_temporary(job / TEMPORARY, task.seen)
     cover([*task.covered, str(job)])
+    protect(judging_folders())
 
 
 def _make_temporary(own: Path, seen: Sequence[str]) -> None:

@@ -13,11 +13,11 @@ terminal, the files that it exchanges with the command outside, and the kernel i
   again, would show the machine's /proc, and in it the memory of the kernel that they run in. Without CAP_MKNOD no
   other devices exist. Without CAP_SYS_PTRACE the kernel refuses /proc/PID/mem, /proc/PID/fd and ptrace of any process
   that has more capabilities than they have (cap_ptrace_access_check in security/commoncap.c).
-- **Files.** They see a /dev without terminals and without the kernel's log, a /proc with their own processes, global
-  settings that are
-  read-only, and a /run without the sockets of Open vSwitch and of the run's folder only the files that they report
-  figures in. Devices elsewhere do not open. Of the machine's folders, those of `covered` are empty: the run's own,
-  where its logs and records will lie, and each further place where the machine shows its processes.
+- **Files.** They see a /dev without terminals and without the kernel's log, a /proc with their own processes, and a /run
+  without the sockets of Open vSwitch and of the run's folder only the files that they report figures in. Global settings
+  and the code that judges (`judging_folders`) are read-only. Devices elsewhere do not open. Of the machine's folders,
+  those of `covered` are empty: the run's own, where its logs and records will lie, and each further place where the
+  machine shows its processes.
 
 The job's lines carry a signature besides (programs/signatures.py), so that what came to the terminal in another way
 would be noticed.
@@ -33,10 +33,13 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gradwire import PACKAGE
 from gradwire.programs.inside.namespaces import (
     BIND,
     NEW_MOUNTS,
@@ -75,6 +78,8 @@ KEPT = {
 """Capabilities of programs (linux/capability.h): those that Docker's containers have by default, without CAP_MKNOD.
 With CAP_NET_ADMIN they set up their host's network, and with the others they lock memory, and set their processes'
 priorities and limits."""
+PYTHON_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
+"""Of its packages, in the words of sysconfig."""
 LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 DROP_OF_BOUNDING_SET = 24
 """PR_CAPBSET_DROP (linux/prctl.h)."""
@@ -102,6 +107,10 @@ class ProcessNamespace:
         self._inside = os.open(f"/proc/{self._first}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         #: The path of the namespaces of its first process, to those outside.
         self.namespaces = f"/proc/{self._first}/ns"
+
+    def descriptors(self) -> tuple[int, ...]:
+        """Those that `births` needs."""
+        return self._outside, self._inside
 
     @contextmanager
     def births(self) -> Iterator[None]:
@@ -155,6 +164,26 @@ def _make_view(job: Path, covered: Sequence[str]) -> None:
     _make_devices()
     _make_run(job / FIGURES_FOLDER)
     cover(covered)
+    protect(judging_folders())
+
+
+def judging_folders() -> tuple[str, ...]:
+    """Where the code lies that runs points, judges them and shows them: gradwire, what it imports, and its cache, which
+    has the kernel and this job's byte code.
+
+    The command outside has the same Python and imports some of it only when programs have ended.
+    """
+    places = {str(PACKAGE), *(sysconfig.get_path(name) for name in PYTHON_FOLDERS)}
+    if sys.pycache_prefix:
+        places.add(str(Path(sys.pycache_prefix).parents[1]))
+    return tuple(sorted(place for place in places if Path(place).is_dir()))
+
+
+def protect(folders: Iterable[str]) -> None:
+    """Lets the namespace of the calling process read folders, and change nothing below them."""
+    for folder in folders:
+        mount(folder, folder, "", BIND)
+        mount("", folder, "", REMOUNT | BIND | READ_ONLY | NO_DEVICES)
 
 
 def cover(folders: Sequence[str]) -> None:

@@ -347,6 +347,11 @@ def _refuse_counts(counts: NetworkCounts, fabric: Fabric) -> None:
     _refuse_negative(counts, "tcp_segments_sent", "tcp_retransmits", "upcalls", "table_miss_packets", "marked_arrivals")
     _refuse_negative(counts, "tcp_timeouts", "input_drops")
     ports = {port.interface for port, _ in fabric.ports()}
+    for line in counts.lines:
+        if line.port not in ports:
+            raise ValueError(f"counts.lines: the network has no port {shown(line.port)}")
+        _refuse_negative(line, "frames", "size_bytes", "lost", "ahead_ns", "ahead_at_ns", "limit_ns", "beyond_bytes")
+        _refuse_negative(line, "beyond_first_ns", "beyond_last_ns")
     seen: set[tuple[str, int]] = set()
     for band in counts.bands:
         if band.port not in ports:

@@ -24,12 +24,11 @@ def test_a_delay_below_a_band_is_there_and_the_run_is_valid(tmp_path: Path) -> N
     done = execute(tmp_path, *TWO, "--", "sh", "-c", f"{delay} && {PING}")
     assert done.status == 0, done.out + done.err
     assert last_round_trip_ms(done.output("h1")) == pytest.approx(10, abs=0.1)
-    assert "queues h1-eth0 has 1:1 netem" in done.out
+    assert "h1-eth0 has 1:1 netem" in done.out
 
 
-def test_a_port_without_its_shaper_makes_a_run_invalid_and_names_what_to_do(tmp_path: Path) -> None:
+def test_a_delay_in_place_of_the_shaper_is_no_faster_than_the_line(tmp_path: Path) -> None:
     done = execute(tmp_path, *TWO, "--", "sh", "-c", f"tc qdisc replace dev h1-eth0 root netem delay 10ms && {PING}")
     assert last_round_trip_ms(done.output("h1")) == pytest.approx(10, abs=0.1)
-    assert done.status != 0
-    assert "queues" in done.out + done.err
-    assert "parent 1:1" in done.out + done.err
+    assert done.status == 0, done.out + done.err
+    assert "h1-eth0 has root netem" in done.out

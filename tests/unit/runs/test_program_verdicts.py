@@ -72,7 +72,6 @@ def test_a_sound_run_is_valid_with_its_figures(tmp_path: Path) -> None:
         "drops",
         "TCP retransmits",
         "table misses",
-        "line rate",
         "figures",
     ]
     assert StoredRun(tmp_path).is_of("key")

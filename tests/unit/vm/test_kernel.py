@@ -175,6 +175,7 @@ def test_a_patch_for_one_version_leaves_others_alone() -> None:
         "dcqcn.patch",
         "exact-line.patch",
         "handed-namespaces.patch",
+        "lines.patch",
         "priority-flow-control.patch",
         "rdma-namespaces.patch",
         "register-state.patch",

@@ -17,6 +17,7 @@ from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
+from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan, Role
@@ -249,6 +250,12 @@ HELD_BACK = WindowUse(
 )
 
 
+def with_lines(**changes: object) -> PointRecord:
+    """A run whose lines counted, the last of them something else."""
+    lines = [LineCount(port.interface, True, 9, 9 * 1514, 0, 1000, 0, 2000) for port, _ in FABRIC.ports()]
+    return counted(lines=(*lines[:-1], replace(lines[-1], **changes)))  # type: ignore[arg-type] # all of them are numbers
+
+
 def paused(**changes: int) -> Verdict:
     """A run on the same network with flow control, where a port of the switch counted something else than its far end."""
     fabric = replace(FABRIC, lossless=Lossless())
@@ -265,6 +272,8 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "flow control": lambda _: judge(pushes(), replace(FABRIC, lossless=Lossless()), sound_log(), sound_record()),
     "headroom": lambda _: paused(dropped=1),
     "pauses": lambda _: paused(pauses=1),
+    "lines": lambda _: judged(with_lines(is_there=False)),
+    "line rate": lambda _: judged(with_lines(ahead_ns=2001)),
     "ops logged": lambda _: judged(log=OpLog(*(column[:-1] for column in vars(sound_log()).values()))),
     "drops": lambda _: judged(with_bands(lambda band: replace(band, drops=1))),
     "TCP retransmits": lambda _: judged(counted(tcp_retransmits=1)),

@@ -1,0 +1,44 @@
+"""Laws of a network that hold whoever acts on it, judged by counters that no program reaches: no line carries more than
+its rate in any window of a burst or longer, and every line stays.
+
+They stand in for a list of what programs might do to their hosts' queues. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gradwire.analysis.verdict.checks import Check
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.line_counts import LineCount
+
+RATE_MEANING = (
+    "More was given to a line than it carries, so times are those of another network. On a host, a program changed what "
+    "shapes its port (`tc qdisc`, `tc class`) or passed it by (PACKET_QDISC_BYPASS); rates, delays and losses of a link "
+    'can be described in the scenario ([fabric.link."h1"]). Without such a program, this is our fault: please report it.'
+)
+LINES_MEANING = (
+    "A port lost its line, so a host was not reached by the network that was described: a program deleted it."
+)
+
+
+def law_checks(fabric: Fabric, lines: Sequence[LineCount]) -> Iterator[Check]:
+    """The laws of every line; nothing for a run without counters of lines."""
+    if not lines:
+        return
+    wanted, found = {port.interface for port, _ in fabric.ports()}, {line.port for line in lines if line.is_there}
+    yield Check("lines", f"{len(wanted & found)} are there", f"all {len(wanted)}", wanted <= found, LINES_MEANING)
+    if shaped := [line for line in lines if line.limit_ns]:
+        yield _rate_check(shaped)
+
+
+def _rate_check(lines: Sequence[LineCount]) -> Check:
+    worst = max(lines, key=lambda line: (line.beyond_bytes > 0, line.ahead_ns / line.limit_ns))
+    said = f"{worst.port} at most {worst.ahead_ns / 1e3:,.1f} us ahead"
+    if worst.beyond_bytes:
+        said += (
+            f", too far from {worst.beyond_first_ns / 1e9:.6f} to {worst.beyond_last_ns / 1e9:.6f} s, "
+            f"in which it was given {worst.beyond_bytes:,} bytes"
+        )
+    is_kept = not any(line.beyond_bytes or line.ahead_ns > line.limit_ns for line in lines)
+    return Check("line rate", said, f"{worst.limit_ns / 1e3:,.1f} us, a burst", is_kept, RATE_MEANING)

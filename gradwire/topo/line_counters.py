@@ -1,0 +1,123 @@
+"""The counters of lines in the virtual-time kernel: /proc/lines, which its patch (vm/patches/6.12/lines.patch) explains.
+
+Lines are numbered in the order of `Fabric.links`, so that those out of the ends of link k are 2k and 2k + 1.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Port
+from gradwire.datatypes.line_counts import LineCount
+from gradwire.faults import MachineFault
+from gradwire.network_namespace import network_namespace
+from gradwire.topo.flow_control import BuiltNetwork
+
+CONTROL_FILE = Path("/proc/lines")
+LARGEST_PACKET_BYTES = 1 << 16
+"""What a program may hand its interface as one packet, whatever the network's own bursts are."""
+MOST_HEADERS_BYTES = 160
+"""Of a frame of TCP: 14 of Ethernet, 40 of IPv6, 60 of TCP, and room for an encapsulation."""
+SETTLING_LOOKS = 1000
+"""How often it is looked whether anything is still under way, before the count is taken as it is."""
+
+
+def limit_ns(fabric: Fabric, rate_bps: float) -> int:
+    """By how much a line may run ahead of its rate: its shaper's burst, and the packet that overdraws it, with headers
+    of each of its frames. 0 for a line without a rate."""
+    if math.isinf(rate_bps):
+        return 0
+    packet_bytes = max(LARGEST_PACKET_BYTES, fabric.gso_bytes)
+    headers_bytes = MOST_HEADERS_BYTES * math.ceil(packet_bytes / fabric.mss_bytes())
+    burst_bytes = fabric.burst_bytes(rate_bps, exact_timers=True) + packet_bytes + headers_bytes + ETHERNET_HEADER_BYTES
+    return math.ceil(burst_bytes * 8e9 / fabric.shaped_rate_bps(rate_bps))
+
+
+def description(number: int, interface: str, fabric: Fabric, rate_bps: float) -> str:
+    """The line of text that makes a line count. rate_bps: its rate, with preamble, FCS and gap of each full frame."""
+    rate_bytes = 0 if math.isinf(rate_bps) else round(fabric.shaped_rate_bps(rate_bps)) // 8
+    return f"line {number} {interface} {rate_bytes} {limit_ns(fabric, rate_bps)}"
+
+
+def parse_lines(text: str, ports: Sequence[Port], limits_ns: Sequence[int], begin_ns: int) -> tuple[LineCount, ...]:
+    """Reads /proc/lines. ports, limits_ns: by their numbers. begin_ns: from when on moments are counted."""
+    counts: list[LineCount] = []
+    for number, there, frames, size, lost, ahead, at, beyond, first, last in (
+        map(int, line.split()) for line in text.splitlines()
+    ):
+        counts.append(
+            LineCount(
+                port=ports[number].interface,
+                is_there=bool(there),
+                frames=frames,
+                size_bytes=size,
+                lost=lost,
+                ahead_ns=ahead,
+                ahead_at_ns=max(at - begin_ns, 0),
+                limit_ns=limits_ns[number],
+                beyond_bytes=beyond,
+                beyond_first_ns=max(first - begin_ns, 0),
+                beyond_last_ns=max(last - begin_ns, 0),
+            )
+        )
+    return tuple(counts)
+
+
+class LineCounters:
+    """The counters of a network's lines, from its making on. Raises MachineFault where the kernel refuses them.
+
+    From then on, programs on a host can make no interface that leads to another host.
+    """
+
+    def __init__(self, network: BuiltNetwork) -> None:
+        fabric = network.fabric
+        ends = [(end, link.rate_bps) for link in fabric.links() for end in (link.a, link.b)]
+        self._ports = [port for port, _ in ends]
+        self._limits_ns = [limit_ns(fabric, rate_bps) for _, rate_bps in ends]
+        self._settling_s = 2 * sum(sorted((link.delay_s for link in fabric.links()), reverse=True)[:8]) + 1e-3
+        self._begin_ns = 0
+        lines: dict[str, list[str]] = {}
+        for number, (port, rate_bps) in enumerate(ends):
+            place = network.namespace_of_port(port)
+            lines.setdefault(place, []).append(description(number, network.interface(port), fabric, rate_bps))
+        for host, (place, said) in enumerate(lines.items(), start=1):
+            with network_namespace(place) if place else nullcontext():
+                _say([*said, f"host {host}"] if place else said)
+
+    @staticmethod
+    def are_there() -> bool:
+        """Whether the kernel has them: one built from another source than Linux 6.12 has not."""
+        return CONTROL_FILE.exists()
+
+    def forget(self) -> None:
+        """Counts anew from now on."""
+        self._begin_ns = time.monotonic_ns()
+        _say(["anew"])
+
+    def counts(self) -> tuple[LineCount, ...]:
+        """What each line was given since."""
+        return parse_lines(CONTROL_FILE.read_text(), self._ports, self._limits_ns, self._begin_ns)
+
+    def settled(self) -> tuple[LineCount, ...]:
+        """The same, once nothing is under way any more; at the latest after SETTLING_LOOKS times the longest way."""
+        counts = self.counts()
+        for _ in range(SETTLING_LOOKS):
+            time.sleep(self._settling_s)
+            before, counts = counts, self.counts()
+            if [count.frames for count in counts] == [count.frames for count in before]:
+                break
+        return counts
+
+
+def _say(lines: Sequence[str]) -> None:
+    try:
+        with CONTROL_FILE.open("w") as file:
+            for line in lines:
+                file.write(line + "\n")
+                file.flush()
+    except OSError as error:
+        raise MachineFault(f"the kernel's counters of lines refused {line!r}: {error.strerror}") from error

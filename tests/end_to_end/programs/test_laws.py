@@ -1,0 +1,165 @@
+"""Whatever programs do to their hosts, the network that they get is the one that was described, or the run is invalid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.analysis.point_frames import read_texts
+from tests.end_to_end.programs.running import Executed, execute
+from tests.shared.commands import gradwire_command
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+THREE = ("--workers", "3", "--rate", "10gbit")
+SEND = """
+import os, socket, struct, sys, time
+if os.environ["GRADWIRE_HOST"] != "h1":
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("", 9))
+    s.settimeout(0.5)
+    try:
+        while True:
+            s.recv(2000)
+    except TimeoutError:
+        sys.exit()
+def mac(host):
+    return bytes([2, 0, 0, 0, 0, host])
+def frame(host):
+    data = b"x" * 1400
+    ip = struct.pack("!BBHHHBBH4B4B", 0x45, 0, 28 + len(data), 0, 0x4000, 64, 17, 0, 10, 0, 0, 1, 10, 0, 0, host)
+    total = sum(struct.unpack("!10H", ip))
+    total = (total >> 16) + (total & 0xffff)
+    ip = ip[:10] + struct.pack("!H", ~(total + (total >> 16)) & 0xffff) + ip[12:]
+    return mac(host) + mac(1) + bytes([8, 0]) + ip + struct.pack("!4H", 1000, 9, 8 + len(data), 0) + data
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("h1-eth0", 0))
+if "bypass" in sys.argv:
+    s.setsockopt(263, 20, 1)
+time.sleep(0.05)
+for i in range(4000):
+    s.send(frame(2 + i % 2))
+"""
+FASTER = "tc class change dev h1-eth0 parent 5: classid 5:1 htb rate 100gbit burst 1m cburst 1m"
+AS_BEFORE = "tc class change dev h1-eth0 parent 5: classid 5:1 htb rate 9844mbit burst 4k cburst 4k"
+WITHOUT = "tc qdisc del dev h1-eth0 root"
+ANEW = "tc qdisc add dev h1-eth0 root handle 5: htb default 1 && tc class add dev h1-eth0 parent 5: classid 5:1 htb rate 9844mbit"
+
+
+def sent(folder: Path, before: str, *, bypass: bool = False, after: str = "true", rate: str = "10gbit") -> Executed:
+    """48 Mbit of frames from h1 to two hosts, each of which has a line of its own."""
+    (folder / "send.py").write_text(SEND)
+    change, back = (f"if [ $GRADWIRE_HOST = h1 ]; then {command}; fi" for command in (before, after))
+    script = f"{change} && python3 send.py {'bypass' * bypass} && {back}"
+    return execute(folder, *THREE, "--rate", rate, "--", "sh", "-c", script)
+
+
+def failed_checks(done: Executed) -> str:
+    assert done.status != 0, done.out + done.err
+    return done.out + done.err
+
+
+@pytest.mark.parametrize("rate", ["10gbit", "400gbit"])
+def test_frames_that_the_shaper_sees_are_at_the_line_rate(tmp_path: Path, rate: str) -> None:
+    done = sent(tmp_path, "true", rate=rate)
+    report = done.summary()["report"]
+    lines = {line["port"]: line for line in report["lines"]}
+    assert lines["h1-eth0"]["frames"] >= 4000
+    assert all(line["beyond_bytes"] == 0 for line in lines.values())
+    assert "line rate" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("before", "bypass", "after"),
+    [
+        ("true", True, "true"),
+        (FASTER, False, AS_BEFORE),
+        (WITHOUT, False, ANEW),
+        (WITHOUT, False, "true"),
+    ],
+    ids=["bypass", "changed and changed back", "made anew", "taken away"],
+)
+def test_a_line_that_was_faster_makes_a_run_invalid(tmp_path: Path, before: str, after: str, *, bypass: bool) -> None:
+    assert "line rate h1-eth0" in failed_checks(sent(tmp_path, before, bypass=bypass, after=after))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ip link add a0 type veth peer name b0 netns $(cat /run/tmp/there)",
+        "ip link add a0 type veth peer name b0 && ip link set b0 netns $(cat /run/tmp/there)",
+        "ip link add link h1-eth0 name a0 type macvlan && ip link set a0 netns $(cat /run/tmp/there)",
+        "ip link set h1-eth0 netns $(cat /run/tmp/there)",
+        "unshare -Urn ip link add a0 type veth peer name b0 netns $(cat /run/tmp/there)",
+    ],
+    ids=["veth", "veth moved", "macvlan", "own port", "as another root"],
+)
+def test_hosts_are_joined_by_their_network_alone(tmp_path: Path, command: str) -> None:
+    script = f"case $GRADWIRE_HOST in h2) echo $$ >/run/tmp/there; sleep 0.5;; h1) sleep 0.1; {command}; echo status $?;; esac"
+    done = execute(tmp_path, *THREE, "--", "sh", "-c", script)
+    assert done.output("h1").splitlines()[-1] != "status 0", done.output("h1")
+
+
+def test_devices_of_a_host_are_its_programs_own(tmp_path: Path) -> None:
+    names = {"a0": "type veth peer name b0", "c0": "type bridge", "d0": "type dummy", "e0": "link h1-eth0 type macvlan"}
+    tunnel = "ip link add f0 type vxlan id 7 remote 10.0.0.2 dstport 4789 dev h1-eth0"
+    script = " && ".join([tunnel, *(f"ip link add {name} {kind}" for name, kind in names.items())])
+    done = execute(tmp_path, *THREE, "--hosts", "h1", "--", "sh", "-c", f"{script} && ip -br link show")
+    assert {"f0", *names} <= {line.split("@")[0].split()[0] for line in done.output("h1").splitlines()}, done.output(
+        "h1", "err"
+    )
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["/proc/lossless", "/proc/lines", "/sys/module/tcp_cubic/parameters/beta", "/proc/sys/vm/swappiness"],
+)
+def test_what_is_one_for_all_hosts_is_not_the_programs(tmp_path: Path, file: str) -> None:
+    write = f"sh -c 'echo anew >{file} || echo 1 >{file}' && echo written"
+    script = f"test -e {file} && {write}; unshare -Ur {write}; echo tried"
+    done = execute(tmp_path, *THREE, "--hosts", "h1", "--", "sh", "-c", script)
+    assert done.output("h1") == "tried\n"
+
+
+BESIDE = """
+title = "A ring beside a faster line"
+cluster.workers = 3
+fabric.rate = "10gbit"
+strategy.name = "ring"
+[model]
+name = "one-layer"
+layers = [{ name = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }]
+[program.backup]
+command = 'sh -c "tc class change dev h1-eth0 parent 5: classid 5:1 htb rate 14gbit burst 64k cburst 64k; exec sleep 1000"'
+hosts = "h1"
+background = true
+[run]
+warmup = 1
+"""
+
+
+def test_a_faster_line_beside_a_strategy_makes_its_point_invalid(tmp_path: Path) -> None:
+    (tmp_path / "beside.toml").write_text(BESIDE)
+    done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
+    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    assert "line rate" in row["verdict"], done.stdout + done.stderr
+
+
+DOOR = """
+import json, os, socket, sys
+for folder in (3, 5, *(f"/proc/self/fd/{number}" for number in range(3, 9))):
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.connect("/run/gradwire/door")
+        socket.send_fds(asked, [b"\\n"], [0, 1, 2])
+        command = "ls . ../openvswitch ../../openvswitch 2>/dev/null; pwd"
+        request = {"host": "h1", "command": command, "folder": folder, "env": dict(os.environ)}
+        asked.sendall(json.dumps(request).encode() + b"\\n")
+        print("answer", asked.makefile("rb").read().decode())
+"""
+
+
+def test_the_door_leads_to_hosts_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "door.py").write_text(DOOR)
+    done = execute(tmp_path, *THREE, "--launch", "mpi", "--hosts", "h1", "--", "python3", "door.py")
+    assert done.output("h1").splitlines() == ["answer 255"] * 8, done.output("h1") + done.output("h1", "err")

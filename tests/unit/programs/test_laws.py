@@ -1,0 +1,95 @@
+"""Laws of a network, over counts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gradwire.analysis.verdict.law_checks import law_checks
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.line_counts import LineCount
+from gradwire.datatypes.shape import Topology
+from gradwire.programs.verdict import passed_on_check
+
+FABRIC = Fabric(2, 10e9)
+GIVEN = {"h1-eth0": 700, "s1-eth1": 300, "h2-eth0": 300, "s1-eth2": 700}
+LINES = tuple(
+    LineCount(
+        port,
+        is_there=True,
+        frames=frames,
+        size_bytes=frames * 1514,
+        lost=0,
+        ahead_ns=54_000,
+        ahead_at_ns=5,
+        limit_ns=60_000,
+    )
+    for port, frames in GIVEN.items()
+)
+
+
+def changed(port: str, **values: object) -> tuple[LineCount, ...]:
+    return tuple(replace(line, **values) if line.port == port else line for line in LINES)  # type: ignore[arg-type]
+
+
+def failed(lines: tuple[LineCount, ...], fabric: Fabric = FABRIC, lost_packets: int = 0) -> list[str]:
+    checks = [*law_checks(fabric, lines), *passed_on_check(fabric, lines, lost_packets)]
+    assert len(checks) == 3
+    return [check.name for check in checks if not check.ok]
+
+
+def test_lines_at_their_rate_are_sound() -> None:
+    assert failed(LINES) == []
+    assert failed(changed("h1-eth0", ahead_ns=60_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "law"),
+    [
+        (changed("h1-eth0", ahead_ns=60_001), "line rate"),
+        (changed("s1-eth2", beyond_bytes=1, beyond_first_ns=7, beyond_last_ns=9), "line rate"),
+        (changed("h2-eth0", is_there=False), "lines"),
+        ((*LINES[:-1], replace(LINES[-1], port="elsewhere"), replace(LINES[-1], port="h9-eth0")), "lines"),
+        (changed("s1-eth2", frames=699), "passed on by switches"),
+        (changed("h1-eth0", frames=1700), "passed on by switches"),
+    ],
+)
+def test_each_law_fails_alone(lines: tuple[LineCount, ...], law: str) -> None:
+    assert law in failed(lines)
+    assert set(failed(lines)) <= {law, "passed on by switches"}
+
+
+def test_what_was_counted_as_lost_need_not_be_passed_on() -> None:
+    """A packet may be as many frames as a burst has."""
+    frames = -(-FABRIC.gso_bytes // FABRIC.mss_bytes())
+    assert failed(changed("s1-eth2", frames=700 - frames), lost_packets=1) == []
+    assert failed(changed("s1-eth2", frames=700 - frames - 1), lost_packets=1) == ["passed on by switches"]
+    assert failed(changed("h1-eth0", frames=705, lost=5)) == []
+
+
+def test_a_switch_may_copy_frames() -> None:
+    assert failed(changed("s1-eth2", frames=1400)) == []
+
+
+def test_frames_between_switches_are_not_passed_on_to_a_host() -> None:
+    fabric = Fabric(2, 10e9, Topology.LEAF_SPINE, leaves=2, spines=1)
+    hosts = {link.a.interface: link.b.interface for link in fabric.links() if link.a.device in fabric.host_names()}
+    assert len(hosts) == 2
+    frames = {port.interface: 0 if port.interface in hosts.values() else 50 for port, _ in fabric.ports()}
+    lines = tuple(replace(LINES[0], port=port, frames=number) for port, number in frames.items())
+    (check,) = passed_on_check(fabric, lines, 0)
+    assert (check.ok, check.value) == (False, "0 of 100 frames")
+
+
+def test_the_worst_line_is_named_with_when_and_by_how_much() -> None:
+    lines = changed(
+        "h1-eth0", ahead_ns=9_000_000, beyond_bytes=12_345_678, beyond_first_ns=10**8, beyond_last_ns=3 * 10**8
+    )
+    (rate,) = [check for check in law_checks(FABRIC, lines) if check.name == "line rate"]
+    assert all(part in rate.value for part in ("h1-eth0", "9,000.0 us", "0.100000", "0.300000", "12,345,678"))
+
+
+def test_a_kernel_without_counters_of_lines_is_not_judged_by_them() -> None:
+    assert [*law_checks(FABRIC, ()), *passed_on_check(FABRIC, (), 0)] == []
+    assert [*passed_on_check(replace(FABRIC, controller="own.py"), LINES, 0)] == []
