@@ -22,6 +22,7 @@ from pathlib import Path
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.programs.descendants import ending_descendants
 from gradwire.regular_files import MESSAGE_BYTES, RECORD_BYTES, IrregularFileError, read_bytes, read_text
 from gradwire.vm.owners import OWNER_VARIABLE, temporary_folder, this_process
 
@@ -81,7 +82,8 @@ def record(request: RecordingRequest) -> Iterator[Path]:
     for rank in request.ranks:
         with _python_path() as path:
             script = _Script(request, rank, executable, path)
-            script.run()
+            with ending_descendants():
+                script.run()
             yield script.take()
 
 
@@ -115,7 +117,7 @@ class _Script:
         try:
             status = self._follow(process)
         finally:
-            _end_all(process, str(self._path))
+            _end(process)
         if (child := self._state(CHILD)) is not None:
             raise InputFault(
                 f"{self._name}: a process that it started became a rank ({child[1]}): here one process "
@@ -256,31 +258,9 @@ def _ending(status: int) -> str:
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
-def _end_all(process: subprocess.Popen[bytes], marked: str) -> None:
-    """Ends the process and all that it started: its session, and whoever has its environment."""
+def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
-    while found := [pid for pid in _processes() if marked.encode() in _environment_of(pid)]:
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(LOOK_S / 10)
-
-
-def _processes() -> list[int]:
-    return [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdecimal() and int(entry.name) != os.getpid()
-    ]
-
-
-def _environment_of(pid: int) -> bytes:
-    """What a process was started with; nothing for one that is gone, or has ended and waits for its parent."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return b""

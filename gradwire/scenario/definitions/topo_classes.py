@@ -18,6 +18,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.scenario.definitions.no_processes import forbid_processes
 
 ASKED = ("hosts", "switches", "links", "nodeInfo")
 """The methods of a Topo that are called."""
@@ -25,8 +26,6 @@ MOST_CPU_S = 30
 """Of the processor's time: Mininet's own classes take less than a second for as many nodes as there may be."""
 MOST_MEMORY_BYTES = 4 << 30
 """Of the process's addresses: importing Mininet, networkx and numpy takes less than one."""
-STARTING = ("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec", "subprocess.Popen")
-"""What Python says when code starts another process (https://docs.python.org/3/library/audit_events.html)."""
 
 
 def main() -> None:
@@ -35,7 +34,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S + 1))  # SIGXCPU, and SIGKILL a second later
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.addaudithook(_refuse_processes)
+    forbid_processes()
     try:
         answer: dict[str, Any] = {"said": _said(path, topo_in(path, name), most_nodes)}
     except InputFault as fault:
@@ -44,11 +43,6 @@ def main() -> None:
         stream.write(json.dumps(answer).encode(errors="backslashreplace"))
     # Not `sys.exit`: threads of the user's code may never end.
     os._exit(0)
-
-
-def _refuse_processes(event: str, _arguments: tuple[Any, ...]) -> None:
-    if event in STARTING:
-        raise RuntimeError(f"starts another process ({event}), which a Topo may not")
 
 
 def topo_in(path: Path, name: str | None) -> Any:
@@ -95,6 +89,8 @@ def _in_words(error: BaseException) -> str:
         words = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 (its text is the user's code as well)
         words = ""
+    if isinstance(error, PermissionError):
+        words += " (a Topo may start no other process)"
     shown = words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}..."
     return f"{type(error).__name__}: {shown}".rstrip(": ")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -13,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES
@@ -21,6 +22,24 @@ from gradwire.scenario.definitions import topo_classes
 LONGEST_WAIT_S = 60.0
 """On the wall clock; twice what the process may take of the processor's time."""
 CHUNK_BYTES = 1 << 20
+
+
+class Said(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What a class says of its network, or how many nodes that has."""
+
+    hosts: list[str] = []
+    switches: list[str] = []
+    parameters: dict[str, dict[str, Any]] = {}
+    #: Two nodes and the options of their link.
+    links: list[tuple[str, str, dict[str, Any]]] = []
+    nodes: int | None = None
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """What the process writes, or the user's code in its place."""
+
+    said: Said | None = None
+    fault: str | None = None
 
 
 def topo_said(path: Path, name: str | None, most_nodes: int) -> dict[str, Any]:
@@ -76,13 +95,16 @@ def _heard(descriptor: int, path: Path) -> bytes:
 
 def _answer(path: Path, text: bytes, status: int) -> dict[str, Any]:
     try:
-        answer: Any = json.loads(text)
-    except ValueError as error:
+        answer = msgspec.json.decode(text, type=Answer)
+    except msgspec.MsgspecError as error:
         raise InputFault(f"{path}: {_ending(status)} before it had said what the network is") from error
-    if "fault" in answer:
-        raise InputFault(answer["fault"])
-    said: dict[str, Any] = answer["said"]
-    return said
+    if answer.said is None:
+        raise InputFault(answer.fault or f"{path}: {_ending(status)} and said nothing of its network")
+    said = answer.said
+    if said.nodes is not None:
+        return {"nodes": said.nodes}
+    links = [list(link) for link in said.links]
+    return {"hosts": said.hosts, "switches": said.switches, "parameters": said.parameters, "links": links}
 
 
 def _ending(status: int) -> str:

@@ -65,14 +65,15 @@ def test_a_script_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: 
     script = (
         "import os, subprocess, sys, time\n"
         "one = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
-        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{one.pid}}')\n"
+        "two = subprocess.run(['env', '-i', 'setsid', 'sh', '-c', 'sleep 1000 >&2 & echo $!'], stdout=subprocess.PIPE).stdout\n"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{one.pid}} {{int(two)}}')\n"
         "time.sleep(1000)"
     )
     said = refusal(tmp_path, sys.executable, "-c", script, time_limit_s=3)
     assert "still ran after 3 s" in said
     assert "--time-limit" in said
     started = [int(word) for word in pids.read_text().split()]
-    assert len(started) == 2
+    assert len(started) == 3
     gives_up_s = time.monotonic() + 10
     while any(_lives(pid) for pid in started) and time.monotonic() < gives_up_s:
         os.sched_yield()

@@ -18,7 +18,7 @@ from tests.hostile.limits import LONGEST_LINE, MOST_MEMORY_BYTES
 from tests.unit.scenario.definitions.test_network_files import SCENARIO
 
 TOPO = """
-import os, signal, subprocess, sys, threading
+import ctypes, os, signal, subprocess, sys, threading
 from mininet.topo import Topo
 
 
@@ -43,10 +43,14 @@ def refusal(path: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
-        ("os.fork()", "Campus() raised RuntimeError: starts another process (os.fork), which a Topo may not"),
-        ("subprocess.run(['true'])", "starts another process (subprocess.Popen)"),
-        ("os.system('true')", "starts another process (os.system)"),
-        ("os.execv('/bin/true', ['true'])", "starts another process (os.exec)"),
+        ("os.fork()", "Campus() raised PermissionError"),
+        ("subprocess.run(['true'])", "a Topo may start no other process"),
+        ("os.execv('/bin/true', ['true'])", "a Topo may start no other process"),
+        ("assert ctypes.CDLL(None).system(b'true') == 0", "Campus() raised AssertionError"),
+        ("assert ctypes.CDLL(None).fork() >= 0", "Campus() raised AssertionError"),
+        ("assert ctypes.CDLL(None).syscall(435, b'\\0' * 88, 88) >= 0", "Campus() raised AssertionError"),
+        ("os.write(int(sys.argv[4]), b'{\"said\":5}'); os._exit(0)", "status 0 before it had said"),
+        ("os.write(int(sys.argv[4]), b'{\"fault\":null}'); os._exit(0)", "said nothing of its network"),
         ("os._exit(3)", "ended the process with status 3 before it had said what the network is"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV before it had said what the network is"),
         ("os.closerange(3, 100)", "before it had said what the network is"),

@@ -1,0 +1,66 @@
+"""Ends all that a program has started, whoever its parent is by now.
+
+A process whose parent has ended is given to the nearest of its ancestors that asked for that (PR_SET_CHILD_SUBREAPER,
+prctl(2)). So a process that asked has all descendants among its children sooner or later, and none of them can leave:
+neither a session nor an environment of its own helps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gradwire.faults import MachineFault
+
+SET_CHILD_SUBREAPER, GET_CHILD_SUBREAPER = 36, 37
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def ending_descendants() -> Iterator[None]:
+    """What is started in the block, and what that has started, is ended with it. What this process started before is
+    left alone."""
+    before, was = children_of(os.getpid()), ctypes.c_int()
+    if _libc.prctl(GET_CHILD_SUBREAPER, ctypes.byref(was), 0, 0, 0) or _libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise MachineFault(f"cannot keep hold of what a program starts: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield
+    finally:
+        while left := children_of(os.getpid()) - before:
+            before |= _end(left)
+        _libc.prctl(SET_CHILD_SUBREAPER, was.value, 0, 0, 0)
+
+
+def _end(children: set[int]) -> set[int]:
+    """Ends children, and returns those that are another user's by now (`sudo`) and cannot be ended. Theirs are children
+    of this process once it has waited for them."""
+    foreign = set()
+    for pid in children:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except PermissionError:
+            foreign.add(pid)
+        except ProcessLookupError:
+            pass
+    for pid in children - foreign:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+    return foreign
+
+
+def children_of(parent: int) -> set[int]:
+    """The processes that have this one for their parent, living or to be waited for."""
+    numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return {pid for pid in numbers if _parent_of(pid) == parent}
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        _, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(parent)
