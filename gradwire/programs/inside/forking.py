@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.inside import warm_interpreter
@@ -40,6 +42,17 @@ _PID = re.compile(r"^Pid:\t(\d+)$", re.MULTILINE)
 Key = tuple[tuple[str, ...], tuple[str, ...], Runs, str]
 
 
+class Reply(msgspec.Struct, frozen=True):
+    """What such a Python answers."""
+
+    #: Why it did not do what it was asked to.
+    refused: str | None = None
+    #: Of the fork, in its own namespace.
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 22)] | None = None
+    #: A fork's exit status, or -n after signal n.
+    returncode: Annotated[int, msgspec.Meta(ge=-64, le=255)] | None = None
+
+
 @dataclass(frozen=True)
 class Forked:
     """A program that was forked; as much of subprocess.Popen as whoever follows programs needs."""
@@ -51,7 +64,9 @@ class Forked:
 
     def wait(self) -> int:
         """Its exit status, or -n after signal n. For one that has ended."""
-        status: int = self._parent.ask({"wait": self._inner_pid})["returncode"]
+        status = self._parent.ask({"wait": self._inner_pid}).returncode
+        if status is None:
+            raise self._parent.nonsense("no status")
         return status
 
 
@@ -107,6 +122,7 @@ class _Interpreter:
 
     def __init__(self, warm: WarmPython, env: Mapping[str, str], folder: str, host: Host, sandbox: Sandbox) -> None:
         self._name = warm.interpreter[0]
+        self._distrusted: InputFault | None = None
         self._told, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `end`)
         with theirs, tempfile.TemporaryFile() as out:
@@ -130,8 +146,8 @@ class _Interpreter:
     def import_modules(self, warm: WarmPython) -> None:
         """Raises InputFault if one of them cannot be imported."""
         said = self.ask({"imports": list(warm.imports), "runs": str(warm.runs), "what": warm.what})
-        if "refused" in said:
-            raise InputFault(f"warm_imports: {self._name} cannot import {said['refused']}")
+        if said.refused is not None:
+            raise InputFault(f"warm_imports: {self._name} cannot import {said.refused}")
 
     def fork(self, program: Program, warm: WarmPython, host: Host, folder: str, outputs: tuple[int, int]) -> Forked:
         """See Interpreters."""
@@ -150,24 +166,51 @@ class _Interpreter:
         finally:
             for descriptor in (*namespaces, *group):
                 os.close(descriptor)
-        if "refused" in said:
-            raise MachineFault(f"{self._name} on {host.name}: cannot be forked: {said['refused']}")
-        (process,) = descriptors
-        seen = _PID.search(Path(f"/proc/self/fdinfo/{process}").read_text())
-        os.close(process)
-        assert seen is not None
-        return Forked(int(seen[1]), said["pid"], self)
+        try:
+            if said.refused is not None:
+                raise MachineFault(f"{self._name} on {host.name}: cannot be forked: {said.refused}")
+            pid = self._child_of(descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        if pid is None or said.pid is None:
+            raise self.nonsense("no process that it forked")
+        return Forked(pid, said.pid, self)
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Its answer. Raises MachineFault if it is gone."""
+    def _child_of(self, descriptors: Sequence[int]) -> int | None:
+        """The id of its child that a descriptor stands for, in the namespace of this process; None if it is something
+        else: modules may do as they like in there."""
+        if len(descriptors) != 1:
+            return None
+        seen = _PID.search(Path(f"/proc/self/fdinfo/{descriptors[0]}").read_text())
+        if seen is None:
+            return None
+        _, parent, *_ = Path(f"/proc/{seen[1]}/stat").read_text().rpartition(")")[2].split()
+        return int(seen[1]) if int(parent) == self._process.pid else None
+
+    def nonsense(self, said: str) -> InputFault:
+        """The fault for an answer that the file which answers never gives."""
+        self._distrusted = InputFault(
+            f"warm_imports: {self._name} answers {said}: one of its modules has changed how programs begin; leave that "
+            "module out"
+        )
+        return self._distrusted
+
+    def ask(self, request: dict[str, Any]) -> Reply:
+        """Its answer. Raises MachineFault if it is gone, and InputFault if its modules answer in its place."""
         return self._asked(request, ())[0]
 
-    def _asked(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> tuple[dict[str, Any], list[int]]:
+    def _asked(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> tuple[Reply, list[int]]:
+        if self._distrusted is not None:  # it is asked again while programs are ended
+            raise self._distrusted
         with suppress(ConnectionError):
             answer(self._told, request, descriptors)
-            said, came = received(self._told)
-            if said is not None:
-                return said, came
+            try:
+                said, came = received(self._told)
+                if said is not None:
+                    return msgspec.convert(said, Reply), came
+            except (ValueError, RecursionError, MemoryError, msgspec.MsgspecError) as error:
+                raise self.nonsense(f"what is no answer ({error})") from error
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").splitlines()
         raise MachineFault(

@@ -29,6 +29,8 @@ from typing import Any, NoReturn
 
 LENGTH_BYTES = 8
 MOST_DESCRIPTORS = 16
+MOST_BYTES = 1 << 24
+"""Of a message: arguments and an environment take 2 MiB at most (ARG_MAX)."""
 STDIN, STDOUT, STDERR = 0, 1, 2
 NO_SUCH_FILE = 2
 """Python's exit status where its script cannot be read."""
@@ -63,6 +65,8 @@ def received(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     left = int.from_bytes(head, "big")
     if not left:
         return None, descriptors
+    if left > MOST_BYTES:
+        raise ValueError(f"{left} bytes are more than a message has")
     parts = []
     while left:
         part = channel.recv(left)

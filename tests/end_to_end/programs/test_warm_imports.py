@@ -142,3 +142,36 @@ def test_programs_of_a_scenario_that_begin_alike_are_forks_of_one_python(tmp_pat
     assert len((tmp_path / "imports").read_text().split()) == 1
     figures = (tmp_path / "run" / "figures.csv").read_text()
     assert figures.count("one.py") == figures.count("two.py") == 2
+
+
+LIAR = """
+import os, sys
+frame = sys._getframe()
+while frame and "_fork" not in frame.f_globals:
+    frame = frame.f_back
+own = frame.f_globals
+honest = own["answer"]
+def answer(channel, message, descriptors=()):
+    if "pid" in message:
+        match "$kind":
+            case "none": return honest(channel, message)
+            case "file": return honest(channel, message, (os.open("/dev/null", 0),))
+            case "itself": return honest(channel, message, (os.pidfd_open(os.getpid()),))
+            case "text": return honest(channel, {"pid": "x"}, descriptors)
+            case "list": return honest(channel, [1], descriptors)
+            case "huge": return channel.sendall((2**63).to_bytes(8, "big"))
+            case "cut": return channel.sendall((5).to_bytes(8, "big") + b"[[[[[")
+    if "returncode" in message:
+        message = {"word": {"returncode": "zero"}, "digits": {"returncode": 2**70}}.get("$kind", message)
+    return honest(channel, message, descriptors)
+own["answer"] = answer
+"""
+
+
+@pytest.mark.parametrize("kind", ["none", "file", "itself", "text", "list", "huge", "cut", "word", "digits"])
+def test_a_module_that_answers_in_the_place_of_its_python_is_told_of(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "liar.py").write_text(LIAR.replace("$kind", kind))
+    (tmp_path / "run.py").write_text("print('begun')")
+    done = execute(tmp_path, *SIZE, "--warm-imports", "liar", "--", "python3", "run.py")
+    assert (done.status, "Traceback" in done.err) == (2, False), done.out + done.err
+    assert "warm_imports: " in done.err
