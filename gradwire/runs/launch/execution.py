@@ -28,7 +28,7 @@ from gradwire.runs.proof import trial_on
 from gradwire.runs.reporting import with_own_values
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import note_start, provenance
-from gradwire.runs.stored.run_folder import RUNS, has_valid_points, locked, write_run_folder
+from gradwire.runs.stored.run_folder import RUNS, has_valid_points, locked, write_run_folder, write_scenario
 from gradwire.runs.works import work_of_scenario
 from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
 from gradwire.scenario.program_scenarios import AnyScenario
@@ -229,6 +229,7 @@ def _reported(prepared: Prepared, ended: Sequence[JudgedRun[Any, Any]], where: W
     with screen.errors.status("estimating the whole model"), writing(folder):
         work.finish(scenario, prepared.planned, folder, min(where.jobs or cores(), cores()))
     with writing(folder):
+        write_scenario(folder, scenario.document)  # a program that ran may have changed it
         return CarriedOut(runs, work.write_report(scenario, runs, folder, folder))
 
 

@@ -96,6 +96,11 @@ def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) ->
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / CLOCK_FILE) as partial:
         write_json(partial, clock)
+    write_scenario(folder, document)
+
+
+def write_scenario(folder: Path, document: Mapping[str, Any]) -> None:
+    """Writes the resolved scenario's content into a run folder."""
     with replacing(folder / SCENARIO_FILE) as partial:
         partial.write_text(tomli_w.dumps(document), encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,26 @@ def test_what_is_one_for_all_hosts_is_not_the_programs(tmp_path: Path, file: str
     script = f"test -e {file} && {write}; unshare -Ur {write}; echo tried"
     done = execute(tmp_path, *THREE, "--hosts", "h1", "--", "sh", "-c", script)
     assert done.output("h1") == "tried\n"
+
+
+OWN = '''
+title = "Its own"
+metric = "x"
+cluster.workers = 2
+fabric.rate = "10gbit"
+[program.editor]
+command = """sed -i s/10gbit/99gbit/ run/scenario.toml; grep -c 99 run/scenario.toml; echo '{"x": 1}' >$GRADWIRE_FIGURES"""
+hosts = "h1"
+'''
+
+
+def test_a_program_that_edits_the_scenario_of_its_run_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    done = gradwire_command("run", "own.toml", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (output,) = (tmp_path / "run").glob("points/*/output/editor/h1.out")
+    assert output.read_text() != "0\n"
+    assert tomllib.loads((tmp_path / "run" / "scenario.toml").read_text())["fabric"]["rate"] == "10gbit"
 
 
 BESIDE = """
