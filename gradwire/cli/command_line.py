@@ -108,7 +108,7 @@ ScenarioFile = Annotated[
     Path,
     typer.Argument(
         readable=False,  # what cannot be read is reported as all wrong input is
-        help="scenario file (TOML), or the name of one in scenarios/; strategies' files (.py) that it names are run",
+        help="scenario file (TOML), or the name of one in scenarios/; Python files that it names in its folder or below are run",
         autocompletion=_scenarios_like,
     ),
 ]

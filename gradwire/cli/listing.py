@@ -17,6 +17,7 @@ from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
+from gradwire.named_code import COMMAND_LINE
 from gradwire.scenario.definitions.conversion import catalogue_of, device_file, device_text, model_file, model_text
 from gradwire.scenario.definitions.inlining import inlined
 from gradwire.scenario.reference import (
@@ -141,7 +142,7 @@ def _device_facts(name: str, device: Device) -> dict[str, Any]:
 def _chosen(table: str, name: str | None) -> tuple[Catalogue, list[str]]:
     """The models or devices to be shown: the one of that name, the one in that file, or all."""
     section, key = ("model", "name") if table == "models" else ("model", "device")
-    document, lines = inlined({section: {key: name}}, Path.cwd()) if name else ({}, [])
+    document, lines = inlined({section: {key: name}}, Path.cwd(), COMMAND_LINE) if name else ({}, [])
     if lines:
         raise InputFault("\n".join(line.removeprefix(f"{section}.{key}: ") for line in lines))
     catalogue = catalogue_of(DefinedSection.model_validate(document.get("defined", {})))

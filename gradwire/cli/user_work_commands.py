@@ -38,7 +38,7 @@ NetworkOf = Annotated[
         metavar="SCENARIO",
         show_default=False,
         readable=False,
-        help="scenario whose network it is; or none, and --workers and --rate",
+        help="scenario whose network it is, with Python files as in `run`; or none, and --workers and --rate",
         autocompletion=_scenarios_like,
     ),
 ]

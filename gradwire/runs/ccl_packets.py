@@ -15,6 +15,7 @@ from gradwire.analysis.points import VALID
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
+from gradwire.named_code import COMMAND_LINE, permit
 from gradwire.runs.ccl import TYPES, Given, Row, Wires, set_up
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER
 from gradwire.workloads.engines.nccl.chooser import choose
@@ -79,6 +80,7 @@ def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, An
     kind = rows[0].kind
     per_member = {row.size_bytes: row.size_bytes // row.ranks if kind in PER_MEMBER else row.size_bytes for row in rows}
     delay_s = DURATION.parse(given.delay)
+    permit(Path(STRATEGY_FILE), COMMAND_LINE)  # the command itself names it
     nccl: dict[str, Any] = {
         "version": given.version,
         "gpu": given.gpu,

@@ -47,7 +47,7 @@ from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, Speed, StoredRun
 from gradwire.runs.work import Work
 from gradwire.scenario.contenders import PARTIAL, is_random
-from gradwire.scenario.definitions.controller_files import allowed_text
+from gradwire.scenario.definitions.controller_files import controller_text
 from gradwire.scenario.loading import Point, Scenario
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.transport_fit import buffer_bytes, is_grown, path_bytes
@@ -206,11 +206,11 @@ def _write_task(planned: PlannedRun) -> None:
 
 
 def _controller_app(section: PointSection) -> str:
-    """The code of a user's controller; "" without one. Raises InputFault as `allowed_text`."""
+    """The code of a user's controller; "" without one. Raises InputFault as `controller_text`."""
     if section.fabric.controller is None:
         return ""
     found = section.defined.controllers[section.fabric.controller]
-    return allowed_text(found.file, found.sha256)
+    return controller_text(found.file, found.sha256)
 
 
 def _compiled_agent(section: PointSection, clock: Clock) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gradwire.faults import InputFault
+
 TABLES = {
     "model.name": "models",
     "model.device": "devices",
@@ -71,10 +73,31 @@ def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
     return swap(table_key, node) if isinstance(node, str) and table_key in TABLES else node
 
 
+def file_at(base: Path, text: str) -> Path:
+    """The path that a text names, relative to `base`. Raises InputFault for what cannot be a path."""
+    try:
+        return base / Path(text).expanduser()
+    except RuntimeError as error:  # of ~NAME
+        raise InputFault(f"{text}: no such user's home folder") from error
+
+
 def anchored(key: str, value: Any, base: Path) -> Any:
-    """The value of a setting, with paths of files made absolute: they are relative to `base`."""
+    """The value of a setting, with paths of files made absolute: they are relative to `base`. Raises InputFault as `file_at`."""
 
     def absolute(at: str, text: str) -> str:
-        return str(base / Path(text).expanduser()) if is_file(at, text) else text
+        return str(file_at(base, text)) if is_file(at, text) else text
 
     return swapped(value, absolute, key)
+
+
+def code_files(key: str, value: Any) -> list[Path]:
+    """The files of Python in the value of a setting."""
+    found: list[Path] = []
+
+    def collect(at: str, text: str) -> str:
+        if is_file(at, text) and (match := _PYTHON_FILE.fullmatch(text)):
+            found.append(Path(match["path"]))
+        return text
+
+    swapped(value, collect, key)
+    return found

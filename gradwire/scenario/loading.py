@@ -19,6 +19,7 @@ from typing_extensions import TypeVar
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.named_code import RUN_FOLDER, NamedBy, named_by_scenario
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed, refuse_too_much
@@ -228,16 +229,19 @@ class Origin:
     #: Where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models and
     #: the like are taken as they are.
     folder: Path | None
+    #: Which Python files its content may have run.
+    code: NamedBy = RUN_FOLDER
 
     @classmethod
     def of_file(cls, path: Path, *, as_run: bool = False) -> Origin:
         """A file. as_run: the copy in a run folder."""
-        return cls(str(path), path.stem, None if as_run else path.parent)
+        folder, code = (None, RUN_FOLDER) if as_run else (path.parent, named_by_scenario(path))
+        return cls(str(path), path.stem, folder, code)
 
     @classmethod
     def given(cls, document: Mapping[str, Any]) -> Origin:
         """Content that is not in a file; what it is called is made of its title."""
-        return cls(GIVEN, name_of_title(document), Path())
+        return cls(GIVEN, name_of_title(document), Path(), NamedBy(GIVEN, Path()))
 
 
 def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> Scenario:
@@ -254,11 +258,11 @@ def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Seq
     before: dict[str, Any] | None = None
     read: FilesRead = {}
     if settings:
-        before, overridden = (document, []) if folder is None else inlined(document, folder, read)
+        before, overridden = (document, []) if folder is None else inlined(document, folder, origin.code, read)
         overridden += _defects_of_values(Expansion(before, FileSection, PointSection), folder is not None)
     document = with_settings(document, settings, origin.words, overridden)
     if folder is not None:
-        document, wrong_files = inlined(document, folder, read)
+        document, wrong_files = inlined(document, folder, origin.code, read)
         overridden += wrong_files
     resolved = _resolved(document, origin.words, origin.name, check_names=folder is not None, overridden=overridden)
     return replace(resolved, settings=tuple(settings), unset_document=before)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.scenario.file_references import anchored
+from gradwire.named_code import COMMAND_LINE, permit
+from gradwire.scenario.file_references import anchored, code_files
 from gradwire.scenario.toml_documents import key_by_first_names, value_by_first_names
 
 NOT_SET = ("sweep", "cases")
@@ -26,6 +27,8 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
     """
     key, value = _parsed(setting)
     key, value = key_by_first_names(key), anchored(key, value, Path.cwd())
+    for path in code_files(key, value):
+        permit(path, COMMAND_LINE)
     sweep = flattened(document.get("sweep", {}))
     listed = document.get("cases", [])
     cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []

@@ -252,11 +252,13 @@ def programs_of_document(document: dict[str, Any], origin: Origin, settings: Seq
     read: FilesRead = {}
     overridden: list[str] = []
     if settings:
-        unset, overridden = (document, []) if origin.folder is None else inlined(document, origin.folder, read)
+        unset, overridden = (
+            (document, []) if origin.folder is None else inlined(document, origin.folder, origin.code, read)
+        )
         overridden += _defects(_expansion(unset))
     document = with_settings(document, settings, origin.words, overridden)
     if origin.folder is not None:
-        document, wrong_files = inlined(document, origin.folder, read)
+        document, wrong_files = inlined(document, origin.folder, origin.code, read)
         overridden += wrong_files
     return _resolved(document, origin, overridden, tuple(settings))
 

@@ -8,9 +8,7 @@ workloads/strategies list as their STRATEGIES. Packages add theirs through the e
 Strategies in users' files
 ==========================
 
-Looking one up runs the file's code. So a file is run for those alone who gave a scenario that names it (`allow`): to
-`gradwire run`, `plan`, `estimate` and the like. What reads a run folder, which may be somebody else's, has a scenario
-as well, and allows nothing.
+Looking one up runs the file's code, if `gradwire.named_code` permits that.
 """
 
 from __future__ import annotations
@@ -26,39 +24,17 @@ from functools import cache
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault, InternalFault
-from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.named_code import code_in
 from gradwire.workloads import strategies
 from gradwire.workloads.installed_packages import STRATEGIES
 from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.trace_replay.replay_strategy import REPLAY
 
-_ALLOWED: set[str] = set()
-"""Paths of files, as scenarios name them, that this process may run."""
-
-
-def allow(path: str) -> None:
-    """Lets `allowed_strategy` run a file, which a scenario names that was given to be compiled."""
-    _ALLOWED.add(path)
-
-
-def allowed_strategy(path: str, name: str) -> Strategy:
-    """The strategy of that name in a file.
-
-    Raises InputFault as `strategy_in`, and without running the file if nobody allowed that.
-    """
-    if path not in _ALLOWED:
-        raise InputFault(
-            f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the "
-            "folder names; "
-            "`gradwire run`, `plan` and `estimate` of the scenario run it"
-        )
-    return strategy_in(Path(path), name)
-
 
 def strategy_in(path: Path, name: str | None = None) -> Strategy:
     """The strategy of that name in a file, or its only one.
 
-    Raises InputFault if the file does not run, or has no such strategy.
+    Raises InputFault if the file may not run or does not, or has no such strategy.
     """
     declared = strategies_in(path)
     if name is None and len(declared) > 1:
@@ -74,16 +50,8 @@ def strategy_in(path: Path, name: str | None = None) -> Strategy:
 
 
 def strategies_in(path: Path) -> tuple[Strategy, ...]:
-    """What a file lists in STRATEGIES. Raises InputFault if it cannot be read or run, or lists no strategies there."""
-    try:
-        text = read_text(path, MESSAGE_BYTES, follow=True)
-    except FileNotFoundError as error:
-        raise InputFault(f"{path}: no such strategy file") from error
-    except OSError as error:
-        raise InputFault(f"{path}: cannot be read as a strategy file: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputFault(f"{path}: cannot be read as a strategy file: {error}") from error
-    declared = getattr(_module(path, text), "STRATEGIES", None)
+    """What a file lists in STRATEGIES. Raises InputFault if it cannot be read or may not run, or lists no strategies there."""
+    declared = getattr(_module(path, code_in(path)), "STRATEGIES", None)
     if declared is None or declared == ():
         raise InputFault(f"{path}: has no STRATEGIES: end it with a line like STRATEGIES = (STRATEGY,)")
     if not isinstance(declared, tuple | list) or not declared:
@@ -175,13 +143,13 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     """The strategy of that name.
 
     files: names of strategies, each with the path of its file; they take precedence over what is installed. Only those
-    are run that a scenario names which was given to be compiled.
+    run that are permitted (`gradwire.named_code`).
 
     Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or
     file cannot or may not be imported.
     """
     if files and name in files:
-        return allowed_strategy(files[name], name)
+        return strategy_in(Path(files[name]), name)
     STRATEGIES.refuse_clash(name, BUILT_IN)
     if name in BUILT_IN:
         return BUILT_IN[name]

@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
-    *("array_files", "child_process", "faults", "files", "network_namespace"),
+    *("array_files", "child_process", "faults", "files", "named_code", "network_namespace"),
     *("regular_files", "syntax_trees", "terminal_text"),
 )
 """Modules of the package itself that all folders may import: starting processes, who is at fault, text fit for a terminal, entering a
-network namespace, syntax trees, and reading files from others and arrays in them."""
+network namespace, syntax trees, which code of files runs, and reading files from others and arrays in them."""
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli", "api", "lab", "plugin", "devices", "recorder"),

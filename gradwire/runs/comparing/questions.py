@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from gradwire.datatypes.fabric import Topology
 from gradwire.faults import InputFault
+from gradwire.named_code import COMMAND_LINE
 from gradwire.scenario.contenders import (
     ITERATIONS,
     LEAVES,
@@ -287,7 +288,7 @@ def completed(
 
 def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with what its files say. Raises InputFault for files that are wrong."""
-    found, lines = inlined(document, Path.cwd())
+    found, lines = inlined(document, Path.cwd(), COMMAND_LINE)
     if lines:
         raise InputFault("\n".join(f"{ORIGIN}: {line}" for line in lines))
     return found

@@ -29,6 +29,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
+from gradwire.named_code import MARK
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.runs.stored.files import read_message, reading
@@ -42,7 +43,7 @@ from gradwire.scenario.toml_documents import read_document
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"
-CLOCK_FILE = "clock.json"
+CLOCK_FILE = MARK
 RUNS = Path("runs")
 """Where run folders are made by default."""
 WORDS_MAX = 80

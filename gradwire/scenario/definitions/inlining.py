@@ -23,12 +23,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradwire.faults import InputFault
-from gradwire.scenario.definitions.controller_files import allow_controllers, controller_in
+from gradwire.named_code import NamedBy, permit, without_links
+from gradwire.scenario.definitions.controller_files import controller_in
 from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.explanations import explain, validated
-from gradwire.scenario.file_references import TABLES, TRACE, is_file, python_reference, strategy_reference, swapped
+from gradwire.scenario.file_references import (
+    TABLES,
+    TRACE,
+    file_at,
+    is_file,
+    python_reference,
+    strategy_reference,
+    swapped,
+)
 from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.scenario.sections.network import MOST_ROWS, NetworkDefinition, RoutesDefinition
@@ -36,7 +45,7 @@ from gradwire.scenario.toml_documents import file_text, read_document
 from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
-from gradwire.workloads.strategy_registry import allow, strategy_in, strategy_names
+from gradwire.workloads.strategy_registry import strategy_in, strategy_names
 
 NOUNS = {
     "models": "model",
@@ -52,31 +61,28 @@ COLUMNS = ("switch", "destination", "next")
 HAS = 'a table of routes has rows like [[route]] switch = "s1" destination = "h*" next = ["s5", "s6"]'
 
 
-def inlined(document: Mapping[str, Any], base: Path, read: FilesRead | None = None) -> tuple[dict[str, Any], list[str]]:
+def inlined(
+    document: Mapping[str, Any], base: Path, code: NamedBy, read: FilesRead | None = None
+) -> tuple[dict[str, Any], list[str]]:
     """A scenario's content with names in place of files, and what is wrong with the files.
 
-    The files of strategies and controllers that it names may be run from then on, so the content is never that of a run folder, which may
-    be another's.
-
-    base: the folder that paths are relative to. read: files that are not read again, to which this adds. What is wrong has one line each,
-    which begins with the key; the value stays there as it is.
+    base: the folder that paths are relative to. code: who names the files of Python among them, which says whether they run
+    (`gradwire.named_code`). read: files that are not read again, to which this adds. What is wrong has one line each, which begins with
+    the key; the value stays there as it is.
     """
-    reader = _Reader(document, base, {} if read is None else read)
+    reader = _Reader(document, base, code, {} if read is None else read)
+    reader.permit_defined()
     found = swapped(dict(document), reader.name_of)
     lines = [*reader.lines, *reader.ambiguous()]
     if any(reader.files.values()):
         found["defined"] = reader.defined
-    strategies = reader.defined.get("strategies", {})
-    for path in strategies.values() if isinstance(strategies, dict) else ():
-        allow(str(path))
-    allow_controllers(reader.defined.get("controllers", {}))
     return found, list(dict.fromkeys(lines))
 
 
 class _Reader:
     """Reads the files of one scenario."""
 
-    def __init__(self, document: Mapping[str, Any], base: Path, read: FilesRead) -> None:
+    def __init__(self, document: Mapping[str, Any], base: Path, code: NamedBy, read: FilesRead) -> None:
         self.lines: list[str] = []
         #: The file that each name comes from, by table.
         self.files: dict[str, dict[str, Path]] = {table: {} for table in NOUNS}
@@ -84,19 +90,28 @@ class _Reader:
         self.named: dict[str, set[str]] = {table: set() for table in NOUNS}
         written = document.get("defined", {})
         self.defined: dict[str, Any] = copy.deepcopy(written) if isinstance(written, dict) else {}
-        self._base = base
+        self._base, self._code = base, code
         self._content_of = read
+
+    def permit_defined(self) -> None:
+        """Permits the files of code whose paths the scenario has under `defined`, as documents do that were made of others."""
+        for table in ("strategies", "controllers"):
+            there = self.defined.get(table, {})
+            for name, content in there.items() if isinstance(there, dict) else ():
+                file = content.get("file") if isinstance(content, dict) else content
+                try:
+                    self._code_path(str(file))
+                except InputFault as fault:
+                    self.lines.append(f"defined.{table}.{name}: {fault}")
 
     def name_of(self, key: str, value: str) -> str:
         """The name of what a file defines; any other value is a name already."""
         table = TABLES[key]
-        if key == TRACE:
-            return str(self._path(value))
-        if not is_file(key, value):
+        if key != TRACE and not is_file(key, value):
             self.named[table].add(value)
             return value
         try:
-            return self._read(table, value)
+            return str(self._path(value)) if key == TRACE else self._read(table, value)
         except InputFault as fault:
             self.lines += [f"{key}: {line}" for line in str(fault).splitlines()]
             return value
@@ -104,7 +119,7 @@ class _Reader:
     def _read(self, table: str, value: str) -> str:
         if table == "strategies":
             text, wanted = strategy_reference(value)
-            path = self._path(text)
+            path = self._code_path(text)
             name = strategy_in(path, wanted).name
             if defect := name_defect(name):
                 raise InputFault(f"{path}: the name '{name}' {defect}")
@@ -113,9 +128,10 @@ class _Reader:
             return self._keep(table, name, path, str(path))
         if table == "networks":
             return self._read_network(value)
-        path = self._path(value)
         if table == "controllers":
+            path = self._code_path(value)
             return self._keep(table, _name_after(path.stem, "controller"), path, controller_in(path))
+        path = self._path(value)
         if table == "routes":
             return self._keep(table, _name_after(path.stem), path, routes_in(path))
         known = table, path
@@ -132,7 +148,7 @@ class _Reader:
     def _read_network(self, value: str) -> str:
         """A network is called by its file, and by the class in it."""
         class_name = python_reference(value)
-        path = self._path(value if class_name is None else strategy_reference(value)[0])
+        path = self._path(value) if class_name is None else self._code_path(strategy_reference(value)[0])
         content = network_in(value, path)
         try:
             validated(NetworkDefinition, content)
@@ -143,7 +159,13 @@ class _Reader:
         return self._keep("networks", _name_after(class_name or path.stem, "network"), path, content)
 
     def _path(self, text: str) -> Path:
-        return (self._base / Path(text).expanduser()).resolve()
+        return without_links(file_at(self._base, text))
+
+    def _code_path(self, text: str) -> Path:
+        """The path of a file of code. Raises InputFault if it may not run."""
+        path = file_at(self._base, text)
+        permit(path, self._code)
+        return without_links(path)
 
     def _keep(self, table: str, name: str, path: Path, content: Any) -> str:
         there = self.defined.setdefault(table, {})

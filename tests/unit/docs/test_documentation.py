@@ -18,6 +18,7 @@ import dask
 import pytest
 from distributed.security import Security
 
+from gradwire.named_code import COMMAND_LINE
 from gradwire.runs.compiling.part_of_job import compiled_part
 from gradwire.scenario.definitions.inlining import inlined, read_definition, routes_in
 from gradwire.scenario.loading import load_scenario, resolve
@@ -181,7 +182,7 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
         assert load_programs(path).points
         return
     # One with a title of its own is shown whole, to be copied.
-    whole, lines = inlined(document if "title" in document else {**BASE, **document}, folder)
+    whole, lines = inlined(document if "title" in document else {**BASE, **document}, folder, COMMAND_LINE)
     assert lines == []
     scenario = resolve(whole, snippet.place, "snippet")
     for point in scenario.points:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.named_code import COMMAND_LINE, permit
 from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.strategy_registry import strategies_in, strategy_in
 from tests.unit.scenario.definitions.own_files import STRATEGY
@@ -16,6 +17,7 @@ from tests.unit.scenario.definitions.own_files import STRATEGY
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "one_bucket.py"
     file.write_text(STRATEGY)
+    permit(file, COMMAND_LINE)
     return file
 
 

@@ -57,7 +57,7 @@ rate = "10gbit"
 name = "../mine/tiny.toml"
 device = "../mine/gpu.toml"
 [strategy]
-name = "../mine/one_bucket.py"
+name = "one_bucket.py"
 """
 
 
@@ -66,7 +66,7 @@ def write_own_files(folder: Path) -> Path:
     files = {
         "mine/tiny.toml": MODEL,
         "mine/gpu.toml": DEVICE,
-        "mine/one_bucket.py": STRATEGY,
+        "asked/one_bucket.py": STRATEGY,
         "asked/tiny.toml": SCENARIO,
     }
     for name, text in files.items():

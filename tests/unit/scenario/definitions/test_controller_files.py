@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.scenario.definitions.controller_files import allow_controllers, allowed_text, controller_in
+from gradwire.named_code import COMMAND_LINE, permit
+from gradwire.scenario.definitions.controller_files import controller_in, controller_text
 from gradwire.scenario.loading import load_scenario
 
 SCENARIO = """
@@ -31,19 +33,19 @@ def test_the_file_is_hashed_and_not_run(tmp_path: Path) -> None:
     content = point.section.defined.controllers["app"]
     assert content.file == str(tmp_path / "app.py")
     assert point.resolved.fabric.controller == content.sha256
-    assert allowed_text(content.file, content.sha256) == "raise SystemExit('was run')"
+    assert controller_text(content.file, content.sha256) == "raise SystemExit('was run')"
     (tmp_path / "app.py").write_text("pass")
     with pytest.raises(InputFault, match="has changed since the scenario was read"):
-        allowed_text(content.file, content.sha256)
+        controller_text(content.file, content.sha256)
 
 
-def test_code_that_nobody_allowed_is_not_handed_over(tmp_path: Path) -> None:
+def test_code_that_nobody_permitted_is_not_handed_over(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("pass")
-    content = controller_in(tmp_path / "app.py")
-    with pytest.raises(InputFault, match="runs no code that the folder names"):
-        allowed_text(**content)
-    allow_controllers({"app": content})
-    assert allowed_text(**content) == "pass"
+    digest = hashlib.sha256(b"pass").hexdigest()
+    with pytest.raises(InputFault, match="is not run"):
+        controller_text(str(tmp_path / "app.py"), digest)
+    permit(tmp_path / "app.py", COMMAND_LINE)
+    assert controller_text(str(tmp_path / "app.py"), digest) == "pass"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,8 @@ def test_what_is_wrong_is_named(keys: str, text: str, words: str, tmp_path: Path
 
 def test_what_cannot_be_read_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
+    for name in ("folder.py", "bytes.py"):
+        permit(tmp_path / name, COMMAND_LINE)
     with pytest.raises(InputFault) as fault:
         controller_in(tmp_path / "folder.py")
     assert str(fault.value) == f"{tmp_path}/folder.py: cannot be read: is a folder, where a file is wanted"

@@ -57,9 +57,9 @@ def test_files_stand_in_sweeps_and_cases_too(scenario: Path) -> None:
     text = scenario.read_text()
     both = """
 [[cases]]
-"strategy.name" = ["ring", "../mine/one_bucket.py"]
+"strategy.name" = ["ring", "one_bucket.py"]
 [[cases]]
-strategy = [{ name = "../mine/one_bucket.py", options = { wire = "bf16" } }]
+strategy = [{ name = "one_bucket.py", options = { wire = "bf16" } }]
 """
     scenario.write_text(text + both)
     points = load_scenario(scenario).points
@@ -74,7 +74,7 @@ def test_the_copy_in_a_run_folder_needs_no_files(scenario: Path, tmp_path: Path)
     copy.write_text(tomli_w.dumps(loaded.document))
     (before,) = loaded.points
     computed = ResolvedPoint(before.section).compute
-    for file in (tmp_path / "mine").iterdir():
+    for file in (*(tmp_path / "mine").iterdir(), tmp_path / "asked" / "one_bucket.py"):
         file.unlink()
     (after,) = load_scenario(copy, as_run=True).points
     assert (after.parameters, after.section) == (before.parameters, before.section)
@@ -82,21 +82,21 @@ def test_the_copy_in_a_run_folder_needs_no_files(scenario: Path, tmp_path: Path)
     assert ResolvedPoint(after.section).compute == computed
     told = settings_of(after)
     assert told["defined.models.tiny"].value == "2 layers: made up"
-    assert told["defined.strategies.one-bucket"].value == str(tmp_path / "mine" / "one_bucket.py")
+    assert told["defined.strategies.one-bucket"].value == str(tmp_path / "asked" / "one_bucket.py")
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("tiny.toml", "1 GMAC", "2 GMAC"),
-        ("tiny.toml", "[64, 1000]", "[64, 1001]"),
-        ("gpu.toml", "0.4", "0.5"),
-        ("one_bucket.py", "fused(backward_order(job))", "replace(fused(backward_order(job)), copy_in_s=1.0)"),
+        ("mine/tiny.toml", "1 GMAC", "2 GMAC"),
+        ("mine/tiny.toml", "[64, 1000]", "[64, 1001]"),
+        ("mine/gpu.toml", "0.4", "0.5"),
+        ("asked/one_bucket.py", "fused(backward_order(job))", "replace(fused(backward_order(job)), copy_in_s=1.0)"),
     ],
 )
 def test_what_matters_in_a_file_changes_the_plan(scenario: Path, tmp_path: Path, file: str, old: str, new: str) -> None:
     before = digests(only(scenario))
-    path = tmp_path / "mine" / file
+    path = tmp_path / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     assert digests(only(scenario)) != before
@@ -149,9 +149,9 @@ def test_a_built_in_model_from_a_file_is_the_same_and_a_changed_one_is_refused(s
         ("mine/tiny.toml", "batch = 8", "", "model.name: .*tiny.toml: batch: missing"),
         ("mine/gpu.toml", "0.4", "4", "model.device: .*gpu.toml: peak.efficiency = 4:"),
         ("mine/gpu.toml", '"my-gpu"', '"k40"', "gradwire has another device of this name"),
-        ("mine/one_bucket.py", 'name="one-bucket"', 'name="ring"', "'ring' is a strategy of gradwire"),
+        ("asked/one_bucket.py", 'name="one-bucket"', 'name="ring"', "'ring' is a strategy of gradwire"),
         ("asked/tiny.toml", "../mine/tiny.toml", "tiny2.toml", "model.name: .*tiny2.toml: no such model file"),
-        ("asked/tiny.toml", "one_bucket.py", "two.py", "strategy.name: .*two.py: no such strategy file"),
+        ("asked/tiny.toml", "one_bucket.py", "two.py", "strategy.name: .*two.py: no such file"),
         ("asked/tiny.toml", "one_bucket.py", "one_bucket.py:two", "has no strategy 'two'; its STRATEGIES: one-bucket"),
     ],
 )
@@ -185,7 +185,7 @@ def test_definitions_may_stand_in_the_scenario_itself(scenario: Path) -> None:
 
 
 def test_one_of_several_strategies_of_a_file_is_said(scenario: Path, tmp_path: Path) -> None:
-    path = tmp_path / "mine" / "one_bucket.py"
+    path = tmp_path / "asked" / "one_bucket.py"
     path.write_text(path.read_text().replace("(STRATEGY,)", '(STRATEGY, replace(STRATEGY, name="other"))'))
     with pytest.raises(
         InputFault, match=r"several strategies \(one-bucket, other\): say which, like one_bucket.py:one"

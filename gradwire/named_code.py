@@ -1,0 +1,96 @@
+"""Python in files that scenarios name: which of it gradwire runs. All commands ask here, and no other code decides it.
+
+| who names the file | which files run |
+|---|---|
+| the command line: an argument or `--set`; in Python, `set=` | any |
+| a scenario that is given to a command or a call | those in the scenario's folder or below it |
+| a run folder | none, whichever command is given the folder or its scenario |
+
+A file lies where its last link leads. The folder of a scenario that Python gives as a mapping is the current one.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradwire.faults import InputFault
+from gradwire.regular_files import MESSAGE_BYTES, read_text
+
+MARK = "clock.json"
+"""What a run folder has next to its scenario, and no other folder."""
+
+
+@dataclass(frozen=True)
+class NamedBy:
+    """Who names files of code: a row of the table."""
+
+    #: For messages, such as the path of a scenario.
+    words: str
+    #: The files in it and below it may run; None for none.
+    folder: Path | None
+
+
+RULE = (
+    "gradwire runs the code that the command line names, or a scenario on it that is in the same folder or above, and none that a run "
+    "folder names"
+)
+COMMAND_LINE = NamedBy("the command line", Path("/"))
+RUN_FOLDER = NamedBy("a run folder", None)
+_PERMITTED: set[Path] = set()
+"""Files that this process may run, by their paths without links."""
+
+
+def without_links(path: Path) -> Path:
+    """The absolute path of where a file lies. Links that go round stay as they are, and cannot be opened.
+
+    Raises InputFault for what cannot be a path.
+    """
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError as error:
+        raise InputFault(f"{str(path)!r}: is not a path: {error}") from error
+
+
+def named_by_scenario(path: Path) -> NamedBy:
+    """The row of the table for a scenario in a file, which a command or a call is given."""
+    return RUN_FOLDER if (path.parent / MARK).exists() else NamedBy(str(path), path.parent)
+
+
+def why_not(path: Path, by: NamedBy) -> str:
+    """Why a file of code that is named does not run, and what would be right; "" if it may run."""
+    if by.folder is None:
+        return f"{path} is not run: {RULE}; copy both out of the run folder if you trust them"
+    folder, place = without_links(by.folder), without_links(path)
+    if place.is_relative_to(folder):
+        return ""
+    leads = "" if place == Path(os.path.normpath(path.absolute())) else f"leads to {place}, which "
+    return (
+        f"{path} is not run: it {leads}is outside of {folder}, and {by.words} runs only code in its folder or below; "
+        "copy the file there, or name it on the command line, with --set"
+    )
+
+
+def permit(path: Path, by: NamedBy) -> None:
+    """Lets this process run a file, if the table says so or has said so before. Raises InputFault otherwise."""
+    if without_links(path) in _PERMITTED:
+        return
+    if refusal := why_not(path, by):
+        raise InputFault(refusal)
+    _PERMITTED.add(without_links(path))
+
+
+def code_in(path: Path, most_bytes: int = MESSAGE_BYTES) -> str:
+    """The text of a file of code. Raises InputFault for one that nobody permitted, and for what is not a file of text."""
+    place = without_links(path)
+    if place not in _PERMITTED:
+        raise InputFault(f"{path} is not run: {RULE}")
+    try:
+        return read_text(place, most_bytes)
+    except FileNotFoundError as error:
+        raise InputFault(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputFault(f"{path}: is not text in UTF-8: {error}") from error
