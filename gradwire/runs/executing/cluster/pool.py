@@ -1,10 +1,9 @@
 """The side that hands points to a Dask cluster: an Executor whose machines are booted by workers, and the connection
-to a scheduler, which is there already or heads a cluster of this machine's cores for one command."""
+to a scheduler, which is there already or is made for one command."""
 
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from distributed import Client, LocalCluster
+from distributed import Client
 from distributed.security import Security
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
@@ -31,6 +30,7 @@ from gradwire.runs.executing.cluster.orders import (
     Unfit,
     why_not,
 )
+from gradwire.runs.executing.cluster.this_process import cluster_in_this_process
 from gradwire.runs.executing.executor import ElsewhereFault, Ended, Limits, MachineWatcher
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.point_protocol import TASK_FILE, PointTask, heard, read_json
@@ -219,33 +219,18 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / path).write_bytes(content)
 
 
-def dask_setup(_: Any) -> None:
-    """Dask calls this in a worker's main thread before it takes tasks."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 @contextmanager
 def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
     """A client of a scheduler, given by its address, by the file that it wrote, or by a client, which stays open.
 
-    None: of a cluster with `cores` workers on this machine, which ends with the block. Raises InputFault for what is
+    None: of a cluster of `cores` threads in this process, which ends with the block. Raises InputFault for what is
     not a scheduler's address, and MachineFault where none answers.
     """
     if isinstance(scheduler, Client):
         yield scheduler
         return
     if scheduler is None:
-        with (
-            LocalCluster(
-                n_workers=cores,
-                threads_per_worker=1,
-                memory_limit=0,  # machines' memory lies in a tmpfs, which a worker's own limit does not see
-                dashboard_address=None,
-                preload=__name__,
-                silence_logs=logging.CRITICAL,  # what concerns a point is told with the point
-            ) as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):
+        with cluster_in_this_process(cores) as client:
             yield client
         return
     with _client(scheduler) as client:

@@ -26,6 +26,7 @@ from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.stored_run import Completion
+from tests.shared.worker_processes import worker_processes
 from tests.unit.runs.executing.stand_in_machines import replace_machines, take_habit
 from tests.unit.runs.test_campaign import GOOD, Silent, machine, planned_runs, rows
 from tests.unit.runs.test_campaign import good_job as local_job
@@ -42,7 +43,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(notes: Path) -> Iterator[Any]:
-    with connected(None, 2) as client:
+    with worker_processes(2) as client:
         client.register_worker_callbacks(setup=partial(replace_machines, notes))
         yield client
 
