@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import codecs
 import io
+import logging
 import re
 import sys
 import unicodedata
+import warnings
+from typing import Any
 
 ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Control characters (of C0 all but the tab and the line end, and of C1 all), Unicode's other line ends, and those
@@ -20,6 +23,23 @@ that turn the direction of writing round, so that a line reads as another."""
 def visible(text: str) -> str:
     r"""The text with each character that acts on a terminal written as in Python, such as \x1b for escape."""
     return ACTING.sub(lambda character: ascii(character[0])[1:-1], text)
+
+
+def show_warnings_as_text() -> None:
+    """Makes what libraries warn of and log fit for a terminal: it may name texts from others."""
+    format_warning = warnings.formatwarning
+
+    def formatted(*arguments: Any, **options: Any) -> str:
+        return visible(format_warning(*arguments, **options))
+
+    warnings.formatwarning = formatted
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Visible())
+
+
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
 
 
 ERRORS = "gradwire-spelled"

@@ -1,13 +1,10 @@
 """One row per point: as points.csv has them, with parameters as text, and as people compute with them, with numbers
 and categories.
-
-CSV is written as Python's csv module does, so that what others parse stays as it is to the byte.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,33 +13,19 @@ import pandas as pd
 
 from gradwire.analysis.parameters import as_number, parameter_number
 from gradwire.analysis.points import OF_JOBS, RESULT_COLUMNS, PointResult, result_columns
+from gradwire.csv_files import write_csv
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.regular_files import TABLE_BYTES, read_bytes
 
-LINE_END = "\r\n"
-"""As in RFC 4180, and by default in Python's csv module."""
 INDEX = "point"
 """Name of the index of frames with a row per point: the point's folder."""
 TRUTHS = {"True": True, "False": False}
 
 
-def write_csv(path: Path, frame: pd.DataFrame, float_format: str | None = None) -> None:
-    """Writes a frame's columns, without its index; unknown values are empty, and floats are their shortest text that
-    reads back the same.
-
-    The file is replaced as a whole, so that a reader never sees half of it. float_format: as for `%`, instead of the
-    shortest text.
-    """
-    with replacing(path, on_disk=False) as partial:
-        frame.to_csv(partial, index=False, lineterminator=LINE_END, float_format=float_format)
-
-
-def read_texts(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file by their columns' names, every cell as the
-    text that it is. Raises OSError or ValueError."""
-    frame = pd.read_csv(io.BytesIO(read_bytes(path, TABLE_BYTES, follow=True)), dtype=str, keep_default_na=False)
-    return [{str(name): text for name, text in row.items()} for row in frame.to_dict("records")]
+def write_frame(path: Path, frame: pd.DataFrame, float_format: str | None = None) -> None:
+    """Writes a frame's columns as CSV, without its index, as `gradwire.csv_files.write_csv` does; unknown values are empty."""
+    known = frame.astype(object).where(frame.notna(), None)
+    write_csv(path, list(map(str, frame.columns)), known.itertuples(index=False, name=None), float_format=float_format)
 
 
 def text_frame(rows: Sequence[PointResult]) -> pd.DataFrame:
@@ -62,7 +45,7 @@ def text_frame(rows: Sequence[PointResult]) -> pd.DataFrame:
 
 def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
     """Writes points.csv: one row per point, with unknown numbers empty. Raises InputFault as `text_frame` does."""
-    write_csv(path, text_frame(rows))
+    write_frame(path, text_frame(rows))
 
 
 def points_frame(rows: Sequence[PointResult], names: Sequence[str]) -> pd.DataFrame:

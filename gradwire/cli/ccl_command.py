@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -245,12 +244,11 @@ def _expected(one: Expectation, row: Row) -> dict[str, Any]:
 
 
 def _write_csv(path: Path, found: Sequence[Row], dtype: str) -> None:
+    from gradwire.csv_files import write_records
+
     records = [_record(row, dtype) for row in found]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(records[0]) if records else ["size_bytes"])
-        writer.writeheader()
-        writer.writerows(records)
+    write_records(path, records, list(records[0]) if records else ["size_bytes"])
 
 
 def _print(

@@ -27,7 +27,7 @@ from gradwire.cli import (
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.faults import STATUSES
 from gradwire.scenario.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
-from gradwire.terminal_text import spell_what_is_missing
+from gradwire.terminal_text import show_warnings_as_text, spell_what_is_missing
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
@@ -372,6 +372,7 @@ def kernel(
 def main() -> None:
     """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
     spell_what_is_missing()
+    show_warnings_as_text()
     completion.answer_shells()
     # It complains, in several lines, of a home folder that cannot be written to, and continues without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 
 from gradwire.faults import Fault, InputFault, InternalFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY
+from gradwire.terminal_text import visible
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
@@ -56,7 +57,8 @@ def status_of(command: Callable[[], object]) -> int:
 
     def note(thread: threading.ExceptHookArgs) -> None:
         died.append(thread)
-        before(thread)
+        lines = traceback.format_exception(thread.exc_type, thread.exc_value, thread.exc_traceback)
+        sys.stderr.write(visible("".join(lines)))
 
     threading.excepthook = note
     try:
@@ -139,5 +141,5 @@ def _report(error: BaseException) -> int:
     with suppress(OSError, SystemExit):  # nobody reads it
         terminal.errors.print(f"[red]error[/red] ({fault.at_fault}): {escape(str(fault))}", highlight=False)
         if isinstance(fault, InternalFault) and fault is not error:
-            traceback.print_exception(error)
+            sys.stderr.write(visible("".join(traceback.format_exception(error))))
     return fault.exit_status

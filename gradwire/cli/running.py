@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 import typer
 
-from gradwire.analysis.point_frames import read_texts, typed_column
+from gradwire.analysis.point_frames import typed_column
 from gradwire.cli import terminal
+from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.executing.choice import Where
@@ -83,7 +84,7 @@ def as_json_of(points: pd.DataFrame, folder: Path) -> dict[str, Any]:
     """What a program wants to know of a run: its folder, its points, and the figures that programs reported."""
     tables = {"points": points.reset_index()}
     if (figures := folder / "figures.csv").exists():
-        rows = read_texts(figures)
+        rows = read_csv(figures)
         tables["figures"] = pd.DataFrame(
             {key: typed_column([row[key] for row in rows]) for key in rows[0]} if rows else {}
         )

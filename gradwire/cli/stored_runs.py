@@ -15,7 +15,6 @@ from rich.markup import escape
 
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.parameters import describe
-from gradwire.analysis.point_frames import read_texts
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.run_difference import (
@@ -29,6 +28,7 @@ from gradwire.analysis.run_difference import (
 )
 from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
+from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.executed_programs import executed_in, network_of, packets_of, refuse_point
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
@@ -230,7 +230,7 @@ def _claims(one: Path, other: Path) -> list[ClaimDifference]:
     rows = []
     for folder in (one, other):
         with reading(folder / CLAIMS_FILE):
-            rows.append(read_texts(folder / CLAIMS_FILE))
+            rows.append(read_csv(folder / CLAIMS_FILE))
     return claim_differences(*rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from gradwire.analysis.iterations import times_of_ops_ns
 from gradwire.analysis.points import VALID
+from gradwire.csv_files import read_csv
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
@@ -150,8 +150,7 @@ class Packets:
 
 def read_points(folder: Path, rows: Sequence[Row]) -> dict[int, Packets]:
     """The rows of a run folder by their size, in the order in which they were swept."""
-    with (folder / "points.csv").open(newline="") as stream:
-        records = list(csv.DictReader(stream))
+    records = read_csv(folder / "points.csv")
     if len(records) != len(rows):
         raise InternalFault(f"{folder}: {len(records)} points of {len(rows)} calls")
     found = {}

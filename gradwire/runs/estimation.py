@@ -13,7 +13,7 @@ import pandas as pd
 
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
-from gradwire.analysis.point_frames import write_csv
+from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.job_plans import plan_of_job
@@ -356,4 +356,4 @@ def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
         )
     columns: dict[str, Any] = {key: [point.parameters.get(key, "") for point in estimates] for key in keys}
     columns |= {name: [getattr(point, name) for point in estimates] for name in result_columns(estimates)}
-    write_csv(path, pd.DataFrame(columns))
+    write_frame(path, pd.DataFrame(columns))

@@ -23,7 +23,7 @@ from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.job_times import logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.packets.captures import write_dissector
-from gradwire.analysis.point_frames import write_csv
+from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.points import PointResult, failed_point, job_results, point_result
 from gradwire.analysis.program_results import FigureRow
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
@@ -327,7 +327,7 @@ def write_judgement(judged: JudgedRun) -> None:
     if not judged.iteration_times_s:
         return
     iterations = iterations_frame(judged).astype({"warmup": int})
-    write_csv(judged.folder / ITERATIONS_FILE, iterations, float_format="%.9f")
+    write_frame(judged.folder / ITERATIONS_FILE, iterations, float_format="%.9f")
     record = judged.stored.record()
     if record.captures:
         write_dissector(judged.folder, judged.stored.plan(), judged.fabric, record)

@@ -19,7 +19,7 @@ from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.job_times import logged_edges_s
 from gradwire.analysis.parameters import fits
-from gradwire.analysis.point_frames import points_frame, write_csv, write_points_csv, write_points_parquet
+from gradwire.analysis.point_frames import points_frame, write_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
@@ -115,7 +115,7 @@ def write_report(
     (out / FIGURES_FILE).unlink(missing_ok=True)
     figures = [(run.point.parameters, run.figures, run.result.verdict) for run in points]
     if any(run.figures for run in runs):
-        write_csv(out / FIGURES_FILE, frame_of_figures(figures))
+        write_frame(out / FIGURES_FILE, frame_of_figures(figures))
     results = Results(
         rows,
         [run.verdict for run in runs],

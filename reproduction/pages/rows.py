@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from gradwire.analysis.point_frames import read_texts, write_csv
+from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.run_difference import ClaimDifference, claim_differences
+from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import Kind, rank_text
 from reproduction.scoring.score import Outcome, Result, Status, group_of
@@ -112,13 +113,13 @@ def _text(value: float | str | None) -> str:
 
 def write_rows(path: Path, rows: Iterable[ClaimRow]) -> None:
     """Writes one row per claim."""
-    write_csv(path, pd.DataFrame([asdict(row) for row in rows], columns=list(COLUMNS)))
+    write_frame(path, pd.DataFrame([asdict(row) for row in rows], columns=list(COLUMNS)))
 
 
 def read_rows(path: Path) -> list[ClaimRow]:
     """Reads what `write_rows` wrote. Raises InputFault for a file that is not a table of claims."""
     try:
-        texts = read_texts(path)
+        texts = read_csv(path)
         rows = [ClaimRow(**row) for row in texts]
         for row in rows:
             _ = row.outcome

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import tomli_w
 
+from gradwire.csv_files import read_csv
 from gradwire.faults import MachineFault
 from reproduction.world.cells import GIVEN
 from reproduction.world.gloo_rows import (
@@ -58,10 +59,8 @@ class Predicted:
 
 def predicted(row: Row, folder: Path) -> Predicted:
     """What a run left. Raises OSError if it left nothing."""
-    with (folder / "figures.csv").open(newline="") as figures:
-        calls = sorted((int(line["call"]), float(line["time_s"])) for line in csv.DictReader(figures))
-    with (folder / "points.csv").open(newline="") as points:
-        (point,) = csv.DictReader(points)
+    calls = sorted((int(line["call"]), float(line["time_s"])) for line in read_csv(folder / "figures.csv"))
+    (point,) = read_csv(folder / "points.csv")
     return Predicted(row, tuple(time_s for _, time_s in calls), point["verdict"])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -11,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from gradwire.csv_files import read_csv, write_records
 from gradwire.faults import InputFault
-from gradwire.files import replace_text
 from reproduction.world.cells import RIGHT_WITHIN, Called, Cell, Planned, Programs, Row, Unexpressed
 from reproduction.world.predicting import Predicted
 
@@ -191,29 +189,26 @@ DIGITS = {"printed": 12, "predicted": 6, "by_series": 6}
 
 def write_rows(path: Path, rows: Sequence[ScoredRow]) -> None:
     """Writes `world.csv`: a line for each row, with its error next to the prediction."""
-    text = io.StringIO()
     shown = (*COLUMNS[: COLUMNS.index("predicted") + 1], "error", *COLUMNS[COLUMNS.index("predicted") + 1 :])
-    writer = csv.DictWriter(text, shown, lineterminator="\n")
-    writer.writeheader()
+    lines = []
     for row in rows:
         line: dict[str, Any] = {**asdict(row), "status": str(row.status)}
         line |= {name: "" if line[name] is None else f"{line[name]:.{DIGITS[name]}g}" for name in NUMBERS}
         line["error"] = "" if row.error is None else f"{row.error:.4f}"
-        writer.writerow(line)
-    replace_text(path, text.getvalue())
+        lines.append(line)
+    write_records(path, lines, shown, end="\n")
 
 
 def read_rows(path: Path) -> list[ScoredRow]:
     """What `write_rows` wrote. Raises InputFault for another file."""
     rows = []
-    with path.open(newline="") as file:
-        for line in csv.DictReader(file):
-            try:
-                numbers = {name: float(line[name]) if line[name] else None for name in NUMBERS}
-                texts = {name: line[name] for name in COLUMNS if name not in (*NUMBERS, "status")}
-                rows.append(ScoredRow(**texts, **numbers, status=Status(line["status"])))  # type: ignore[arg-type]
-            except (KeyError, TypeError, ValueError) as error:
-                raise InputFault(
-                    f"{path}: is not a table that `gradwire reproduce world` wrote ({error!r}); remove it"
-                ) from error
+    for line in read_csv(path):
+        try:
+            numbers = {name: float(line[name]) if line[name] else None for name in NUMBERS}
+            texts = {name: line[name] for name in COLUMNS if name not in (*NUMBERS, "status")}
+            rows.append(ScoredRow(**texts, **numbers, status=Status(line["status"])))  # type: ignore[arg-type]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputFault(
+                f"{path}: is not a table that `gradwire reproduce world` wrote ({error!r}); remove it"
+            ) from error
     return rows

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from gradwire.datatypes.records import FaultRecord
 from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared.commands import gradwire_command
@@ -60,10 +60,10 @@ def run(folder: Path, fault: dict[str, Any], *settings: str, more: str = "") -> 
     )
     options = [word for setting in settings for word in ("--set", setting)]
     done = gradwire_command("run", str(folder / "fault.toml"), "--out", str(folder / "run"), *options)
-    (row,) = read_texts(folder / "run" / "points.csv")
+    (row,) = read_csv(folder / "run" / "points.csv")
     (point,) = (folder / "run" / "points").iterdir()
     assert done.returncode == (row["verdict"] != "valid"), done.stdout + done.stderr
-    times = read_texts(point / "iterations.csv") if row["verdict"] == "valid" else []
+    times = read_csv(point / "iterations.csv") if row["verdict"] == "valid" else []
     return Ran(row["verdict"], tuple(float(each["iteration_time_s"]) for each in times), StoredRun(point), done.stdout)
 
 
@@ -160,7 +160,7 @@ def test_windows_follow_delays_unless_the_scenario_chooses_them(
     message_s = at_once_bytes / line_bytes_per_s + (10e6 - at_once_bytes) / (window_bytes / 4e-3) + 2e-3
     barrier_s = 2 * 2e-3
     assert np.mean(ran.times_s[1:]) == pytest.approx(COMPUTE_S + 6 * message_s + barrier_s, rel=0.1)
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["fluid_cause"] == cause
     assert ("sockets' windows are the limit, and not the network" in " ".join(ran.shown.split())) == bool(settings)
     (check,) = [each for each in ran.stored.last_verdict().checks if each.name == "windows"]

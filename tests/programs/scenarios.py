@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE
 from tests.shared.snippets import ROOT
 
@@ -22,4 +22,4 @@ def figures_of(name: str, out: Path, *settings: str) -> list[dict[str, str]]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout)
-    return read_texts(out / "figures.csv")
+    return read_csv(out / "figures.csv")

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
-    *("array_files", "child_process", "faults", "files", "named_code", "network_namespace"),
+    *("array_files", "child_process", "csv_files", "faults", "files", "named_code", "network_namespace"),
     *("regular_files", "syntax_trees", "terminal_text"),
 )
 """Modules of the package itself that all folders may import: starting processes, who is at fault, text fit for a terminal, entering a

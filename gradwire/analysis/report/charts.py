@@ -16,12 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 
 from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval, parameter_names
 from gradwire.analysis.printed import Comparison, find_row
 from gradwire.files import replace_text, replacing
+from gradwire.terminal_text import visible
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
@@ -96,14 +98,24 @@ def chart(
 
 def save_chart(figure: Figure, folder: Path, name: str = "chart", dpi: int = DPI) -> None:
     """Writes `name`.png and `name`.svg."""
+    _show_control_characters(figure)
     with mpl.rc_context(STYLE):
         with replacing(folder / f"{name}.png") as partial:
             figure.savefig(partial, format="png", dpi=dpi, bbox_inches="tight", facecolor="white")
         replace_text(folder / f"{name}.svg", svg_text(figure))
 
 
+def _show_control_characters(figure: Figure) -> None:
+    """Writes characters that are not printed as in messages: fonts lack them, and XML may not have them."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if (shown := visible(text.get_text())) != text.get_text():
+            text.set_text(shown)
+
+
 def svg_text(figure: Figure) -> str:
     """The figure as SVG, without a date, so that equal figures give equal texts."""
+    _show_control_characters(figure)
     buffer = io.StringIO()
     with mpl.rc_context(STYLE):
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gradwire.analysis.point_frames import write_csv
+from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.program_results import (
     FAILED,
     ProgramResult,
@@ -68,8 +68,8 @@ def write_program_report(
 
     folders: of the points, relative to the report. Raises InputFault for a figure to draw that no program reported.
     """
-    write_csv(folder / POINTS_FILE, points_frame(results))
-    write_csv(folder / FIGURES_FILE, figures_frame(results))
+    write_frame(folder / POINTS_FILE, points_frame(results))
+    write_frame(folder / FIGURES_FILE, figures_frame(results))
     for name in ("chart.png", "chart.svg"):
         (folder / name).unlink(missing_ok=True)  # of an earlier report, whose figures may be gone
     chosen = choice(results, background.metric, background.over)

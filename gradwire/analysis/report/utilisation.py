@@ -36,7 +36,7 @@ from gradwire.analysis.packets.line_use import (
     summary,
     utilisation,
 )
-from gradwire.analysis.point_frames import write_csv
+from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.report.charts import PALETTE, STYLE, save_chart
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
@@ -125,7 +125,7 @@ def write_utilisation(path: Path, used: Utilisation, compute: Float64 | None) ->
     }
     if compute is not None:
         columns["gpu_share"] = (compute, "{:.4f}")
-    write_csv(path, pd.DataFrame({name: map(form.format, values) for name, (values, form) in columns.items()}))
+    write_frame(path, pd.DataFrame({name: map(form.format, values) for name, (values, form) in columns.items()}))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import tomli_w
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.division_chart import DivisionBar, division_chart
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.files import replace_text, replacing
+from gradwire.csv_files import write_records
+from gradwire.files import replace_text
 from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, Found
 from gradwire.workloads.models.compute_times import BY_KIND
 
@@ -164,10 +164,7 @@ def write(answer: Found, folder: Path) -> None:
     """The table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`."""
     folder.mkdir(parents=True, exist_ok=True)
     table_rows = rows(answer)
-    with replacing(folder / CSV_FILE) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(table_rows[0]))
-        writer.writeheader()
-        writer.writerows(table_rows)
+    write_records(folder / CSV_FILE, table_rows, list(table_rows[0]))
     replace_text(folder / JSON_FILE, json.dumps(as_json(answer), indent=1) + "\n")
     best = answer.best[0].candidate.choice
     replace_text(folder / SCENARIO_FILE, tomli_w.dumps(answer.question.scenario(best.options)))

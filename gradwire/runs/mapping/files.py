@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from gradwire.analysis.point_frames import write_csv
+from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.winners.chart import map_chart
 from gradwire.analysis.winners.measured import MeasuredCell, judge_cell
@@ -116,6 +116,6 @@ def write_map(
     folder.mkdir(parents=True, exist_ok=True)
     replace_text(folder / PAGE, map_page(winner_map, measured, run_folder))
     save_chart(map_chart(winner_map, measured), folder, CHART)
-    write_csv(folder / CSV, cells_frame(winner_map, measured))
+    write_frame(folder / CSV, cells_frame(winner_map, measured))
     replace_text(folder / JSON, json.dumps(map_json(winner_map, measured), indent=1, allow_nan=False) + "\n")
     return {"map": folder / PAGE, "chart": folder / f"{CHART}.png", "cells": folder / CSV}

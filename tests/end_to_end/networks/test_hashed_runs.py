@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -65,7 +65,7 @@ def run(folder: Path, text: str) -> tuple[dict[str, str], str]:
     """The row of a scenario's only point, and what the command wrote."""
     (folder / "hashed.toml").write_text(text)
     done = gradwire_command("run", str(folder / "hashed.toml"), "--out", str(folder / "run"))
-    (row,) = read_texts(folder / "run" / "points.csv")
+    (row,) = read_csv(folder / "run" / "points.csv")
     return row, " ".join((done.stdout + done.stderr).split())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gradwire
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.test_program_scenario import run
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -87,7 +87,7 @@ def test_programs_find_them_and_the_verdict_knows_who_changed_them(tmp_path: Pat
     (tmp_path / "own.toml").write_text(PROGRAMS)
     done = run(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = read_texts(tmp_path / "runs" / "own" / "figures.csv")
+    rows = read_csv(tmp_path / "runs" / "own" / "figures.csv")
     assert [(row["host"], row["control"], row["unsent"]) for row in rows] == [
         ("h1", "cubic", "262144"),
         ("h2", "bbr", "262144"),

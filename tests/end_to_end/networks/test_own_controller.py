@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.networks.test_static_routes import LEAF_SPINE
 from tests.shared.commands import gradwire_command
 
@@ -38,7 +38,7 @@ def ran(folder: Path, app: str, strategy: str) -> tuple[dict[str, str], str]:
     (folder / "app.py").write_text(app)
     (folder / "own.toml").write_text(SCENARIO.replace("STRATEGY", strategy))
     done = gradwire_command("run", str(folder / "own.toml"), "--out", str(folder / "run"), limit_s=500)
-    (row,) = read_texts(folder / "run" / "points.csv")
+    (row,) = read_csv(folder / "run" / "points.csv")
     return row, " ".join((done.stdout + done.stderr).split())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -43,7 +43,7 @@ iterations = 2
 def test_a_run_is_valid_and_near_its_ideal_time(shape: str, strategy: str, tmp_path: Path) -> None:
     (tmp_path / "spray.toml").write_text(SCENARIO.format(shape=shape, strategy=strategy, routing="spray"))
     done = gradwire_command("run", str(tmp_path / "spray.toml"), "--out", str(tmp_path / "run"), limit_s=500)
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
     assert float(row["iteration_time_s"]) == pytest.approx(float(row["fluid_time_s"]), rel=0.2)
     # TCP pays for bursts that overtake one another: up to 1.2 with a plan that waits for the slowest (docs/networks.md).
@@ -55,7 +55,7 @@ def test_a_run_is_valid_and_near_its_ideal_time(shape: str, strategy: str, tmp_p
 def test_flowlets_take_the_ways_that_their_hosts_chose(shape: str, tmp_path: Path) -> None:
     (tmp_path / "flowlet.toml").write_text(SCENARIO.format(shape=shape, strategy="halving-doubling", routing="flowlet"))
     done = gradwire_command("run", str(tmp_path / "flowlet.toml"), "--out", str(tmp_path / "run"), limit_s=500)
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
     (record,) = (tmp_path / "run" / "points").glob("*/record.json")
     counts = [each for agent in json.loads(record.read_text())["agents"] for each in agent["flowlets"]]

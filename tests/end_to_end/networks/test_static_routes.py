@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.shared.commands import gradwire_command
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -50,7 +50,7 @@ def test_a_run_is_valid_and_takes_its_ideal_time(name: str, tmp_path: Path) -> N
     (tmp_path / "routes.csv").write_text("\n".join(["switch,destination,next", *rows, ""]))
     (tmp_path / "static.toml").write_text(TEXT.format(fabric=fabric, strategy=strategy, connections=connections))
     done = gradwire_command("run", str(tmp_path / "static.toml"), "--out", str(tmp_path / "run"))
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
     assert "unexplained" not in done.stdout
     if connections == 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import left_behind
 from tests.shared.commands import gradwire_command
 
@@ -39,7 +39,7 @@ BACKUP = "eval 'case $GRADWIRE_HOST in h2) exec iperf3 -s;; h1) exec iperf3 -t 1
 def run(folder: Path, tool: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
     (folder / "beside.toml").write_text(TEXT.replace("$tool", tool))
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=folder)
-    (row,) = read_texts(folder / "run" / "points.csv")
+    (row,) = read_csv(folder / "run" / "points.csv")
     assert left_behind(folder) == []
     return done, row
 
@@ -59,7 +59,7 @@ def test_figures_of_programs_beside_a_strategy_are_kept(tmp_path: Path) -> None:
     tool = 'echo "{\\"begun_s\\": 1.5}" >>$GRADWIRE_FIGURES; echo working; exec sleep 1000'
     done, row = run(tmp_path, tool)
     assert row["verdict"] == "valid", done.stdout + done.stderr
-    rows = read_texts(tmp_path / "run" / "figures.csv")
+    rows = read_csv(tmp_path / "run" / "figures.csv")
     assert [(each["program"], each["host"], each["begun_s"]) for each in rows] == [
         ("backup", "h2", "1.5"),
         ("backup", "h1", "1.5"),
@@ -80,7 +80,7 @@ def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> 
     )
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 1
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert "backup/h2 had not started before the last iteration ended" in row["verdict"]
 
 

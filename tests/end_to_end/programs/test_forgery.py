@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from gradwire.faults import InternalFault
 from gradwire.vm.session import last_cpu, session
 from tests.end_to_end.programs import attacks
@@ -97,7 +97,7 @@ def test_a_program_beside_a_strategy_reaches_neither_its_log_nor_its_end(tmp_pat
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     (output,) = (tmp_path / "run").glob("points/*/output/forger/h1.out")
     assert output.read_text() == "all tried\n"
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert row["verdict"] == "valid", done.stdout + done.stderr
     assert float(row["iteration_time_s"]) == pytest.approx(float(row["lower_bound_s"]), rel=0.01)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import execute
 from tests.end_to_end.programs.test_program_scenario import run
 
@@ -44,7 +44,7 @@ def test_a_flow_has_the_lines_rate_and_the_queues_of_its_class(tmp_path: Path) -
     done = run(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / "runs" / "own"
-    for row in read_texts(folder / "figures.csv"):
+    for row in read_csv(folder / "figures.csv"):
         assert float(row["goodput_bps"]) == pytest.approx(PAYLOAD_BPS, rel=0.01)
     for summary in folder.glob("points/*/summary.json"):
         report = json.loads(summary.read_text())["report"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, WALL_LIMIT_S, left_behind
 from tests.shared.commands import gradwire_command
 
@@ -47,14 +47,14 @@ def test_programs_start_in_their_time_report_figures_and_are_not_run_twice(tmp_p
     done = run(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / "runs" / "own"
-    rows = read_texts(folder / "figures.csv")
+    rows = read_csv(folder / "figures.csv")
     assert [(row["pause"], row["program"], row["host"]) for row in rows] == [
         (pause, program, host)
         for pause in ("0.5", "1.5")
         for program, host in (("early", "h1"), ("early", "h2"), ("early", "h3"), ("late", "h3"))
     ]
-    assert [row["verdict"] for row in read_texts(folder / "points.csv")] == ["valid", "valid"]
-    for point in read_texts(folder / "points.csv"):
+    assert [row["verdict"] for row in read_csv(folder / "points.csv")] == ["valid", "valid"]
+    for point in read_csv(folder / "points.csv"):
         assert float(point["virtual_s"]) == pytest.approx(2, abs=0.05)
         early, late = (
             max(float(row["ended_s"]) for row in rows if row["pause"] == point["pause"] and row["program"] == program)

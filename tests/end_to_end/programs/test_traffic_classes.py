@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.shared.commands import gradwire_command
 
 pytestmark = [
@@ -49,7 +49,7 @@ def test_a_more_urgent_class_has_the_port_first(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     folder = tmp_path / "runs" / "tenants"
     rate_bps = {
-        (row["traffic_class"], row["program"]): float(row["goodput_bps"]) for row in read_texts(folder / "figures.csv")
+        (row["traffic_class"], row["program"]): float(row["goodput_bps"]) for row in read_csv(folder / "figures.csv")
     }
     payload_bps = 10e9 * 1448 / 1538
     for program in ("urgent", "bulk"):  # in one class, they share the port

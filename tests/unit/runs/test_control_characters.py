@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.programs.program_protocol import PortTraffic, Report
@@ -80,3 +86,24 @@ def test_what_others_have_written_is_no_markup_in_tables() -> None:
         PlainConsole(file=file, width=200, force_terminal=True).print(TerminalTable(table))
         assert file.getvalue().count(MARKUP) == places
         assert "\x1b]8" not in file.getvalue()
+
+
+def test_what_libraries_warn_of_is_fit_for_a_terminal() -> None:
+    code = (
+        "import logging, warnings\n"
+        "from gradwire.terminal_text import show_warnings_as_text\n"
+        "show_warnings_as_text()\n"
+        "warnings.warn('of \\x1b[31m')\n"
+        "logging.getLogger('other').warning('also \\x1b[31m')\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert "\x1b" not in said
+    assert said.count("\\x1b[31m") == 2
+
+
+def test_a_chart_shows_control_characters(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    figure = Figure()
+    figure.suptitle("a\x1b[31m")
+    save_chart(figure, tmp_path)
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+    assert ElementTree.fromstring((tmp_path / "chart.svg").read_text()) is not None

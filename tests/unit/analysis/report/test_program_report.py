@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gradwire.analysis.point_frames import read_texts
 from gradwire.analysis.program_results import FigureRow, ProgramResult, Row, figure_names, figures_frame
 from gradwire.analysis.report.program_charts import Choice, chart, choice, figures_table, points_table
 from gradwire.analysis.report.program_report import ProgramBackground, write_program_report
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
+from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
 
 SOUND = Verdict(True, (Check("drops", "0", "0", True, "A queue overflowed."),), "valid")
@@ -105,8 +105,8 @@ def test_a_report_has_all_files_and_says_what_is_invalid(tmp_path: Path) -> None
     html = (tmp_path / "report.html").read_text()
     assert "Flows &amp; more" in html
     assert 'href="points/c%20d/"' in html
-    assert len(read_texts(tmp_path / "figures.csv")) == 5
-    points = read_texts(tmp_path / "points.csv")
+    assert len(read_csv(tmp_path / "figures.csv")) == 5
+    points = read_csv(tmp_path / "points.csv")
     assert [row["verdict"] for row in points] == ["valid", "valid", "invalid: no luck"]
 
 
