@@ -94,7 +94,7 @@ class Expectation:
 def announcement(runs: Sequence[Planned], jobs: int) -> str:
     """One line about what is going to run."""
     if not runs:
-        return "nothing to run: all points are there already"
+        return "nothing to run: all points are there already; `gradwire run --fresh` runs them again"
     longest_s = max(map(expected_s, runs))
     memory_mb = max(run.memory_mb for run in runs)
     points = f"{_points(len(runs))} to run, {max(1, min(jobs, len(runs)))} at a time"

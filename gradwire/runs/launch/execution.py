@@ -22,7 +22,7 @@ from gradwire.runs.executing.executor import Planned
 from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.launch.place import Place, place_for, refuse_unusable, take_over, writing
+from gradwire.runs.launch.place import Place, place_for, refuse_unusable, take_over, taken_words, writing
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
 from gradwire.runs.reporting import with_own_values
@@ -192,7 +192,7 @@ def carry_out_several(
         for prepared in several:
             _take_folder(prepared, command, held)
         built = several[0].clock.name == "virtual" and make_kernel_ready(screen.errors)
-        begun = [_begun(prepared, command, built=built, fresh=fresh) for prepared in several]
+        begun = [_begun(prepared, command, screen, built=built, fresh=fresh) for prepared in several]
         return [
             _reported(prepared, runs, where, screen)
             for prepared, runs in zip(begun, _run(begun, where, screen, fresh=fresh), strict=True)
@@ -209,15 +209,17 @@ def _take_folder(prepared: Prepared, command: str, held: ExitStack) -> None:
         write_run_folder(folder, scenario.document, clock)
 
 
-def _begun(prepared: Prepared, command: str, *, built: bool, fresh: bool) -> Prepared:
-    """Notes that a run begins, and brings the points of other folders into its own. built: the kernel, just now."""
+def _begun(prepared: Prepared, command: str, screen: Screen, *, built: bool, fresh: bool) -> Prepared:
+    """Notes that a run begins, and brings the points of other folders into its own, which it says. built: the kernel, just now."""
     folder = prepared.place.folder
     with writing(folder):
         note_start(folder, prepared.clock, command, prepared.scale_from)
     planned = [run.keyed_anew() for run in prepared.planned] if built else prepared.planned
     if work_of_scenario(prepared.scenario).taken_over and not fresh:
         with writing(folder):
-            take_over(planned)
+            taken = take_over(planned)
+        if taken:
+            screen.results.print(taken_words(taken), markup=False, highlight=False)
     return replace(prepared, planned=planned)
 
 

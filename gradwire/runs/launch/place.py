@@ -9,7 +9,8 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -164,13 +165,14 @@ def _sections(scenario: AnyScenario) -> set[str]:
     return {point.section.model_dump_json() for point in scenario.points}
 
 
-def take_over(planned: Sequence[Planned]) -> int:
-    """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many.
+def take_over(planned: Sequence[Planned]) -> Counter[Path]:
+    """Copies points that ran before in other folders of runs/, so that they need not run again; returns from which folders
+    how many.
 
     What else lies in the folder of a point that is replaced is removed: files of another run would be read as this
     one's.
     """
-    taken = 0
+    taken: Counter[Path] = Counter()
     without_links: dict[Path, bool] = {}
     for run in planned:
         if run.stored.is_of(run.key):
@@ -183,9 +185,15 @@ def take_over(planned: Sequence[Planned]) -> int:
                 without_links[folder] = _has_no_links(folder)
             if without_links[folder] and _can_be_taken(there, run):
                 copy_of_run(there, run.folder)
-                taken += 1
+                taken[folder] += 1
                 break
     return taken
+
+
+def taken_words(taken: Mapping[Path, int]) -> str:
+    """A line about points that are copied, with the folders that they come from and what runs them instead."""
+    folders = ", ".join(f"{count} from {folder}" for folder, count in taken.items())
+    return f"points that have run before are copied: {folders}; `gradwire run --fresh` runs them here"
 
 
 def _has_no_links(folder: Path) -> bool:

@@ -90,7 +90,7 @@ def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
 
 
 def test_it_is_announced_in_one_line(tmp_path: Path) -> None:
-    assert announcement([], 2) == "nothing to run: all points are there already"
+    assert announcement([], 2) == "nothing to run: all points are there already; `gradwire run --fresh` runs them again"
     line = announcement(runs(tmp_path, "run.seed=[1,2,3]"), 2)
     assert line.startswith("3 points to run, 2 at a time: about ")
     assert line.endswith("with up to 3,072 MiB of memory each")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.run_folder import HOLDER_FILE, locked, write_run_folder
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
+from tests.shared.command_line import gradwire_says, needs_no_kernel
 from tests.shared.snippets import ROOT
 from tests.unit.cli.test_command_line import SCENARIO
 from tests.unit.runs.test_campaign import Silent, good_job, machine, planned_runs
@@ -171,12 +172,12 @@ def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monke
     (ran[1].folder / "completed.json").write_text("damaged")
     wanted[0].folder.mkdir(parents=True)
     (wanted[0].folder / "queues.npz").write_bytes(b"of another run")
-    assert take_over(wanted) == len(wanted) - 1
+    assert take_over(wanted) == {Path("runs/first"): len(wanted) - 1}
     assert not (wanted[0].folder / "queues.npz").exists()
     watcher = Silent()
     Campaign(wanted, Path("runs/second"), LocalPool(1), watcher).run()
     assert [run.folder for run in watcher.begun] == [wanted[1].folder]
-    assert take_over(wanted) == 0
+    assert take_over(wanted) == {}
 
 
 def test_a_point_in_the_place_of_a_link_is_copied_and_the_link_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +191,28 @@ def test_a_point_in_the_place_of_a_link_is_copied_and_the_link_is_left_alone(mon
     (stored / "log.txt").write_text("of a store")
     wanted[0].folder.parent.mkdir(parents=True)
     wanted[0].folder.symlink_to(stored.resolve())
-    assert take_over(wanted) == len(wanted)
+    assert take_over(wanted) == {Path("runs/first"): len(wanted)}
     assert not wanted[0].folder.is_symlink()
     assert (stored / "log.txt").read_text() == "of a store"
+
+
+def test_a_run_names_the_folder_that_points_come_from_and_what_runs_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs_no_kernel(monkeypatch)
+    begun: list[Path] = []
+
+    def job(folder: Path, on_line: Callable[[str], None]) -> int:
+        begun.append(folder)
+        return good_job(folder, on_line)
+
+    machine(monkeypatch, job)
+    Path("small.toml").write_text(SCENARIO)
+    first = gradwire_says(monkeypatch, capsys, "run", "small.toml", "--out", "runs/first")
+    ran = len(begun)
+    assert (first[0], "copied" in first[1]) == (0, False)
+    status, out, _ = gradwire_says(monkeypatch, capsys, "run", "small.toml", "--out", "runs/second")
+    (line,) = [line for line in out.splitlines() if "copied" in line]
+    assert (status, f"{ran} from runs/first" in line, "--fresh" in line, len(begun)) == (0, True, True, ran)
+    status, out, _ = gradwire_says(monkeypatch, capsys, "run", "small.toml", "--out", "runs/third", "--fresh")
+    assert (status, "copied" in out, len(begun)) == (0, False, 2 * ran)

@@ -197,11 +197,11 @@ def test_points_are_not_taken_from_a_run_with_links(say: Say, tmp_path: Path, mo
     there = planned_runs(tmp_path / "runs" / "there")
     machine(monkeypatch, good_job)
     run(tmp_path / "runs" / "there", there)
-    assert take_over(planned_runs(tmp_path / "runs" / "one")) == 2
+    assert sum(take_over(planned_runs(tmp_path / "runs" / "one")).values()) == 2
     linked(str(there[0].folder / "log.txt"), "victim/thesis.tex")
-    assert take_over(planned_runs(tmp_path / "runs" / "one")) == 0
+    assert not take_over(planned_runs(tmp_path / "runs" / "one"))
     shutil.rmtree(tmp_path / "runs" / "one")
-    assert take_over(planned_runs(tmp_path / "runs" / "two")) == 0
+    assert not take_over(planned_runs(tmp_path / "runs" / "two"))
 
 
 def test_a_copy_of_a_point_has_its_files_and_nothing_else(tmp_path: Path) -> None:
