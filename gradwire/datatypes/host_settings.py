@@ -8,11 +8,12 @@ net/ipv4/tcp_ipv4.c.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Any
+
+from gradwire.datatypes.name_patterns import Names
 
 ALL = "all"
 """Names all hosts, as in other keys of scenarios."""
@@ -58,10 +59,6 @@ class HostSetting:
         """A setting of these fields, whose pairs JSON has as lists."""
         return HostSetting(fields["pattern"], tuple((key, value) for key, value in fields["sysctls"]))
 
-    def takes(self, names: Iterable[str]) -> bool:
-        """Whether a host with these names is meant."""
-        return self.pattern == ALL or any(self.pattern == name or fnmatchcase(name, self.pattern) for name in names)
-
 
 @dataclass(frozen=True)
 class AskedParameter:
@@ -90,18 +87,19 @@ Parameters = Mapping[str, AskedParameter]
 """What is asked of one host, by key."""
 
 
-def parameters_of_hosts(names: Sequence[Sequence[str]], settings: Sequence[HostSetting]) -> tuple[Parameters, ...]:
-    """What is asked of each host. names: everything that each is called."""
-    return tuple(_parameters_of(each, settings) for each in names)
+def parameters_of_hosts(names: Names, hosts: int, settings: Sequence[HostSetting]) -> tuple[Parameters, ...]:
+    """What is asked of each of so many hosts, by their names."""
+    found: list[dict[str, AskedParameter]] = [{} for _ in range(hosts)]
+    for setting in settings:
+        asked = {key: AskedParameter(value, setting.pattern) for key, value in setting.sysctls}
+        for host in hosts_meant(names, hosts, setting):
+            found[host].update(asked)
+    return tuple(found)
 
 
-def _parameters_of(names: Sequence[str], settings: Sequence[HostSetting]) -> Parameters:
-    return {
-        key: AskedParameter(value, setting.pattern)
-        for setting in settings
-        if setting.takes(names)
-        for key, value in setting.sysctls
-    }
+def hosts_meant(names: Names, hosts: int, setting: HostSetting) -> Sequence[int]:
+    """Which of so many hosts a setting is for, by their names."""
+    return range(hosts) if setting.pattern == ALL else names.matching(setting.pattern)
 
 
 def is_of_tcp(key: str) -> bool:

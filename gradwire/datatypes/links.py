@@ -8,10 +8,11 @@ link by its ports ("s1-eth4").
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Generic, TypeVar
+
+from gradwire.datatypes.name_patterns import Names
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -90,34 +91,22 @@ class LinkSetting:
         }
         return {name: value for name, value in values.items() if value is not None}
 
-    def takes(self, names: Collection[str]) -> bool:
-        """Whether a link with these names is meant."""
-        return self.pattern in names or any(fnmatchcase(name, self.pattern) for name in names)
 
-
-def with_settings(
-    links: Iterable[Link], settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]
-) -> tuple[Link, ...]:
-    """The links as settings have them, of which a later one counts where several set the same. aliases: what devices
-    are called."""
-    return tuple(_settled(link, settings, aliases) if settings else link for link in links)
-
-
-def idle_settings(
-    links: Sequence[Link], settings: Iterable[LinkSetting], aliases: Mapping[str, Sequence[str]]
-) -> list[LinkSetting]:
-    """The settings that no link takes."""
-    names = [frozenset(link_names(link, aliases)) for link in links]
-    return [setting for setting in settings if not any(setting.takes(each) for each in names)]
-
-
-def _settled(link: Link, settings: Sequence[LinkSetting], aliases: Mapping[str, Sequence[str]]) -> Link:
-    names = frozenset(link_names(link, aliases))
-    values: dict[str, float] = {}
+def with_settings(links: Sequence[Link], settings: Sequence[LinkSetting], names: Names) -> tuple[Link, ...]:
+    """The links as settings have them, of which a later one counts where several set the same. names: of the links."""
+    values: dict[int, dict[str, float]] = {}
     for setting in settings:
-        if setting.takes(names):
-            values |= setting.set_values()
-    return replace(link, **values) if values else link  # type: ignore[arg-type] # each value has its field's type
+        for number in names.matching(setting.pattern):
+            values.setdefault(number, {}).update(setting.set_values())
+    return tuple(
+        replace(link, **values[number]) if number in values else link  # type: ignore[arg-type] # of its field's type
+        for number, link in enumerate(links)
+    )
+
+
+def names_of_links(links: Iterable[Link], aliases: Mapping[str, Sequence[str]]) -> Names:
+    """Everything that the links are called. aliases: what devices are called."""
+    return Names(link_names(link, aliases) for link in links)
 
 
 def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, Parameters, parameters_of_hosts
-from gradwire.datatypes.links import Link, LinkSetting, Port, idle_settings, numbered, with_settings
+from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, Parameters, hosts_meant, parameters_of_hosts
+from gradwire.datatypes.links import Link, LinkSetting, Port, names_of_links, numbered, with_settings
+from gradwire.datatypes.name_patterns import Names
 from gradwire.datatypes.network_graph import Graph
 from gradwire.datatypes.tiers import Tiers
 
@@ -92,27 +93,35 @@ class Shape:
     def link_defects(self) -> Iterator[str]:
         """What is wrong with settings of links, of a shape that has no other defects."""
         names = ", ".join(link.name for link in self._unset_links[:3])
-        for setting in idle_settings(self._unset_links, self.link_settings, self.aliases):
+        for setting in self.link_settings:
+            if self._names_of_links.matching(setting.pattern):
+                continue
             yield f"fabric.link.'{setting.pattern}': no link is called that; links are {names}, ..."
 
     def host_defects(self) -> Iterator[str]:
         """What is wrong with settings of hosts, of a shape that has no other defects."""
         for setting in self.host_settings:
-            if not any(setting.takes(names) for names in self._names_of_hosts):
-                names = self._names_of_hosts
-                yield f"fabric.host.'{setting.pattern}': no host is called that; hosts are {names[0][-1]} to {names[-1][-1]}"
+            if not hosts_meant(self._names_of_hosts, self.hosts, setting):
+                names = self.host_names()
+                first, last = (self.aliases.get(name, (name,))[-1] for name in (names[0], names[-1]))
+                yield f"fabric.host.'{setting.pattern}': no host is called that; hosts are {first} to {last}"
 
-    @property
-    def _names_of_hosts(self) -> list[tuple[str, ...]]:
-        """Everything that each host is called."""
-        return [tuple(dict.fromkeys((name, *self.aliases.get(name, ())))) for name in self.host_names()]
+    @cached_property
+    def _names_of_hosts(self) -> Names:
+        """Everything that the hosts are called."""
+        return Names((name, *self.aliases.get(name, ())) for name in self.host_names())
+
+    @cached_property
+    def _names_of_links(self) -> Names:
+        """Everything that the links are called."""
+        return names_of_links(self._unset_links, self.aliases)
 
     @cached_property
     def host_parameters(self) -> tuple[Parameters, ...]:
         """What is asked of each host's kernel, by key."""
         if not self.host_settings:
             return ({},) * self.hosts
-        return parameters_of_hosts(self._names_of_hosts, self.host_settings)
+        return parameters_of_hosts(self._names_of_hosts, self.hosts, self.host_settings)
 
     @cached_property
     def set_keys(self) -> frozenset[str]:
@@ -241,7 +250,9 @@ class Shape:
     @cached_property
     def shape_links(self) -> tuple[Link, ...]:
         """The links of hosts, then those between switches as `trunk_links` has them."""
-        return with_settings(self._unset_links, self.link_settings, self.aliases)
+        if not self.link_settings:
+            return self._unset_links
+        return with_settings(self._unset_links, self.link_settings, self._names_of_links)
 
     @cached_property
     def _unset_links(self) -> tuple[Link, ...]:

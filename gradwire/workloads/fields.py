@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -190,6 +191,12 @@ class ValueKind:
 
 def kind_at(section: type[BaseModel], path: Sequence[str | int]) -> ValueKind | None:
     """What the value at a place in a section must be; None if the section does not say."""
+    return _kind_at(section, tuple(path))
+
+
+@lru_cache(maxsize=1024)
+def _kind_at(section: type[BaseModel], path: tuple[str | int, ...]) -> ValueKind | None:
+    """It is asked of every one of thousands of layers and links."""
     kind = ValueKind(section)
     for step in path:
         if kind.table is not None and step in kind.table.model_fields:

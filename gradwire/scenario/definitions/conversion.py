@@ -7,8 +7,10 @@ under another name.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from enum import StrEnum
+from functools import cache, partial
 from typing import Any
 
 import tomli_w
@@ -173,13 +175,23 @@ def _fact_definition(fact: Fact) -> FactDefinition:
     )
 
 
+OF_MODELS = ("name", "batch", "source")
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 UNITS = {DURATION.name: ("s", "ms", "us"), SIZE.name: ("B", "kB", "MB", "GB", "KiB", "MiB", "GiB")}
 """Units to write quantities in; a quantity that is not here is written exactly by its own `text`."""
 
 
+def model_content(model: ModelFile) -> dict[str, Any]:
+    """What reading a model file's text as TOML gives."""
+    return {
+        **_said(model, OF_MODELS),
+        "layers": [_said(layer, tuple(LayerDefinition.model_fields)) for layer in model.layers],
+    }
+
+
 def model_text(model: ModelFile) -> str:
     """A model file's text."""
-    return "\n".join([*_pairs(model, ("name", "batch", "source")), *_blocks("[[layers]]", model.layers)]) + "\n"
+    return "\n".join([*_pairs(model, OF_MODELS), *_blocks("[[layers]]", model.layers)]) + "\n"
 
 
 def device_text(device: DeviceFile) -> str:
@@ -197,13 +209,19 @@ def _blocks(heading: str, tables: Iterable[BaseModel]) -> Iterator[str]:
 
 def _pairs(table: BaseModel, keys: tuple[str, ...]) -> Iterator[str]:
     """Lines for the keys whose values are not their defaults."""
-    said = {key: value for key, value in table if key in keys and value != _default(table, key)}
-    for key in (key for key in keys if key in said):
-        yield f"{key} = {_value(_with_unit(table, key, said[key]))}"
+    for key, value in _said(table, keys).items():
+        yield f"{key} = {_value(value)}"
 
 
-def _default(table: BaseModel, key: str) -> Any:
-    return type(table).model_fields[key].get_default(call_default_factory=True)
+def _said(table: BaseModel, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The keys whose values are not their defaults, with these as TOML has them."""
+    said = {key: value for key, value in table if key in keys and value != _default(type(table), key)}
+    return {key: _plain(_with_unit(table, key, said[key])) for key in keys if key in said}
+
+
+@cache
+def _default(kind: type[BaseModel], key: str) -> Any:
+    return kind.model_fields[key].get_default(call_default_factory=True)
 
 
 def _with_unit(table: BaseModel, key: str, value: Any) -> Any:
@@ -214,19 +232,27 @@ def _with_unit(table: BaseModel, key: str, value: Any) -> Any:
     return exact_text(value, kind.quantity, units) if units else kind.quantity.text(value)
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return _plain(value[0]) if len(value) == 1 and isinstance(value, tuple) else [_plain(each) for each in value]
+    return value.value if isinstance(value, StrEnum) else value
+
+
 def _value(value: Any) -> str:
     """A value in one line, lists and tables too."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{_key(key)} = {_value(each)}' for key, each in value.items())} }}"
-    if isinstance(value, tuple) and len(value) == 1:  # a vector's shape
-        return str(value[0])
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
+    if type(value) is int:
+        return str(value)
     return tomli_w.dumps({"key": value}).removeprefix("key = ").rstrip("\n")
 
 
 def _key(key: str) -> str:
-    return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
+    return key if BARE_KEY.fullmatch(key) else tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
 
 
 def made_up(section: ModelSection) -> Profile:

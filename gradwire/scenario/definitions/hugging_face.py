@@ -28,10 +28,11 @@ MOST_TOKENS = 8192
 (The Llama 3 Herd of Models 2024, sections 3.4.1 and 3.4.2)."""
 LARGEST = 10**9
 """Of a width, or a count that makes nothing longer."""
+MOST_EXPERTS = 40_000
+"""Of all blocks together: DeepSeek-V3 has 14,848, and three tensors in each. As a model file, 50,000 would be more values than
+a file may have (scenario/limits.py)."""
 MOST_BLOCKS = 2_000
 """Sixteen times those of Llama 3 405B."""
-MOST_EXPERTS = 200_000
-"""Of all blocks together: DeepSeek-V3 has 14,848."""
 
 
 class Config(BaseModel, ABC):

@@ -7,8 +7,9 @@ that has ports and neither an interface nor an accelerator. What is inside a dev
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -128,6 +129,40 @@ class _End:
     component: str
 
 
+@dataclass(frozen=True)
+class _Ends:
+    """Components that an end names, as InfraGraph counts them: of each instance, of each component, all of the next.
+
+    They are made one by one: an edge may name thousands, of which it joins one.
+    """
+
+    instance: str
+    numbers: range
+    #: Components in one another, from the device inwards, with their indices.
+    steps: tuple[tuple[str, range], ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.numbers) * math.prod(len(indices) for _, indices in self.steps)
+
+    def __iter__(self) -> Iterator[_End]:
+        """Yields them."""
+        for number in self.numbers:
+            for path in _paths(self.steps):
+                yield _End(self.instance, number, path)
+
+
+def _paths(steps: Sequence[tuple[str, range]], before: str = "") -> Iterator[str]:
+    (component, indices), *others = steps
+    for index in indices:
+        path = f"{before}{component}.{index}"
+        if others:
+            yield from _paths(others, f"{path}.")
+        else:
+            yield path
+
+
 class _Reading:
     """Goes through an Infrastructure once."""
 
@@ -162,7 +197,11 @@ class _Reading:
 
     def _order(self, end: _End) -> tuple[int, int, tuple[tuple[int, str], ...]]:
         """Hosts as the instances come, and each one's interfaces by their numbers."""
-        return list(self._instances).index(end.instance), end.number, _natural(end.component)
+        return self._place_of_instance[end.instance], end.number, _natural(end.component)
+
+    @cached_property
+    def _place_of_instance(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self._instances)}
 
     def _list(self, key: str, of: Mapping[str, Any] | None = None, where: str = "") -> list[Any]:
         found = (self._document if of is None else of).get(key) or []
@@ -233,7 +272,7 @@ class _Reading:
             self._kinds[device] = frozenset(kinds)
         return self._kinds[device]
 
-    def _edge(self, number: int, edge: Any) -> list[tuple[_End, _End, dict[str, Any]]]:
+    def _edge(self, number: int, edge: Any) -> Iterator[tuple[_End, _End, dict[str, Any]]]:
         where = f"edges.{number}"
         table = _table(edge, "edges", where)
         link = _text(table, "link", where)
@@ -243,17 +282,18 @@ class _Reading:
         scheme = table.get("scheme")
         if scheme == "one2one":
             # As InfraGraph's service does it: what one end has more of is not joined.
-            pairs = list(zip(near, far, strict=False))
+            pairs: Iterator[tuple[_End, _End]] = zip(near, far, strict=False)
         elif scheme == "many2many":
-            if len(near) * len(far) > MOST_LINKS:
-                raise _Defect(f"{where}: has {len(near) * len(far):,} links; must be at most {MOST_LINKS:,}")
-            pairs = [(a, b) for a in near for b in far if a != b]
+            if near.count * far.count > MOST_LINKS:
+                raise _Defect(f"{where}: has {near.count * far.count:,} links; must be at most {MOST_LINKS:,}")
+            pairs = ((a, b) for a in near for b in far if a != b)
         else:
             raise _Defect(f"{where}.scheme = {str(scheme)[:40]!r}: must be one2one or many2many")
-        return [(a, b, self._links[link]) for a, b in pairs]
+        physical = self._links[link]
+        return ((a, b, physical) for a, b in pairs)
 
-    def _ends(self, end: Any, where: str) -> list[_End]:
-        """The components that an end names, as InfraGraph counts them: of each instance, of each component, all of the next."""
+    def _ends(self, end: Any, where: str) -> _Ends:
+        """The components that an end names."""
         table = _table(end, "ep1", where)
         instance, slice_text = _step(_text(table, "instance", where), f"{where}.instance")
         if instance not in self._instances:
@@ -261,18 +301,21 @@ class _Reading:
         count = _count(self._instances[instance], f"instances.{instance}")
         numbers = _chosen(slice_text, count, f"{where}.instance")
         device: str | None = self._device_of(instance)
-        paths = [""]
+        steps: list[tuple[str, range]] = []
         for word in _text(table, "component", where).split("."):
             component, slice_text = _step(word, f"{where}.component")
             parts = {} if device is None else self._components[device]
             if component not in parts:
                 raise _Defect(f"{where}.component: device '{device}' has no component '{component}'")
             inside = _chosen(slice_text, _count(parts[component], f"devices.{device}.components.{component}"), where)
-            if len(paths) * len(inside) * len(numbers) > MOST_LINKS:
+            steps.append((component, inside))
+            if len(steps) > MOST_DEEP:
+                raise _Defect(f"{where}.component: names components more than {MOST_DEEP} deep")
+            found = _Ends(instance, numbers, tuple(steps))
+            if found.count > MOST_LINKS:
                 raise _Defect(f"{where}: names more than {MOST_LINKS:,} components")
-            paths = [f"{path}{'.' if path else ''}{component}.{index}" for path in paths for index in inside]
             device = component if component in self._devices else None
-        return [_End(instance, number, path) for number in numbers for path in paths]
+        return found
 
 
 def _table(value: Any, kind: str, where: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import copy
 import csv
 import io
 import re
-import tomllib
 from collections.abc import Container, Mapping
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.named_code import NamedBy, permit, without_links
 from gradwire.scenario.definitions.controller_files import controller_in
-from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
+from gradwire.scenario.definitions.conversion import device_of, model_content, model_file, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.explanations import explain, validated
@@ -219,7 +218,12 @@ def read_model(path: Path) -> dict[str, Any]:
     """The content of a model file, or what one would have that says the same as a config.json of Hugging Face's. Raises InputFault."""
     if path.suffix != ".json":
         return read_definition(path, ModelFile)
-    return tomllib.loads(model_text(model_file(hugging_face_profile(path))))
+    try:
+        return model_content(model_file(hugging_face_profile(path)))
+    except ValidationError as error:  # each number is in its range, and a layer of them is not
+        defect = error.errors()[0]
+        where = ".".join(map(str, defect["loc"]))
+        raise InputFault(f"{path}: is too large: a layer's {where} is {defect['input']}: {defect['msg']}") from error
 
 
 def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str, Any]:
