@@ -118,7 +118,7 @@ def _examined(
 ) -> Iterator[dict[str, _Member]]:
     """The members of an archive, each of which claims to be as it should."""
     with ExitStack() as files:
-        limited = _Limited(files.enter_context(opened(path, most_bytes(), follow=follow)))
+        limited = _Limited(files.enter_context(opened(path, most_bytes(), follow=follow, bounded=True)))
         archive = files.enter_context(zipfile.ZipFile(cast(BinaryIO, limited)))
         limited.most_bytes = None
         named = _named(archive, columns, compressed)

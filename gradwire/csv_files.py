@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.files import replacing
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.terminal_text import ACTING
 
@@ -88,16 +89,17 @@ def write_records(
 def read_csv(path: Path) -> list[dict[str, str]]:
     """The rows of a file by their columns' names, every cell as the text that was written.
 
-    Raises OSError, and ValueError for what is not such a file.
+    Raises OSError, ValueError for what is not such a file, and InputFault for what takes too long.
     """
-    try:
-        rows = list(csv.reader(io.StringIO(read_text(path, TABLE_BYTES, follow=True)), strict=True))
-    except csv.Error as error:
-        raise ValueError(f"not valid CSV: {error}") from error
-    if not rows:
-        raise ValueError("has no heading")
-    names = [original(name) for name in rows[0]]
-    return [dict(zip(names, map(original, row), strict=True)) for row in rows[1:]]
+    with reading_budget(path):
+        try:
+            rows = list(csv.reader(io.StringIO(read_text(path, TABLE_BYTES, follow=True)), strict=True))
+        except csv.Error as error:
+            raise ValueError(f"not valid CSV: {error}") from error
+        if not rows:
+            raise ValueError("has no heading")
+        names = [original(name) for name in rows[0]]
+        return [dict(zip(names, map(original, row), strict=True)) for row in rows[1:]]
 
 
 def _cell(value: Any, float_format: str | None) -> str:

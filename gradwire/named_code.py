@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 
 MARK = "clock.json"
@@ -87,7 +88,8 @@ def code_in(path: Path, most_bytes: int = MESSAGE_BYTES) -> str:
     if place not in _PERMITTED:
         raise InputFault(f"{path} is not run: {RULE}")
     try:
-        return read_text(place, most_bytes)
+        with reading_budget(place):
+            return read_text(place, most_bytes)
     except FileNotFoundError as error:
         raise InputFault(f"{path}: no such file") from error
     except OSError as error:

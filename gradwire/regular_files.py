@@ -13,6 +13,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from gradwire.faults import InternalFault
+from gradwire.reading_budget import is_budgeted
+
 MESSAGE_BYTES = 16 << 20
 """Of a JSON or TOML file: a hundred times the largest scenario that comes with gradwire, and of the verdicts and notes
 of runs."""
@@ -42,14 +45,17 @@ class IrregularFileError(OSError):
         super().__init__(errno.EINVAL, what, str(path))
 
 
-def opened(path: Path, most_bytes: int | None, *, follow: bool = False) -> BinaryIO:
+def opened(path: Path, most_bytes: int | None, *, follow: bool = False, bounded: bool = False) -> BinaryIO:
     """Opens a regular file of at most so many bytes for reading, without a buffer.
 
     follow: whether `path` may be a link, as one that the user gave on the command line may. Files of run folders may
-    not.
+    not. bounded: whether the reader takes no more time and memory than the file's size says, whatever is in it.
 
-    Raises OSError; IrregularFileError for what is not a regular file, or too large.
+    Raises OSError; IrregularFileError for what is not a regular file, or too large; InternalFault outside of a
+    `reading_budget`, if the reader is not bounded.
     """
+    if not bounded and not is_budgeted():
+        raise InternalFault(f"{path} is read without a limit of time and memory; report this with the command")
     # Opening some devices does something already, so what is there is looked at before; and again after, for it may
     # have changed.
     _refuse(path, path.stat(follow_symlinks=follow), most_bytes)

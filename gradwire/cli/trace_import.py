@@ -18,6 +18,7 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
@@ -67,7 +68,9 @@ def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
     if path is None:
         return {}
     try:
-        read = msgspec.json.decode(read_bytes(path, MESSAGE_BYTES, follow=True), type=dict[str, list[int | list[int]]])
+        with reading_budget(path):
+            text = read_bytes(path, MESSAGE_BYTES, follow=True)
+            read = msgspec.json.decode(text, type=dict[str, list[int | list[int]]])
     except OSError as error:
         raise InputFault(f"--groups {path}: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError) as error:

@@ -10,6 +10,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.programs.outputs import output_file
 from gradwire.programs.program_protocol import figures_file, place_name
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.scenario.sections.program import ProgramSection, hosts_of
 
@@ -44,7 +45,8 @@ def reported(
                 )
                 continue
             try:
-                found = READERS[program.figures](_text(file, place in statuses))
+                with reading_budget(file):
+                    found = READERS[program.figures](_text(file, place in statuses))
             except (InputFault, OSError) as fault:
                 wrong.append(f"{file}: {fault}")
                 continue

@@ -23,6 +23,7 @@ from gradwire import PACKAGE
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.programs.descendants import ending_descendants
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, RECORD_BYTES, IrregularFileError, read_bytes, read_text
 from gradwire.vm.owners import OWNER_VARIABLE, temporary_folder, this_process
 
@@ -135,7 +136,8 @@ class _Script:
         """Moves the recording to where it stays; returns the path."""
         file = recording_file(self._request.folder, self._rank)
         try:
-            content = read_bytes(self._made, RECORD_BYTES)
+            with reading_budget(self._made):
+                content = read_bytes(self._made, RECORD_BYTES)
         except IrregularFileError as error:
             raise InputFault(f"{self._name}: what it left as its recording {error.strerror}") from error
         with replacing(file) as partial:
@@ -207,7 +209,8 @@ class _Script:
     def _state(self, kind: str) -> tuple[str, str] | None:
         """How far the script came, as the recorder in it says."""
         try:
-            said = json.loads(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES))
+            with reading_budget(self._made):
+                said = json.loads(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES))
             return str(said["state"])[:200], str(said["about"])[:200]
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -238,9 +241,9 @@ class _Script:
 
     def _last_line(self) -> str:
         with suppress(OSError, UnicodeDecodeError):
-            lines = [
-                line for line in read_text(self._output, 2 * OUTPUT_BYTES, errors="replace").split("\n") if line.strip()
-            ]
+            with reading_budget(self._output):
+                text = read_text(self._output, 2 * OUTPUT_BYTES, errors="replace")
+            lines = [line for line in text.split("\n") if line.strip()]
             # Python's own words, and not a comment that torch writes behind them.
             told = [line for line in lines if _ERROR in line.split(":")[0] and not line.startswith(" ")]
             return (told or lines or ["it wrote nothing"])[-1].strip()[:400]

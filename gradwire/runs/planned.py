@@ -25,6 +25,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.compiling.checked_plans import check_once
 from gradwire.runs.compiling.division import UNDIVIDED, Division, division_for, forced_division
@@ -411,15 +412,17 @@ def source_key(point: Point, clock: Clock) -> str:
         "clock": asdict(clock),
         "kernel": _kernel_name(clock),
         "code": [run_digest(), plan_digest(), *([] if isinstance(point.section.run.warmup, int) else [fluid_digest()])],
-        "strategies": {
-            name: read_text(Path(path), MESSAGE_BYTES, follow=True)
-            for name, path in point.section.defined.strategies.items()
-        },
+        "strategies": {name: _strategy_text(Path(path)) for name, path in point.section.defined.strategies.items()},
         "trace": trace_of(point.section.model.trace).digest() if point.section.model.trace else None,
         **({"traces": traces_of_jobs(point.section)} if point.section.job else {}),
         "versions": [platform.python_version(), np.__version__],
     }
     return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def _strategy_text(path: Path) -> str:
+    with reading_budget(path):
+        return read_text(path, MESSAGE_BYTES, follow=True)
 
 
 def _hash(text: str) -> str:

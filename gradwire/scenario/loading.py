@@ -20,6 +20,7 @@ from typing_extensions import TypeVar
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.named_code import RUN_FOLDER, NamedBy, named_by_scenario
+from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed, refuse_too_much
@@ -166,8 +167,9 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong, if the file cannot be read or is not
     a valid scenario. What settings replace has to be right as well.
     """
-    document = read_document(path, follow=not as_run)
-    return scenario_of_document(document, Origin.of_file(path, as_run=as_run), settings)
+    with reading_budget(path):
+        document = read_document(path, follow=not as_run)
+        return scenario_of_document(document, Origin.of_file(path, as_run=as_run), settings)
 
 
 def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
+from gradwire.reading_budget import reading_budget
 
 if TYPE_CHECKING:
     from gradwire.scenario.loading import Origin, Scenario
@@ -43,13 +44,15 @@ def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> 
     reported before. Raises InputFault for everything that is wrong.
     """
     from gradwire.scenario.loading import Origin, toml_content  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.scenario.program_scenarios import programs_of_document  # noqa: F401, PLC0415 (not within the budget)
     from gradwire.scenario.toml_documents import read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
         document = toml_content(source)
         return resolved_scenario(document, Origin.given(document), settings)
     path = scenario_path(source)
-    return resolved_scenario(read_document(path), Origin.of_file(path), settings)
+    with reading_budget(path):
+        return resolved_scenario(read_document(path), Origin.of_file(path), settings)
 
 
 def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> AnyScenario:

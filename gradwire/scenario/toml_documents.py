@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.scenario.limits import refuse_long_keys, refuse_too_much
 
@@ -28,7 +29,11 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow:
 
     Raises InputFault, naming the file, if it cannot be read, is something else than TOML, or says more than a file may.
     """
-    text = file_text(path, noun, follow=follow)
+    with reading_budget(path):
+        return _document(path, file_text(path, noun, follow=follow), has)
+
+
+def _document(path: Path, text: str, has: str) -> dict[str, Any]:
     if not text.strip():
         raise InputFault(f"{path}: is empty; {has}")
     try:
@@ -62,7 +67,8 @@ def file_text(path: Path, noun: str, form: str = "TOML", *, follow: bool = True)
 
     follow: whether the path may be a link, which is the choice of whoever gave it.
     """
-    return _text(path, _content(path, noun, follow=follow), form)
+    with reading_budget(path):
+        return _text(path, _content(path, noun, follow=follow), form)
 
 
 def _content(path: Path, noun: str, *, follow: bool) -> bytes:

@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.reading_budget import not_reading
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
 from gradwire.workloads.models.device_facts import Device
 from gradwire.workloads.models.profile import Profile
@@ -63,7 +64,8 @@ class Group:
     def loaded(self, entry: EntryPoint) -> Any:
         """Imports what an entry point names. Raises InputFault, naming the package, if that fails."""
         try:
-            return entry.load()
+            with not_reading():  # its code may take what it likes
+                return entry.load()
         except Exception as error:  # third-party code may raise anything on import
             raise InputFault(
                 f"{self.place(entry)} cannot be imported: {type(error).__name__}: {error}. Fix the package, or "

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from gradwire.faults import Fault, InputFault, InternalFault
 from gradwire.named_code import code_in
+from gradwire.reading_budget import not_reading
 from gradwire.workloads import strategies
 from gradwire.workloads.installed_packages import STRATEGIES
 from gradwire.workloads.strategy import Strategy
@@ -51,7 +52,9 @@ def strategy_in(path: Path, name: str | None = None) -> Strategy:
 
 def strategies_in(path: Path) -> tuple[Strategy, ...]:
     """What a file lists in STRATEGIES. Raises InputFault if it cannot be read or may not run, or lists no strategies there."""
-    declared = getattr(_module(path, code_in(path)), "STRATEGIES", None)
+    text = code_in(path)
+    with not_reading():  # its code may take what it likes
+        declared = getattr(_module(path, text), "STRATEGIES", None)
     if declared is None or declared == ():
         raise InputFault(f"{path}: has no STRATEGIES: end it with a line like STRATEGIES = (STRATEGY,)")
     if not isinstance(declared, tuple | list) or not declared:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import IrregularFileError, opened, read_bytes, read_text
+
+
+@pytest.fixture(autouse=True)
+def budget() -> Iterator[None]:
+    """What the whole test may take."""
+    with reading_budget("a test"):
+        yield
 
 
 def test_a_regular_file_is_read(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from gradwire.datatypes.wire.headers import UDP, Segment, read_segment
 from gradwire.datatypes.wire.trail import APPLICATION, Seen, Trails, read_notes
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.reading_budget import not_reading, reading_budget
 from gradwire.regular_files import CAPTURE_BYTES, opened
 
 Bool = npt.NDArray[np.bool_]
@@ -146,8 +147,9 @@ class RawPacket(NamedTuple):
 
 def raw_packets(path: Path) -> Iterator[RawPacket]:
     """Yields all packets of a pcap or pcapng file. Raises InputFault if it is neither, or not of Ethernet."""
-    from scapy.error import Scapy_Exception  # noqa: PLC0415 (a fifth of a second that few commands need)
-    from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: PLC0415
+    with not_reading():
+        from scapy.error import Scapy_Exception  # noqa: PLC0415 (a fifth of a second that few commands need)
+        from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: PLC0415
 
     try:
         with opened(path, CAPTURE_BYTES) as file, RawPcapReader(cast(Any, _Blocks(file))) as reader:
@@ -201,6 +203,11 @@ def read_capture(path: Path, mtu_bytes: int, *, start_ns: int | None = None, add
     IPv4 address of the port's host, for files that do not tell the direction of packets (tcpdump's). Raises InputFault
     if it is needed and missing.
     """
+    with reading_budget(path):
+        return _read_capture(path, mtu_bytes, start_ns, address)
+
+
+def _read_capture(path: Path, mtu_bytes: int, start_ns: int | None, address: str | None) -> Capture:
     address_bytes = None if address is None else bytes(int(part) for part in address.split("."))
     reading = _Reading(mtu_bytes, address_bytes, path, has_notes=is_noted(path))
     for packet in raw_packets(path):

@@ -115,7 +115,7 @@ def _read_once(path: Path, mtu_bytes: int, start_ns: int, cached: Path) -> Captu
 def _content_digest(path: Path) -> str:
     """SHA-256 of a capture file."""
     sha = hashlib.sha256()
-    with opened(path, CAPTURE_BYTES) as file:
+    with opened(path, CAPTURE_BYTES, bounded=True) as file:
         while chunk := file.read(CHUNK_BYTES):
             sha.update(chunk)
     return sha.hexdigest()

@@ -24,6 +24,7 @@ import msgspec
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, DamagedArchiveError, most_bytes
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
 from gradwire.runs.point_protocol import decoded, write_json
 from gradwire.runs.stored.soundness import refuse_absurd
@@ -62,15 +63,17 @@ def is_ours(folder: Path) -> bool:
     if not (folder / SEALS_FILE).exists():  # runs of programs have none
         return True
     try:
-        sealed = read_message(folder / SEALS_FILE, Seals).sha256
+        with reading_budget(folder / SEALS_FILE):
+            sealed = read_message(folder / SEALS_FILE, Seals).sha256
         return all(_hash_of(folder / name) == known for name, known in sealed.items())
-    except (OSError, ValueError):
+    except (OSError, ValueError, InputFault):
         return False
 
 
 @contextmanager
 def reading(path: Path, remedy: str = "") -> Iterator[None]:
-    """Wraps the reading of `path`. Raises InputFault instead of what reading raises.
+    """Wraps the reading of `path`. Raises InputFault instead of what reading raises, and if it takes more time or
+    memory than a file may.
 
     remedy: how to get a new file; by default, the file is taken to be in a point's folder.
     """
@@ -79,7 +82,8 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
         or f"remove the folder {_real_folder(path)}, and the next `gradwire run` or `gradwire reproduce` runs it anew"
     )
     try:
-        yield
+        with reading_budget(path):
+            yield
     except OSError as error:
         # The captures of a point are read together.
         raise InputFault(f"{error.filename or path}: cannot be read: {error.strerror or error}; {remedy}") from error
@@ -182,6 +186,6 @@ def _hash_of(path: Path) -> str:
 
 def update(sha: hashlib._Hash, path: Path) -> None:
     """Adds a file's content to a hash. Raises OSError."""
-    with opened(path, most_bytes()) as file:
+    with opened(path, most_bytes(), bounded=True) as file:
         while chunk := file.read(CHUNK_BYTES):
             sha.update(chunk)

@@ -30,6 +30,7 @@ from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.named_code import MARK
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.runs.stored.files import read_message, reading
@@ -149,7 +150,7 @@ def stored_clock(folder: Path) -> Clock:
 def has_valid_points(folder: Path) -> bool:
     """Whether a run folder has a point whose verdict is valid. A verdict that cannot be read is none."""
     for file in (folder / "points").glob("*/verdict.json"):
-        with suppress(OSError, ValueError, RecursionError):
+        with suppress(OSError, ValueError, RecursionError, InputFault), reading_budget(file):
             verdict = json.loads(read_bytes(file, MESSAGE_BYTES))
             if isinstance(verdict, dict) and verdict.get("valid") is True:
                 return True
@@ -305,7 +306,8 @@ def locked(folder: Path, command: str) -> Iterator[None]:
 def _taken(folder: Path) -> str:
     who = "another command"
     try:
-        holder = decoded(read_bytes(folder / HOLDER_FILE, MESSAGE_BYTES), Holder)
+        with reading_budget(folder / HOLDER_FILE):
+            holder = decoded(read_bytes(folder / HOLDER_FILE, MESSAGE_BYTES), Holder)
         who = f"process {holder.pid} on {holder.host} since {holder.since} (`{holder.command}`)"
     except (OSError, msgspec.DecodeError):
         pass  # it has just begun, or has just ended

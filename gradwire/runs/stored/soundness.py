@@ -32,6 +32,7 @@ from gradwire.datatypes.records import (
 )
 from gradwire.datatypes.routing import MOST_SPRAYED_WAYS
 from gradwire.faults import InputFault
+from gradwire.reading_budget import not_reading
 from gradwire.runs.point_protocol import PointTask
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
 from gradwire.scenario.schema import LARGEST_CLUSTER, LARGEST_SOCKET_BYTES, MOST_ITERATIONS
@@ -281,7 +282,9 @@ def _refuse_cycles(plan: Plan) -> None:
     after = np.concatenate([waiting[within], recvs])
     if (before < after).all():
         return
-    if has_cycle(len(plan.ops), before, after, in_code=len(plan.ops) > MOST_OPS_IN_PYTHON):
+    with not_reading():  # numba may compile it first
+        circular = has_cycle(len(plan.ops), before, after, in_code=len(plan.ops) > MOST_OPS_IN_PYTHON)
+    if circular:
         raise ValueError("ops wait for each other in a circle")
 
 

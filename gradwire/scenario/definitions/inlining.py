@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from gradwire.faults import InputFault
 from gradwire.named_code import NamedBy, permit, without_links
+from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.controller_files import controller_in
 from gradwire.scenario.definitions.conversion import device_of, model_content, model_file, profile_of
 from gradwire.scenario.definitions.hugging_face import hugging_face_profile
@@ -127,10 +128,13 @@ class _Reader:
             return self._keep(table, name, path, str(path))
         if table == "networks":
             return self._read_network(value)
+        path = self._code_path(value) if table == "controllers" else self._path(value)
+        with reading_budget(path):
+            return self._read_file(table, path)
+
+    def _read_file(self, table: str, path: Path) -> str:
         if table == "controllers":
-            path = self._code_path(value)
             return self._keep(table, _name_after(path.stem, "controller"), path, controller_in(path))
-        path = self._path(value)
         if table == "routes":
             return self._keep(table, _name_after(path.stem), path, routes_in(path))
         known = table, path
@@ -148,13 +152,8 @@ class _Reader:
         """A network is called by its file, and by the class in it."""
         class_name = python_reference(value)
         path = self._path(value) if class_name is None else self._code_path(strategy_reference(value)[0])
-        content = network_in(value, path)
-        try:
-            validated(NetworkDefinition, content)
-        except ValidationError as error:
-            lines = [line for defect in error.errors() for line in explain(NetworkDefinition, defect, content)]
-            named = [re.sub(r"^links\.(\d+)", partial(_link_named, content), line) for line in lines]
-            raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
+        with reading_budget(path):  # of pydantic's check as well
+            content = _valid_network(value, path)
         return self._keep("networks", _name_after(class_name or path.stem, "network"), path, content)
 
     def _path(self, text: str) -> Path:
@@ -199,6 +198,17 @@ class _Reader:
 def _name_after(text: str, otherwise: str = "routes") -> str:
     """A name of the letters that names may have."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or otherwise
+
+
+def _valid_network(value: str, path: Path) -> dict[str, Any]:
+    content = network_in(value, path)
+    try:
+        validated(NetworkDefinition, content)
+    except ValidationError as error:
+        lines = [line for defect in error.errors() for line in explain(NetworkDefinition, defect, content)]
+        named = [re.sub(r"^links\.(\d+)", partial(_link_named, content), line) for line in lines]
+        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
+    return content
 
 
 def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:

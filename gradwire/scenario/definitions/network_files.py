@@ -19,6 +19,7 @@ from typing import Any
 from xml.parsers import expat
 
 from gradwire.faults import InputFault
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.scenario.definitions.infragraph import YAML_ENDINGS, infragraph, is_infragraph, read_document
 from gradwire.scenario.definitions.topo_process import topo_said
@@ -84,7 +85,11 @@ def network_in(text: str, path: Path) -> Content:
     """
     if (class_name := python_reference(text)) is not None:
         return _of_topo(path, topo_said(path, class_name or None, MOST_NODES))
-    written = _read(path)
+    with reading_budget(path):
+        return _of_file(path, _read(path))
+
+
+def _of_file(path: Path, written: str) -> Content:
     if path.suffix == ".graphml":
         return _of_graph(path, *graphml(path, written))
     content = read_document(path, written)

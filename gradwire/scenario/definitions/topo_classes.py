@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.scenario.definitions.no_processes import forbid_processes
 
@@ -51,7 +52,8 @@ def topo_in(path: Path, name: str | None) -> Any:
     Raises InputFault if the file cannot be read or run, has no such class, or if the class raises.
     """
     try:
-        text = read_text(path, MESSAGE_BYTES, follow=True)
+        with reading_budget(path):
+            text = read_text(path, MESSAGE_BYTES, follow=True)
     except FileNotFoundError as error:
         raise InputFault(f"{path}: no such file") from error
     except OSError as error:

@@ -13,6 +13,7 @@ import numpy as np
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
+from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
@@ -96,10 +97,7 @@ class ResolvedPoint:
 
     @cached_property
     def unsent_bytes(self) -> int | None:
-        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system does it.
-
-        None where a SEND ends when its last byte has left the host.
-        """
+        """How much of a connection may wait unsent when a SEND ends; None where its last byte has left the host by then."""
         if self.jobs:
             return _of_all({name: job.unsent_bytes for name, job in self.jobs.items()})
         return self.section.transport.unsent_bytes(self.strategy.senders)
@@ -135,6 +133,7 @@ class ResolvedPoint:
         return _standing_in(job, meant, self.strategy, self.options)
 
     @cached_property
+    @reading_budget("fabric")
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
         if self.jobs:

@@ -19,6 +19,7 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.reading_budget import reading_budget
 from gradwire.workloads.traces.assembly import Assembly
 from gradwire.workloads.traces.filling import fill_missing
 from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile, recording
@@ -184,17 +185,19 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
 
     Raises InputFault for a file that cannot be read, with its name and the place.
     """
-    records = []
-    for path in paths:
-        try:
-            records.append(_format_of(path).read(path, reading, watch))
-        except InputFault as fault:
-            raise InputFault(cut_short(str(fault))) from fault
-        watch(path, 1, 1)
-    findings = Findings()
-    workload = assemble(name, records, reading, findings)
-    sources = tuple(Source(record.file, record.format_name, record.rank, len(record.calls)) for record in records)
-    return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
+    with reading_budget(f"the {len(paths)} traces" if len(paths) > 1 else paths[0], 0):
+        records = []
+        for path in paths:
+            try:
+                with reading_budget(path):
+                    records.append(_format_of(path).read(path, reading, watch))
+            except InputFault as fault:
+                raise InputFault(cut_short(str(fault))) from fault
+            watch(path, 1, 1)
+        findings = Findings()
+        workload = assemble(name, records, reading, findings)
+        sources = tuple(Source(record.file, record.format_name, record.rank, len(record.calls)) for record in records)
+        return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
 
 
 def assemble(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:

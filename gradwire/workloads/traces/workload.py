@@ -22,6 +22,7 @@ import numpy.typing as npt
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, Column, read_arrays
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import IrregularFileError
 
 FORMAT = "gradwire trace workload"
@@ -180,6 +181,11 @@ class Workload:
     def load(path: Path) -> Workload:
         """Reads what `save` wrote, from the file or from the folder that it is in. Raises InputFault."""
         file = path / FILE_NAME if path.is_dir() else path
+        with reading_budget(file):
+            return Workload._load(file)
+
+    @staticmethod
+    def _load(file: Path) -> Workload:
         try:
             columns = read_arrays(file, FILE_COLUMNS, compressed=True, follow=True)
             header = json.loads(columns.pop("header").tobytes().decode())

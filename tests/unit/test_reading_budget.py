@@ -1,0 +1,155 @@
+"""Whatever reading a file takes, it ends within its budget, with a message that names the file and what was exceeded."""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradwire import reading_budget as budgets
+from gradwire.faults import InputFault, InternalFault
+from gradwire.reading_budget import TICK_S, is_budgeted, not_reading, reading_budget
+from gradwire.regular_files import read_bytes
+
+FILE = Path("hostile.json")
+CPU_S = 0.2
+MEMORY_BYTES = 64 << 20
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "CPU_S", CPU_S)
+    monkeypatch.setattr(budgets, "MEMORY_BYTES", MEMORY_BYTES)
+
+
+def endless() -> None:
+    while True:
+        pass
+
+
+def endless_and_deaf() -> None:
+    while True:
+        with suppress(Exception):  # as a reader does that takes whatever its library raises
+            endless()
+
+
+def backtracking() -> None:
+    re.fullmatch("(a|aa)+b", "a" * 200)
+
+
+def growing() -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(1 << 20))
+
+
+def huge() -> None:
+    np.ones(1 << 32)
+
+
+def busy_for(cpu_s: float) -> None:
+    until_s = time.thread_time() + cpu_s
+    while time.thread_time() < until_s:
+        pass
+
+
+def many_small_ones() -> None:
+    for _ in range(100):
+        with reading_budget(Path("inner"), 0):
+            busy_for(CPU_S / 8)
+
+
+def outcome(reader: Callable[[], None]) -> str:
+    with pytest.raises(InputFault) as raised, reading_budget(FILE, 0):
+        reader()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("reader", [endless, endless_and_deaf, backtracking])
+def test_time_is_limited(reader: Callable[[], None]) -> None:
+    began_s = time.thread_time()
+    said = outcome(reader)
+    assert said.startswith(f"{FILE}: ")
+    assert f"{CPU_S:g} s" in said
+    assert time.thread_time() - began_s < CPU_S + 10 * TICK_S
+
+
+@pytest.mark.parametrize("reader", [growing, huge])
+def test_memory_is_limited(reader: Callable[[], None]) -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    said = outcome(reader)
+    assert said.startswith(f"{FILE}: ")
+    assert "GB of memory" in said
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_in_other_threads_too() -> None:
+    said: list[str] = []
+    for reader in (endless, growing):
+        thread = threading.Thread(target=lambda reader=reader: said.append(outcome(reader)))
+        thread.start()
+        thread.join(30)
+    assert [f"{CPU_S:g} s" in said[0], "GB of memory" in said[1]] == [True, True]
+
+
+def test_beside_another_user_of_the_timer() -> None:
+    before = signal.signal(signal.SIGPROF, lambda *_: None)
+    try:
+        assert f"{CPU_S:g} s" in outcome(endless)
+    finally:
+        signal.signal(signal.SIGPROF, before)
+
+
+def test_a_file_in_another_is_named() -> None:
+    outer, inner = (reading_budget(Path(name), 0) for name in ("outer", "inner"))
+    with pytest.raises(InputFault, match=r"^inner: "), outer, inner:
+        endless()
+
+
+def test_many_files_spend_the_budget_of_what_names_them() -> None:
+    with pytest.raises(InputFault, match=r"^outer: "), reading_budget(Path("outer"), 0):
+        many_small_ones()
+
+
+def test_a_large_file_may_take_more() -> None:
+    size_bytes = round(1e6 * CPU_S / budgets.CPU_S_PER_MB)
+    with reading_budget(Path("outer"), 0), reading_budget(FILE, size_bytes):
+        busy_for(1.5 * CPU_S)
+    with pytest.raises(InputFault), reading_budget(FILE, size_bytes):
+        endless()
+
+
+def test_what_is_not_reading_counts_for_nothing() -> None:
+    with reading_budget(FILE, 0):
+        with not_reading():
+            assert not is_budgeted()
+            kept = bytearray(2 * MEMORY_BYTES)
+            busy_for(2 * CPU_S)
+        assert is_budgeted()
+        busy_for(CPU_S / 2)
+    assert kept
+
+
+def test_nothing_is_read_without_a_budget(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"content")
+    with pytest.raises(InternalFault, match="without a limit"):
+        read_bytes(file, 100)
+    with reading_budget(file):
+        assert read_bytes(file, 100) == b"content"
+
+
+def test_a_sound_file_costs_next_to_nothing() -> None:
+    began_s = time.thread_time()
+    for _ in range(100):
+        with reading_budget(FILE, 0):
+            pass
+    assert time.thread_time() - began_s < 100 * 0.0005
