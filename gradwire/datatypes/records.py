@@ -20,6 +20,10 @@ from gradwire.datatypes.pauses import PauseState
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
 """Folder of captured packets, inside the point's folder."""
+MOST_CAPTURED_PACKETS = 20_000_000
+"""Of a port, whose rows take 5 GB when they are read: 24 s of full frames at 10 Gbit/s, or 17 minutes of bursts of 64 KiB."""
+MOST_CAPTURED_BYTES = 32 << 30
+"""Of a port's file: what so many full frames take there."""
 COMPILED, IN_PYTHON = "compiled", "python"
 """Kinds of agents."""
 NOT_SERVED = "python, because this kernel has no compiled agent or does not serve it"

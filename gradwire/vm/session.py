@@ -199,7 +199,7 @@ class Session:
             lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         except OSError:
             return 0
-        return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
+        return mapped_bytes(lines)
 
     def _process_count(self) -> int:
         """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
@@ -271,6 +271,12 @@ def session(
 def _for_this_user(path: str, flags: int) -> int:
     """Makes a file that no other user may read."""
     return os.open(path, flags | os.O_EXCL, 0o600)
+
+
+def mapped_bytes(status: Sequence[str]) -> int:
+    """What a process has in memory of the files that it maps, by its /proc/PID/status: the kernel's memory is one, in a
+    tmpfs or, where that has no room, on a disk."""
+    return sum(int(line.split()[1]) * KIB for line in status if line.startswith(("RssShmem:", "RssFile:")))
 
 
 def stalled(

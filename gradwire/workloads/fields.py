@@ -127,7 +127,7 @@ class ValueKind:
         return f" ({reason})" if reason else ""
 
     def bound(self, name: str) -> float | None:
-        """A bound by pydantic's name for it: gt, ge, lt or le."""
+        """A bound by pydantic's name for it: gt, ge, lt or le, min_length or max_length."""
         return next(
             (
                 getattr(constraint, name)
@@ -152,8 +152,7 @@ class ValueKind:
         if self.quantity is not None:
             return f"{self.quantity.name}{self._range()}, such as {self.quantity.examples}"
         if self.annotation in PLAIN:
-            is_short = any(getattr(constraint, "min_length", None) for constraint in self.constraints)
-            return f"{PLAIN[self.annotation]}{' that is not empty' if is_short else ''}{self._range()}"
+            return f"{PLAIN[self.annotation]}{self._length('characters')}{self._range()}"
         several = self._without_none(self.annotation)
         return (
             _alternatives([ValueKind(alternative).words for alternative in several])
@@ -163,10 +162,18 @@ class ValueKind:
 
     def _container_words(self) -> str:
         if self.is_list:
-            return f"a list, each element {self.element.words}" if self.element.words else "a list"
+            length = self._length("elements")
+            return f"a list{length}, each element {self.element.words}" if self.element.words else f"a list{length}"
         if self.section is not None:
             return f"a table with the keys {', '.join(self.section.model_fields)}"
         return "a table of keys" if self.is_table else ""
+
+    def _length(self, of: str) -> str:
+        """How long a text or a list may be."""
+        least, most = self.bound("min_length"), self.bound("max_length")
+        if most is not None:
+            return f" of {least or 0:.0f} to {most:,.0f} {of}"
+        return " that is not empty" if least else ""
 
     def _range(self) -> str:
         above, least, below, most = (self._bound_text(name) for name in BOUNDS)

@@ -41,12 +41,12 @@ import msgspec
 from gradwire.agents.connections import raise_file_limit
 from gradwire.agents.messages import Captured, Listening, say
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES
-from gradwire.datatypes.records import CaptureRecord
+from gradwire.datatypes.records import MOST_CAPTURED_BYTES, MOST_CAPTURED_PACKETS, CaptureRecord
 from gradwire.datatypes.wire.datagrams import DATA
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.datatypes.wire.headers import UDP_HEADER_BYTES, read_segment
 from gradwire.datatypes.wire.trail import APPLICATION, Trails, is_captured, note
-from gradwire.faults import Fault, MachineFault
+from gradwire.faults import Fault, InputFault, MachineFault
 from gradwire.network_namespace import network_namespace
 
 LITTLE_ENDIAN_MAGIC = 0x1A2B3C4D
@@ -185,7 +185,8 @@ class PortFile:
     def __init__(
         self, file: BinaryIO, port: str, rate_bps: float, kept_bytes: int, held_bytes: int = WRITE_BYTES_MAX
     ) -> None:
-        self.packets = 0
+        self.packets = self._written_bytes = 0
+        self._port = port
         self._file, self._kept_bytes, self._held_bytes = file, kept_bytes, held_bytes
         self._held = bytearray()
         self._trails: Trails | None = Trails()
@@ -194,7 +195,14 @@ class PortFile:
         self._held += interface_block(port, about, kept_bytes, rate_bps)
 
     def write(self, packet: Packet) -> None:
-        """Adds a packet, whose data must be complete."""
+        """Adds a packet, whose data must be complete. Raises InputFault for one too many: what runs for ever would fill the
+        disk, and nobody would read it."""
+        if self.packets >= MOST_CAPTURED_PACKETS or self._written_bytes >= MOST_CAPTURED_BYTES:
+            raise InputFault(
+                f"the capture of {self._port} has {self.packets:,} packets in {self._written_bytes / 1e9:.1f} GB, and may have "
+                f"{MOST_CAPTURED_PACKETS:,} in {MOST_CAPTURED_BYTES / 1e9:.1f} GB: run it for less time, or keep fewer bytes of each "
+                "(run.capture_snaplen)"
+            )
         data = packet.data
         comments: list[str] = []
         segment = read_segment(data)
@@ -220,6 +228,7 @@ class PortFile:
 
     def _flush(self) -> None:
         self._file.write(self._held)
+        self._written_bytes += len(self._held)
         self._held.clear()
 
 
@@ -290,7 +299,7 @@ def main() -> int:
     raise_file_limit()
     try:
         records = capture(CaptureSettings.load(Path(sys.argv[1])))
-    except Fault as fault:
+    except (Fault, OSError) as fault:  # a full disk among them
         print(f"{type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
         return 1
     say(Captured(tuple(records)))

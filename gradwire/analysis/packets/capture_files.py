@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from gradwire.array_files import Column, read_arrays
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
-from gradwire.datatypes.records import Int64
+from gradwire.datatypes.records import MOST_CAPTURED_PACKETS, Int64
 from gradwire.datatypes.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT, datagram_bytes
 from gradwire.datatypes.wire.framing import FIXED_BYTES, HEADER_DTYPE, header_bytes_of, is_header, message_bytes_of
 from gradwire.datatypes.wire.headers import UDP, Segment, read_segment
@@ -36,8 +36,6 @@ NO_BAND = -1
 OUTBOUND = 2
 """Direction of a packet in pcapng's flags."""
 MULTICAST_FIRST = 224
-MOST_PACKETS = 20_000_000
-"""Of a capture, whose rows take 5 GB then: 24 s of full frames at 10 Gbit/s, or 17 minutes of bursts of 64 KiB."""
 LONGEST_BLOCK_BYTES = 16 << 20
 """Of a pcapng file: a packet of up to `run.capture_snaplen`, 256 KiB at most, and its notes."""
 _BANDS = {dscp_of_band(band): band for band in range(MAX_BANDS)}
@@ -154,8 +152,8 @@ def raw_packets(path: Path) -> Iterator[RawPacket]:
     try:
         with opened(path, CAPTURE_BYTES) as file, RawPcapReader(cast(Any, _Blocks(file))) as reader:
             for number, (data, metadata) in enumerate(reader):
-                if number == MOST_PACKETS:
-                    raise ValueError(f"it has more than {MOST_PACKETS:,} packets")
+                if number == MOST_CAPTURED_PACKETS:
+                    raise ValueError(f"it has more than {MOST_CAPTURED_PACKETS:,} packets")
                 about: Any = metadata  # its attributes depend on the file's format
                 if isinstance(reader, RawPcapNgReader):
                     ticks = (about.tshigh << 32) + about.tslow

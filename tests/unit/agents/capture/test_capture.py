@@ -26,7 +26,7 @@ from gradwire.agents.capture.recorder import (
 )
 from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.datatypes.wire.trail import APPLICATION
-from gradwire.faults import MachineFault
+from gradwire.faults import InputFault, MachineFault
 from tests.shared.captured_streams import HEADER_BYTES, US, WORKERS, Line, header, packet
 
 START_NS = 1_795_266_932_773_043_893
@@ -107,6 +107,21 @@ def test_packets_without_messages_are_kept_unchanged(tmp_path: Path) -> None:
         file.write(packet(START_NS + index * US, frame))
     file.end(3, 0)
     assert [data for data, _ in entries(path)] == frames
+
+
+def write_many(file: PortFile) -> None:
+    for number in range(1000):
+        file.write(packet(START_NS + number * US, bytes(400)))
+
+
+@pytest.mark.parametrize("limit", ["MOST_CAPTURED_PACKETS", "MOST_CAPTURED_BYTES"])
+def test_a_capture_ends_before_it_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(recorder, limit, 10 if limit == "MOST_CAPTURED_PACKETS" else 5_000)
+    path = tmp_path / "x.pcapng"
+    file = PortFile(path.open("wb"), "h1-eth0", 1e10, 1 << 20, held_bytes=100)
+    with pytest.raises(InputFault, match="h1-eth0"):
+        write_many(file)
+    assert path.stat().st_size < 6_000
 
 
 def test_kept_bytes_hold_at_least_a_datagrams_header() -> None:
