@@ -14,26 +14,19 @@ from typing import Any
 import numpy as np
 
 from gradwire.datatypes.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan, Role
-from gradwire.faults import InputFault
+from gradwire.workloads.plan_size import MOST_KEPT_BYTES_PER_OP, MostOps
 
 CONTROL_BYTES = 64
 """Size of a request or token: one small frame."""
-
-MOST_OPS = 8_000_000
-"""Five times the largest plan that agents replay with a machine's default settings (README, Limitations). A larger one
-would compile for minutes and take gigabytes before an agent dies of it."""
 
 Columns = int | Sequence[int] | Int64
 
 ROW = struct.Struct("=" + "".join(np.dtype(dtype).char.replace("l", "q") for dtype in OP_DTYPES.values()))
 """An op. To pack one takes a fifth of appending to each column."""
 ROW_DTYPE = np.dtype([(name, dtype) for name, dtype in OP_DTYPES.items()])
+LOOK_EVERY = 1 << 12
 ROWS_KEPT_BYTES = 1 << 22
 """How many bytes of ops wait for their columns."""
-
-
-class TooManyOps(InputFault):
-    """A plan with all ranks has more than MOST_OPS."""
 
 
 class PlanBuilder:
@@ -50,6 +43,11 @@ class PlanBuilder:
         self._columns = {column: array(np.dtype(dtype).char) for column, dtype in OP_DTYPES.items()}
         self._rows = bytearray()
         self._count = 0
+        self._most = MostOps.here()
+        #: Of ops and chunks together, after how many memory is looked at again.
+        self._look_at = LOOK_EVERY
+        #: What was said of the plan's ops in advance.
+        self.expected = 0
         self._deps = array("q"), array("q"), array("q")
         self._produces, self._consumes = (array("q"), array("q")), (array("q"), array("q"))
         self._needs = array("q"), array("q")
@@ -103,6 +101,8 @@ class PlanBuilder:
         self._receivers.append(self._set(receivers))
         self._chunk_bytes.append(size_bytes)
         self._chunk_tensor.append(tensor)
+        if self._count + len(self._chunk_bytes) > self._look_at:
+            self._refuse_large()
         return len(self._chunk_bytes) - 1
 
     def chunk_columns(self, tensor: Columns, size_bytes: Int64, contributors: Columns, receivers: Columns) -> range:
@@ -204,15 +204,26 @@ class PlanBuilder:
         ]
         return send, recvs
 
+    def expect(self, ops: int) -> None:
+        """Says that so many further ops follow. Raises InputFault, before any is made, if these are too many."""
+        self.expected = max(self.expected, self._count + ops)
+        self._most.refuse(self.name, self.expected)
+
     def _count_up(self, count: int) -> None:
         """Numbers further ops. Raises InputFault if they are too many."""
         self._count += count
-        if self._count > MOST_OPS:
-            raise TooManyOps(
-                f"the plan of '{self.name}' has more than {MOST_OPS:,} ops: take fewer workers (cluster.workers), "
-                "fewer messages "
-                "(strategy.options), or fuse small tensors (model.fused_parameters)"
-            )
+        if self._count > self._most.ops:
+            self._most.refuse(self.name, self._count, more=True)
+        if self._count + len(self._chunk_bytes) > self._look_at:
+            self._refuse_large()
+
+    def _refuse_large(self) -> None:
+        """Raises InputFault if what is kept takes as much memory as too many ops would."""
+        self._look_at = self._count + len(self._chunk_bytes) + LOOK_EVERY
+        kept = (*self._columns.values(), *self._deps, *self._produces, *self._consumes, *self._needs)
+        kept_bytes = sum(len(cells) * cells.itemsize for cells in kept) + len(self._rows)
+        if kept_bytes > self._most.ops * MOST_KEPT_BYTES_PER_OP:
+            self._most.refuse(self.name, kept_bytes // MOST_KEPT_BYTES_PER_OP, more=True)
 
     def _add(
         self,

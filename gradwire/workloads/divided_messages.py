@@ -23,7 +23,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan
 from gradwire.faults import InputFault
-from gradwire.workloads.builder import MOST_OPS
+from gradwire.workloads.plan_size import MOST_OPS
 
 MOST_CONNECTIONS = 64
 """MAX_SOCKETS of NCCL's socket transport."""

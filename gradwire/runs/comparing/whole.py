@@ -28,7 +28,7 @@ from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.loading import Scenario, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.schema import PointSection
-from gradwire.workloads import builder
+from gradwire.workloads import plan_size
 from gradwire.workloads.models.resized import block_count
 
 WHOLE_FILE = "whole.json"
@@ -100,16 +100,16 @@ def refuse_too_large(section: PointSection, ops: int) -> None:
         return
     whole = _with_blocks(section, None)
     blocks = block_count(ResolvedPoint(whole).job.profile)
-    if ops * blocks <= builder.MOST_OPS * kept:
+    if ops * blocks <= plan_size.MOST_OPS * kept:
         return
     if 2 * kept < blocks:
         ops += (_ops(_with_blocks(section, 2 * kept)) - ops) * (blocks - kept) // kept
-        if ops > builder.MOST_OPS:
+        if ops > plan_size.MOST_OPS:
             raise InputFault(
-                f"the plan of all {blocks} blocks has about {ops:,} ops, and may have {builder.MOST_OPS:,}: take fewer "
+                f"the plan of all {blocks} blocks has about {ops:,} ops, and may have {plan_size.MOST_OPS:,}: take fewer "
                 "workers, or a smaller model"
             )
-        if ops < NEARLY * builder.MOST_OPS:
+        if ops < NEARLY * plan_size.MOST_OPS:
             return
     compile_point(whole)
 

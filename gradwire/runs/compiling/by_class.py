@@ -25,9 +25,9 @@ from gradwire.runs.compiling.ideal_times import short_window_bytes
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
-from gradwire.workloads.builder import TooManyOps
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster
+from gradwire.workloads.plan_size import TooManyOps
 
 LEAST_WORKERS = 64
 """Jobs of so many workers or more are estimated by class where they have classes. Below that, whole plans take

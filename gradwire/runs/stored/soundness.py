@@ -37,9 +37,9 @@ from gradwire.runs.point_protocol import PointTask
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
 from gradwire.scenario.schema import LARGEST_CLUSTER, LARGEST_SOCKET_BYTES, MOST_ITERATIONS
 from gradwire.vm.machines import Clock
-from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.checker import PlanError, check_references
 from gradwire.workloads.fields import HIGHEST_RATE_BPS, LONGEST_S, LOWEST_RATE_BPS, MOST_SAMPLES, MOST_WORKERS
+from gradwire.workloads.plan_size import MOST_OPS
 from gradwire.workloads.symbolic.precedence import has_cycle
 from gradwire.workloads.symbolic.verification import MOST_OPS_IN_PYTHON
 

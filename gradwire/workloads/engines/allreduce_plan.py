@@ -41,6 +41,7 @@ from gradwire.workloads.engines.allreduce_transfers import (
     WorkerQueues,
     add_gates,
     add_switches,
+    transfer_ops,
 )
 from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
@@ -48,8 +49,9 @@ from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective, sent_bytes
 from gradwire.workloads.engines.nccl.options import Setup
-from gradwire.workloads.engines.worker import Passes, add_passes
+from gradwire.workloads.engines.worker import Passes, add_passes, ops_of_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan_size import MostOps
 from gradwire.workloads.strategy import Options
 
 ForwardWaits = Literal["all", "barrier", "layer"]
@@ -81,9 +83,36 @@ def compile_allreduce(
     """Compiles an iteration in which bucket i goes by schedule i, in this order. A selection bucket, if any, comes
     last.
 
-    switches: those of the network, where they add.
+    switches: those of the network, where they add. Raises InputFault if these are too many ops.
     """
+    MostOps.here().refuse(name, ops_of_allreduce(job, buckets, schedules, communicator))
     return AllreducePlan(job, name, buckets, communicator, switches).compile(schedules)
+
+
+def ops_of_allreduce(
+    job: Job, buckets: Sequence[Bucket], schedules: Sequence[Schedule], communicator: Communicator
+) -> int:
+    """How many ops `compile_allreduce` makes, at most."""
+    workers = job.cluster.workers
+    held = sum(1 + bool(hold.reading_s) for hold in {bucket.hold for bucket in buckets if bucket.hold is not None})
+    ops = workers * (ops_of_passes(job) + 2 * len(buckets) + held + 1)
+    if communicator.forward_waits == "barrier":
+        ops += 1 + 5 * (workers - 1)
+    alike: dict[int, tuple[Schedule, list[int]]] = {}
+    for bucket, schedule in zip(buckets, schedules, strict=True):
+        alike.setdefault(id(schedule), (schedule, []))[1].append(bucket.values)
+    return ops + sum(
+        transfer_ops(schedule, _part_bytes(schedule, values, communicator), job.costs, workers)
+        for schedule, values in alike.values()
+    )
+
+
+def _part_bytes(schedule: Schedule, values_of_buckets: Sequence[int], communicator: Communicator) -> Int64:
+    """Bytes of each part of each bucket: whole gradients, as even as they come; 0 where there are fewer than parts."""
+    values = np.array(values_of_buckets, np.int64)[:, None]
+    larger = np.arange(schedule.parts)[None, :] < values % schedule.parts
+    sizes: Int64 = (values // schedule.parts + larger) * communicator.bytes_per_value
+    return sent_bytes(schedule, sizes)
 
 
 class AllreducePlan:
@@ -138,7 +167,7 @@ class AllreducePlan:
             by_schedule.setdefault(id(schedule), []).append(number)
         for numbers in by_schedule.values():
             schedule = schedules[numbers[0]]
-            sizes = self._part_bytes(schedule, numbers)
+            sizes = _part_bytes(schedule, [self.buckets[number].values for number in numbers], self.communicator)
             buckets = BucketOps(
                 number=np.array(numbers, np.int64),
                 layer=np.array([self.buckets[number].first_layer for number in numbers], np.int64),
@@ -182,14 +211,6 @@ class AllreducePlan:
 
     def _backward(self, layer: int) -> list[int]:
         return [worker.backward[layer] for worker in self.passes]
-
-    def _part_bytes(self, schedule: Schedule, numbers: Sequence[int]) -> Int64:
-        """Bytes of each part of each bucket: whole gradients, as even as they come; 0 where there are fewer than
-        parts."""
-        values = np.array([self.buckets[number].values for number in numbers], np.int64)[:, None]
-        larger = np.arange(schedule.parts)[None, :] < values % schedule.parts
-        sizes: Int64 = (values // schedule.parts + larger) * self.communicator.bytes_per_value
-        return sent_bytes(schedule, sizes)
 
     def _chunks(self, numbers: Sequence[int], sizes: Int64) -> Int64:
         """A chunk for each part that is not empty, which every rank contributes to and needs; -1 for the others."""

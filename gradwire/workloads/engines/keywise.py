@@ -32,7 +32,9 @@ from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Int64, O
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.engines.parameter_server import UPDATE_LANE, Flows, ParameterServer
 from gradwire.workloads.engines.placement import Piece
+from gradwire.workloads.engines.worker import ops_of_passes
 from gradwire.workloads.job import Job
+from gradwire.workloads.plan_size import MostOps
 
 Delivery = Literal["pull", "broadcast"]
 Updates = Literal["serial", "parallel"]
@@ -68,6 +70,7 @@ class Exchange:
 
 def compile_keywise(job: Job, pieces: Sequence[Piece], exchange: Exchange, name: str) -> Plan:
     """Compiles the iteration above for keys that are already placed, in the order of the forward pass."""
+    MostOps.here().refuse(name, ops_of_keywise(job, pieces, exchange))
     servers = ParameterServer(name, job, pieces)
     keys = _Keys.of(servers)
     steps = _Steps(servers, exchange, keys)
@@ -77,6 +80,17 @@ def compile_keywise(job: Job, pieces: Sequence[Piece], exchange: Exchange, name:
         _deliver(servers, keys, worker, arrived)
         servers.end(worker, servers.passes[worker].backward[0])
     return servers.build()
+
+
+def ops_of_keywise(job: Job, pieces: Sequence[Piece], exchange: Exchange) -> int:
+    """How many ops `compile_keywise` makes."""
+    keys, tensors = len(pieces), 1 + max((piece.tensor for piece in pieces), default=-1)
+    of_worker = ops_of_passes(job) + 1 + 3 * keys  # its end; pushed and added
+    if exchange.delivery == "broadcast":
+        of_worker += 2 * keys
+    else:
+        of_worker += 6 * keys + tensors + bool(np.isfinite(job.costs.copy_bytes_per_s)) * keys
+    return keys + job.cluster.workers * of_worker
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,9 @@ from typing import Any, Literal
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.placement import Piece, in_turn
-from gradwire.workloads.engines.worker import PassBuilder, Workers, add_passes, with_merging
+from gradwire.workloads.engines.worker import PassBuilder, Workers, add_passes, ops_of_passes, with_merging
 from gradwire.workloads.job import Job
+from gradwire.workloads.plan_size import MostOps
 
 
 class Flows:
@@ -96,6 +97,9 @@ class ParameterServer(Workers):
     def __init__(
         self, name: str, job: Job, pieces: Sequence[Piece], *, merging: bool = False, add: PassBuilder = add_passes
     ) -> None:
+        # Every server tells every worker something, and to and from every worker goes every piece.
+        workers = job.cluster.workers
+        MostOps.here().refuse(name, workers * (1 + 3 * len(pieces)) + len(pieces))
         super().__init__(name, with_merging(job, pieces) if merging else job, add)
         hosts = [job.cluster.server_host(server) for server in range(job.cluster.servers)]
         self.servers = [self.builder.rank(Role.SERVER, host) for host in hosts]
@@ -249,6 +253,9 @@ def compile_parameter_server(
     variant: Variant = TENSORFLOW,
 ) -> Plan:
     """Compiles the iteration above for pieces that are already placed."""
+    workers, places, count = job.cluster.workers, job.cluster.servers, len(pieces)
+    of_worker = ops_of_passes(job) + 1 + 5 * count + 4 * places  # data there, added, and back; requests and tokens
+    MostOps.here().refuse(name, workers * of_worker + count + places)
     servers = ParameterServer(name, job, pieces, merging=True)
     classes = [class_of_layer(piece.layer) for piece in pieces]
     servers.request_all()

@@ -53,6 +53,11 @@ def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
     return Passes(begin, tuple(forward), tuple(reversed(backward)))
 
 
+def ops_of_passes(job: Job) -> int:
+    """How many ops `add_passes` adds."""
+    return 1 + len(job.compute.forward_s) + len(job.profile.layers)
+
+
 def add_graph_passes(builder: PlanBuilder, job: Job, rank: int, *, backward: bool = True) -> Passes:
     """Adds the begin, forward and, unless `backward` is False, backward ops of worker `rank`, each waiting only for
     what it reads.

@@ -21,10 +21,10 @@ import numpy.typing as npt
 from gradwire.datatypes.class_plans import ClassPlan, Peers
 from gradwire.datatypes.plan import LATENCY_LANE, OP_DTYPES, Combine, Int64, OpKind, Ops, Plan, Role
 from gradwire.faults import InputFault
-from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.engines.allreduce_transfers import turns
 from gradwire.workloads.parts.causes import NOTHING
 from gradwire.workloads.parts.cutting import told_apart, without_chunks
+from gradwire.workloads.plan_size import MOST_OPS
 
 LEAST_COPIES = 2
 """A copy would send to itself otherwise."""

@@ -22,8 +22,9 @@ from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.parameter_server import Flows
 from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
-from gradwire.workloads.engines.worker import Workers
+from gradwire.workloads.engines.worker import Workers, ops_of_passes
 from gradwire.workloads.job import Job
+from gradwire.workloads.plan_size import MostOps
 from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 
@@ -57,6 +58,8 @@ def compile_ring_multicast(job: Job, options: RingMulticastOptions) -> Mapping[s
     count = job.cluster.workers
     cut = partitioned if options.even else whole_tensors
     pieces = in_messages(cut(job.profile, count), options.message_parameters)
+    of_piece = 4 * (count - 1) + 1 if count > 1 else 0  # sent, received and added; then multicast
+    MostOps.here().refuse("ring-multicast", len(pieces) * of_piece + count * (ops_of_passes(job) + 1))
     workers = Workers("ring-multicast", job)
     builder, ranks = workers.builder, workers.workers
     groups = [builder.group(other for other in ranks if other != rank) for rank in ranks] if count > 1 else []

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gradwire.datatypes.plan import Combine
+from gradwire.datatypes.plan import Combine, Int64
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.schedule import Collective, Row, Schedule, schedule_of
 
@@ -51,7 +51,14 @@ def ring(ranks: int) -> Schedule:
 
 def ring_among(members: Sequence[int], ranks: int) -> Schedule:
     """The same around some of the ranks, in as many parts."""
-    return schedule_of(ranks, len(members), ring_rows(members, [[part] for part in range(len(members))], 0, 0))
+    names = np.array(members, np.int64)
+    count = len(names)
+    hop, place = (each.ravel() for each in np.indices((2 * (count - 1), count)))
+    copying = hop >= count - 1
+    part = (place + copying - hop % max(count - 1, 1)) % count
+    combine = np.where(copying, int(Combine.COPY), int(Combine.ADD))
+    columns = (names[place], names[(place + 1) % count], part, hop, combine, np.zeros_like(hop), np.ones_like(hop))
+    return Schedule(ranks, count, np.stack(columns, axis=1))
 
 
 def whole_ring(ranks: int, first: int) -> Schedule:
@@ -89,23 +96,18 @@ def halving_doubling(ranks: int) -> Schedule:
     """
     _expect_power_of_two(ranks, "halving-doubling")
     levels = ranks.bit_length() - 1
+    every = np.arange(ranks)
 
-    def rows() -> Iterator[Row]:
-        for step in range(levels):
-            distance = ranks >> (step + 1)
-            for rank in range(ranks):
-                partner = rank ^ distance
-                start = partner // distance * distance
-                for part in range(start, start + distance):
-                    yield rank, partner, part, step, Combine.ADD, step, int(part == start)
-        for step in range(levels, 2 * levels):
-            distance = 1 << (step - levels)
-            for rank in range(ranks):
-                start = rank // distance * distance
-                for part in range(start, start + distance):
-                    yield rank, rank ^ distance, part, step, Combine.COPY, step, int(part == start)
+    def rows(step: int, distance: int, combine: Combine) -> Int64:
+        """Each rank sends its partner the half of what it has that is the partner's, or all of its own."""
+        owner = every ^ distance if combine == Combine.ADD else every
+        part = (owner // distance * distance)[:, None] + np.arange(distance)
+        columns = (every[:, None], (every ^ distance)[:, None], part, step, combine, step, np.arange(distance) == 0)
+        return np.stack([np.broadcast_to(column, part.shape) for column in columns], axis=2).reshape(-1, 7)
 
-    return schedule_of(ranks, ranks, rows())
+    halving = [rows(step, ranks >> (step + 1), Combine.ADD) for step in range(levels)]
+    doubling = [rows(levels + step, 1 << step, Combine.COPY) for step in range(levels)]
+    return Schedule(ranks, ranks, np.concatenate([*halving, *doubling, np.zeros((0, 7), np.int64)]).astype(np.int64))
 
 
 def hierarchical_ring(ranks: int, group: int, *, scatter: bool = False) -> Schedule:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Int64
+from gradwire.workloads.plan_size import MostOps
 
 
 class Collective(StrEnum):
@@ -257,6 +258,8 @@ class Schedule:
 
         Segment i of part p is part p + i * parts.
         """
+        if segments > 1:
+            MostOps.here().refuse(f"a collective in {segments:,} segments", 2 * len(self.rows) * segments)
         copies = [self.rows + np.array([0, 0, self.parts * i, 0, 0, 0, 0]) for i in range(segments)]
         rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
         channel = None if self.channel is None else np.repeat(self.channel, segments)

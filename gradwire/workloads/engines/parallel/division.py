@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gradwire.faults import InputFault
-from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.engines.nccl.options import Setup
+from gradwire.workloads.plan_size import MOST_OPS
 
 PipelineSchedule = Literal["gpipe", "1f1b"]
 

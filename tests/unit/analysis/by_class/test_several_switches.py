@@ -12,7 +12,7 @@ from gradwire.datatypes.class_plans import NotByClass
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.by_class import by_class, classes_of, classes_or_plans
-from gradwire.workloads.builder import TooManyOps
+from gradwire.workloads.plan_size import TooManyOps
 from tests.unit.analysis.by_class.points import resolved_point, times_by_class, times_of_all
 from tests.unit.analysis.by_class.test_neighbouring_replicas import ATTENDING, MIXTURE, SHARDED
 from tests.unit.analysis.by_class.test_same_times import MACHINES, RAILS, TRANSFORMER, assert_same

@@ -15,7 +15,7 @@ from gradwire.runs.comparing.whole import Whole, at_full_size
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.parallelism import Parallel
 from gradwire.scenario.resolution.compilation import compile_point
-from gradwire.workloads import builder
+from gradwire.workloads import plan_size
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.stored.test_named_run import replaying_job
@@ -113,7 +113,7 @@ def test_what_is_too_large_with_all_blocks_is_left_out_before_anything_runs(
     ring, tree = ops_of_all_blocks("ring"), ops_of_all_blocks("double-tree")
     most = max(ring * 5 // 4, tree * 9 // 10)
     assert ring < most < tree
-    monkeypatch.setattr(builder, "MOST_OPS", most)
+    monkeypatch.setattr(plan_size, "MOST_OPS", most)
     status, out, err = call(*BERT)
     assert status == 0, out + err
     told = " ".join(out.split())
@@ -131,7 +131,7 @@ def test_where_all_are_too_large_with_all_blocks_nothing_runs(
     call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     needs_no_kernel(monkeypatch)
-    monkeypatch.setattr(builder, "MOST_OPS", ops_of_all_blocks("ring") * 9 // 10)
+    monkeypatch.setattr(plan_size, "MOST_OPS", ops_of_all_blocks("ring") * 9 // 10)
     status, out, err = call(*BERT)
     assert (status, out) == (2, "")
     assert "no strategy can run: the plan of all 24 blocks has about" in " ".join(err.split())
