@@ -38,7 +38,7 @@ QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/un
 # Continuous integration installs exactly the files whose hashes .ci/requirements.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
 LOCK := .ci/requirements.txt
 
-.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages kernel clean
+.PHONY: check hooks lock changelog docs gallery demo test test-long bench bench-packages test-broad test-programs test-distributions lint format wheel test-root setup packages python-packages test-packages package-list build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -47,6 +47,10 @@ demo: setup
 # end, when one core has no more, is short.
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# What `make test` leaves out so that it takes minutes: more networks, strategies, programs and ways to fail (tests/core.py).
+test-broad: setup test-packages
+	$(VENV)/bin/python -m pytest -m broad -n auto --dist loadfile --no-loadscope-reorder tests/end_to_end
 
 # What `make test` skips for an ordinary user, as root: other users, mounts, devices and namespaces of the machine's own kernel. Its cache is a
 # copy, so that none of the user's files becomes root's; not in /tmp, where a test forbids programs.

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.core import CORE
 from tests.shared.examples import DEFAULT, examples
 from tests.unmet import NEEDS, is_met
 
-PROGRAMS = "programs"
+PROGRAMS, BROAD, END_TO_END = "programs", "broad", "end_to_end"
 settings.register_profile("gradwire", max_examples=examples(DEFAULT))
 settings.load_profile("gradwire")
 REASONS = frozenset(need.reason for need in NEEDS.values())
@@ -22,6 +23,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leaves tests/programs, whose modules import torch, to `make test-programs`."""
     is_left = collection_path == Path(__file__).with_name(PROGRAMS) and config.option.markexpr != PROGRAMS
     return is_left or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves to `make test-broad` what boots machines and is not in CORE, unless it is left to another command."""
+    for item in items:
+        place = item.path.relative_to(Path(__file__).parent)
+        if place.parts[0] == END_TO_END and str(place) not in CORE and item.get_closest_marker("long") is None:
+            item.add_marker(BROAD)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

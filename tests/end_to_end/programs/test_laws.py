@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.analysis.point_frames import read_texts
+from gradwire.csv_files import read_csv
 from tests.end_to_end.programs.running import Executed, execute
 from tests.shared.commands import gradwire_command
 
@@ -163,7 +163,7 @@ warmup = 1
 def test_a_faster_line_beside_a_strategy_makes_its_point_invalid(tmp_path: Path) -> None:
     (tmp_path / "beside.toml").write_text(BESIDE)
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
-    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    (row,) = read_csv(tmp_path / "run" / "points.csv")
     assert "line rate" in row["verdict"], done.stdout + done.stderr
 
 
