@@ -1,7 +1,8 @@
 """Reads many hostile scenarios, bytes of the wire and captures: `python -m benchmarks.hostile.inputs [--inputs N]
 [--only KIND]`.
 
-Each must be taken, or refused with a message that can be read, within 5 s of the processor. What is not is printed
+Each must be taken, or refused with a message that can be read, within the budget of
+gradwire/reading_budget.py. What is not is printed
 with its number, which makes the same input again, and makes the command end with status 1.
 benchmarks/hostile/traces.py does the same for traces.
 """

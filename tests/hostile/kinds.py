@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.hostile import captures, run_folders, scenarios, wire
+from tests.hostile import captures, named_files, run_folders, scenarios, wire
 from tests.hostile.limits import Outcome
 
 KINDS: dict[str, Callable[[int, Path], Outcome]] = {
     "scenario": scenarios.tried,
+    "file": named_files.tried,
     "wire": lambda number, _: wire.tried(number),
     "capture": captures.tried,
     "run": run_folders.tried,

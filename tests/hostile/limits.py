@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-MOST_S = 5.0
-"""Of the processor's time, for inputs of a few kilobytes."""
+from gradwire.reading_budget import CPU_S
+
+MOST_S = CPU_S + 1.0
+"""Of the processor's time, for inputs of a few kilobytes: what gradwire/reading_budget.py allows them, and its last tick
+with the message."""
 MOST_WALL_S = 300.0
 """For what waits and does not compute, on a machine that others use as well."""
 MOST_MEMORY_BYTES = 512 << 20
@@ -43,20 +46,23 @@ class TookTooLongError(BaseException):
 
 @contextmanager
 def limited_time(most_s: float = MOST_S) -> Iterator[None]:
-    """Raises TookTooLongError when `most_s` of the processor's time are over, or MOST_WALL_S of the wall's."""
+    """Raises TookTooLongError when `most_s` of the processor's time are over, or MOST_WALL_S of the wall's.
+
+    By another timer than the budget of readers, which is what is tried.
+    """
 
     def stop(*_: Any) -> None:
         raise TookTooLongError
 
-    before = signal.signal(signal.SIGPROF, stop), signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_PROF, most_s)
+    before = signal.signal(signal.SIGVTALRM, stop), signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, most_s)
     signal.setitimer(signal.ITIMER_REAL, MOST_WALL_S)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGPROF, before[0])
+        signal.signal(signal.SIGVTALRM, before[0])
         signal.signal(signal.SIGALRM, before[1])
 
 

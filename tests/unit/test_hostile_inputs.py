@@ -13,7 +13,9 @@ from gradwire.faults import InputFault, shortened
 from tests.hostile.kinds import KINDS
 
 
-@pytest.mark.parametrize(("kind", "count"), [("scenario", 80), ("wire", 400), ("capture", 150), ("run", 40)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("scenario", 80), ("file", 45), ("wire", 400), ("capture", 150), ("run", 40)]
+)
 def test_it_is_taken_or_refused(tmp_path: Path, kind: str, count: int) -> None:
     ended = set()
     for number in range(count):
