@@ -28,9 +28,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leaves to `make test-broad` what boots machines and is not in CORE, unless it is left to another command."""
+    tests = Path(__file__).parent
     for item in items:
-        place = item.path.relative_to(Path(__file__).parent)
-        if place.parts[0] == END_TO_END and str(place) not in CORE and item.get_closest_marker("long") is None:
+        is_end_to_end = item.path.is_relative_to(tests / END_TO_END)
+        if is_end_to_end and str(item.path.relative_to(tests)) not in CORE and item.get_closest_marker("long") is None:
             item.add_marker(BROAD)
 
 

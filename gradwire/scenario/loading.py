@@ -25,7 +25,7 @@ from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed, refuse_too_much
 from gradwire.scenario.name_checks import name_defects
-from gradwire.scenario.overrides import apply_setting, flattened, setting_words
+from gradwire.scenario.overrides import apply_setting, setting_words
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import FileSection, PointSection, PointTables, PrintedSection
 from gradwire.scenario.sections.defined import DefinedSection
@@ -180,17 +180,6 @@ def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
         )
 
 
-def _say_what_went_without_saying(document: dict[str, Any]) -> None:
-    """Adds transport.send_ends to the copy of a run that has transport.unsent alone: before the key existed, all sockets buffered."""
-    transport = document.get("transport", {})
-    if not isinstance(transport, dict):
-        return
-    sweeps = [document.get("sweep", {}), *document.get("cases", [])]
-    swept = [key for sweep in sweeps if isinstance(sweep, dict) for key in flattened(sweep)]
-    if "send_ends" not in transport and ("unsent" in transport or "transport.unsent" in swept):
-        document["transport"] = {**transport, "send_ends": "buffered"}
-
-
 def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
     """The scenario with this content, as `load_scenario` gives that of a file with the same content; its name is made of its title.
 
@@ -253,8 +242,6 @@ def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Seq
     """
     _refuse_programs(document, origin.words)
     folder = origin.folder
-    if folder is None:
-        _say_what_went_without_saying(document)
     document = named_faults(first_names_of(document, origin.words))
     overridden: list[str] = []
     before: dict[str, Any] | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gradwire.faults import Fault
 from gradwire.files import replace_text
+from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.ccl_packets import call_times_s
 from gradwire.runs.compiling.ideal_times import fluid_digest
@@ -109,7 +110,8 @@ class Predictions:
         path = self._path_of_estimate(name)
         if not path.exists():
             return False
-        kept = json.loads(read_text(path, MESSAGE_BYTES))
+        with reading_budget(path):
+            kept = json.loads(read_text(path, MESSAGE_BYTES))
         self._estimates[name] = _Time(float(kept["iteration_s"]), None, str(kept["seen"]))
         return True
 

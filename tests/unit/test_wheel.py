@@ -116,7 +116,7 @@ def test_the_package_and_its_citation_say_the_same() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^(?:version|license): (.*)$", citation, re.MULTILINE) == [
         project["version"],
-        project["license"],
+        project["license"].split(" AND ")[0],  # gradwire's own, without that of the kernel in the wheel
     ]
     assert re.findall(r'^  - name: "(.*)"$', citation, re.MULTILINE) == [
         author["name"] for author in project["authors"]

@@ -65,13 +65,6 @@ def test_every_strategy_is_named() -> None:
     assert f"[{len(BUILT_IN)} strategies](docs/strategies.md)" in TEXT
 
 
-def test_its_citation_is_of_the_version_that_is_packaged() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    citation = (ROOT / "CITATION.cff").read_text()
-    assert f"\nversion: {project['version']}\n" in citation
-    assert f"\nlicense: {project['license']}\n" in citation
-
-
 def test_every_point_of_the_question_has_a_row() -> None:
     wanted = {(p.section.strategy.name, rate_text(p.section.fabric.rate)) for p in question().points}
     assert {(row.strategy, row.rate) for row in answers()} == wanted

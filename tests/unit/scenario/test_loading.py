@@ -14,7 +14,7 @@ import tomli_w
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Scenario, load_scenario, parameter_names, resolve, without_settings
 from gradwire.scenario.overrides import apply_setting
-from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads import units
 from gradwire.workloads.checker import check
 
@@ -357,18 +357,6 @@ def test_ports_to_capture_are_given_as_a_list_or_in_one_text() -> None:
     assert [port.interface for port in fabric.ports_named(["s1"])] == ["s1-eth1", "s1-eth2"]
     assert fabric.ports_named([]) == []
     assert scenario(MINIMAL, "run.capture=").points[0].section.run.capture == ()
-
-
-@pytest.mark.parametrize(
-    "said", ['[transport]\nunsent = "256KB"\n', '[sweep]\n"transport.unsent" = ["64KB", "256KB"]\n']
-)
-def test_the_copy_of_a_run_from_before_sends_had_a_rule_is_still_read(tmp_path: Path, said: str) -> None:
-    text = MINIMAL_OF_A_RUN + said
-    (tmp_path / "scenario.toml").write_text(text)
-    with pytest.raises(InputFault, match=r"needs transport.send_ends = 'buffered'"):
-        [ResolvedPoint(point.section).unsent_bytes for point in load_scenario(tmp_path / "scenario.toml").points]
-    for point in load_scenario(tmp_path / "scenario.toml", as_run=True).points:
-        assert point.section.transport.send_ends == "buffered"
 
 
 MINIMAL_OF_A_RUN = """
