@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import logging
+import os
 import re
 import sys
 import unicodedata
@@ -53,8 +54,32 @@ def spell_what_is_missing() -> None:
     codecs.register_error(ERRORS, _spelled)
     for stream in (sys.stdout, sys.stderr):
         # Tests and notebooks put other objects in their place, which take text as it is.
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        # "surrogateescape" is what Python takes in a C locale, which lacks characters as other encodings do.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors=ERRORS)
+
+
+def replace_closed_streams() -> None:
+    """Opens standard streams that are closed, as after `>&-`, on what takes everything and has nothing.
+
+    Without it they are None, and the next file that is opened takes their numbers, so that a child would write into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number and not _is_open(number):
+                os.dup2(nothing, number)
+            stream = open(nothing, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def _spelled(error: UnicodeError) -> tuple[str, int]:

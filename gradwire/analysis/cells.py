@@ -98,7 +98,7 @@ def _papers() -> tuple[_Paper, ...]:
     papers = []
     for path in sorted(FOLDER.glob("*.toml")):
         try:
-            papers.append(_Paper.model_validate(tomllib.loads(path.read_text())))
+            papers.append(_Paper.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))))
         except ValidationError as error:
             raise InternalFault("\n".join(f"{path}: {key_of(d)}: {reason_of(d)}" for d in error.errors())) from error
     return tuple(papers)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pandas as pd
@@ -17,6 +16,7 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.point_frames import parameters_frame
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
+from gradwire.strict_json import parse_json
 
 Value = float | int | str | bool
 Row = dict[str, Value]
@@ -64,9 +64,11 @@ def _refuse_names(known: Collection[str], new: Collection[str], number: int) -> 
 def _row_of(line: str, number: int) -> Row:
     example = 'such as {"size_bytes": 64, "time_s": 0.012}'
     try:
-        row = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputFault(f"line {number}: no JSON object, {example}: {_cut(line)}") from error
+        row = parse_json(line)
+    except ValueError as error:
+        raise InputFault(f"line {number}: no JSON object, {example}: {_cut(line)} ({error})") from error
+    if not isinstance(row, dict):
+        raise InputFault(f"line {number}: no JSON object, {example}: {_cut(line)}")
     wrong = [name for name, value in row.items() if not isinstance(value, Value)]
     if wrong:
         raise InputFault(f"line {number}: {wrong[0]}: must be a number, a text or a truth value, {example}")

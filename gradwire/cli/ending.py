@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from gradwire.faults import Fault, InputFault, InternalFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY
@@ -111,6 +112,8 @@ def fault_of(error: BaseException) -> Fault:
     match error:
         case Fault():
             return error
+        case FileNotFoundError() if _is_homeless():
+            return InputFault("the current folder is gone, for it was removed or renamed; go to another, with `cd`")
         case PermissionError() if error.filename:  # also from looking whether a file is there, wherever a command looks
             reason = f"{error.filename}: {error.strerror}"
             return InputFault(f"{reason}; make it readable and writable for this user, or give another place")
@@ -126,6 +129,15 @@ def fault_of(error: BaseException) -> Fault:
     return InternalFault(
         f"{_named(error)}; report this with the command, the lines below, and what `gradwire doctor` prints"
     )
+
+
+def _is_homeless() -> bool:
+    """Whether the current folder is gone."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _named(error: BaseException | None) -> str:

@@ -48,7 +48,10 @@ Thing = TypeVar("Thing")
 
 def scenarios(*, as_json: bool) -> None:
     """`gradwire scenarios`."""
-    titles = {name: tomllib.loads((SCENARIOS / f"{name}.toml").read_text())["title"] for name in scenario_names()}
+    titles = {
+        name: tomllib.loads((SCENARIOS / f"{name}.toml").read_text(encoding="utf-8"))["title"]
+        for name in scenario_names()
+    }
     if as_json:
         _print_json([{"name": name, "title": title} for name, title in titles.items()])
         return

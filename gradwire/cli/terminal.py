@@ -11,9 +11,11 @@ import typer
 from rich.console import RenderableType
 
 from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole, Screen
+from gradwire.terminal_text import replace_closed_streams
 
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
 
+replace_closed_streams()  # before anything here asks what they are
 console = PlainConsole(width=None if sys.stdout.isatty() else UNBOUNDED_COLUMNS)
 errors = PlainConsole(stderr=True, soft_wrap=True)
 

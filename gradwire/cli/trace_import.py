@@ -19,9 +19,10 @@ from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.reading_budget import reading_budget
-from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.stored.stored_run import VERDICT_FILE
+from gradwire.strict_json import parse_json
 from gradwire.workloads import units
 from gradwire.workloads.traces.record import Finding, Reading, Watch
 from gradwire.workloads.traces.trace_import import Imported, Summary
@@ -69,11 +70,11 @@ def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
         return {}
     try:
         with reading_budget(path):
-            text = read_bytes(path, MESSAGE_BYTES, follow=True)
-            read = msgspec.json.decode(text, type=dict[str, list[int | list[int]]])
+            given = parse_json(read_text(path, MESSAGE_BYTES, follow=True))
+            read = msgspec.convert(given, type=dict[str, list[int | list[int]]])
     except OSError as error:
         raise InputFault(f"--groups {path}: {error.strerror}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except ValueError as error:  # msgspec.ValidationError is one
         raise InputFault(
             f"--groups {path}: {error}; it has the ranks of each group by its name, {EXAMPLE_OF_GROUPS}"
         ) from error

@@ -63,7 +63,7 @@ def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
             f"{start}: programs start in the current folder, and {results}, where what is noted of them goes, is not "
             "shown to them; start elsewhere, or give another --out"
         )
-    return (str(results), *process_folders(MOUNTS.read_text()))
+    return (str(results), *process_folders(MOUNTS.read_text(encoding="utf-8")))
 
 
 def process_folders(mounts: str) -> list[str]:

@@ -86,7 +86,7 @@ def _processes() -> list[Leaving]:
         if owner is not None and is_gone(owner):
             with suppress(OSError):
                 handle = os.pidfd_open(pid)
-                name = (folder / "comm").read_text().strip()
+                name = (folder / "comm").read_text(encoding="utf-8").strip()
                 found.append(Leaving("process", f"{pid} ({name})", lambda pid=pid, handle=handle: _end(pid, handle)))  # type: ignore[misc]
     return found
 

@@ -56,7 +56,7 @@ class Source(msgspec.Struct, frozen=True):
 def run_digest() -> str:
     """Hash of the code that carries plans out."""
     texts = [f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(RUN_MODULES).items())]
-    texts += [(SOURCE_ROOT / name).read_text() for name in BOOT_FILES]
+    texts += [(SOURCE_ROOT / name).read_text(encoding="utf-8") for name in BOOT_FILES]
     return _hash(texts)
 
 
@@ -83,7 +83,7 @@ def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
         if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES, *NAMES_MODULES) or path is None:
             continue
         sources[module] = path
-        waiting += _source(path.read_text()).imports
+        waiting += _source(path.read_text(encoding="utf-8")).imports
     return sources
 
 
@@ -94,7 +94,7 @@ def _path_of(module: str) -> Path | None:
 
 
 def _meaning(path: Path) -> str:
-    return _source(path.read_text()).meaning
+    return _source(path.read_text(encoding="utf-8")).meaning
 
 
 @functools.cache
@@ -115,7 +115,7 @@ def _source(text: str) -> Source:
 @functools.cache
 def _reader() -> str:
     """What reads sources: this version of Python, and this module."""
-    return f"{platform.python_version()}\0{Path(__file__).read_text()}"
+    return f"{platform.python_version()}\0{Path(__file__).read_text(encoding='utf-8')}"
 
 
 def _parsed(text: str) -> Source:

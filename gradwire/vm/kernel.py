@@ -77,7 +77,7 @@ def cached_kernel() -> Path | None:
     kernel of that source counts. Raises InputFault if that variable is wrong, InternalFault if the installation's
     kernel does not belong to its config.
     """
-    config = CONFIG.read_text()
+    config = CONFIG.read_text(encoding="utf-8")
     if os.environ.get(SOURCE_VARIABLE) is not None:
         path = cache_folder() / kernel_name(find_source(), config)
         return path if path.exists() else None
@@ -177,7 +177,7 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
     source = find_source()
     check_tools()
     cache = cache_folder()
-    target = cache / kernel_name(source, CONFIG.read_text())
+    target = cache / kernel_name(source, CONFIG.read_text(encoding="utf-8"))
     with (
         _out_of_room_named(cache),
         _locked(cache, lambda: on_progress(0, COMPILED_OBJECTS, "waiting for another build")),
@@ -193,7 +193,7 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
 
 def _built_with_another_agent(source: Source, cache: Path) -> bytes | None:
     """The kernel itself out of a whole file in the cache whose agent is another; None if there is none."""
-    bare = bare_digest(CONFIG.read_text())
+    bare = bare_digest(CONFIG.read_text(encoding="utf-8"))
     for path in sorted(cache.glob(f"kernel-{source.version_text}-{'[0-9a-f]' * 8}-{source.digest()}")):
         if (content := kernel_in(path, bare)) is not None and has_noted_content(path):
             return content
@@ -230,7 +230,7 @@ class _Build:
             part.chmod(0o755)
         agent = self._folder / "agent.so"
         self._step("compiling the agent", agent_command(agent))
-        attach_agent(part, agent, bare_digest(CONFIG.read_text()))
+        attach_agent(part, agent, bare_digest(CONFIG.read_text(encoding="utf-8")))
         note_of(target).unlink(missing_ok=True)
         part.replace(target)
         note_content(target)
@@ -263,7 +263,10 @@ class _Build:
             self._report(self._done, COMPILED_OBJECTS, name)
 
     def _check_config(self) -> None:
-        lost = lost_options(wanted_options(CONFIG.read_text()), wanted_options((self._tree / ".config").read_text()))
+        lost = lost_options(
+            wanted_options(CONFIG.read_text(encoding="utf-8")),
+            wanted_options((self._tree / ".config").read_text(encoding="utf-8")),
+        )
         if lost:
             raise InternalFault(
                 f"kernel {self._source.version_text} does not take these lines of {CONFIG.name}: {'; '.join(lost)}. "
@@ -273,7 +276,7 @@ class _Build:
     def _step(self, name: str, command: list[str], on_line: LineTaker = lambda _: None) -> None:
         """Runs one command to completion; raises MachineFault if it fails."""
         last: deque[str] = deque(maxlen=100)  # with parallel jobs, the error may be some lines back
-        with self._log.open("a") as log:
+        with self._log.open("a", encoding="utf-8") as log:
 
             def take(line: str) -> None:
                 log.write(line + "\n")
@@ -319,7 +322,7 @@ def _locked(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Holds the cache folder's lock, calling `on_wait` first if it is taken; removes what a killed build left
     behind."""
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
+    with (cache / "lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

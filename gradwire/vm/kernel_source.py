@@ -149,7 +149,7 @@ def patches_for(version: tuple[int, ...]) -> list[Path]:
 def config_digest(config_text: str) -> str:
     """Eight hex digits over all that a kernel's file is made from but its source: that of `bare_digest`, and the
     compiled agent."""
-    agent = [*AGENT_FLAGS, *(f"{path.name}\n{path.read_text()}" for path in agent_sources())]
+    agent = [*AGENT_FLAGS, *(f"{path.name}\n{path.read_text(encoding='utf-8')}" for path in agent_sources())]
     return _digest("\n".join([_bare_text(config_text), AGENT_MAGIC.decode(), *agent]))
 
 
@@ -165,7 +165,8 @@ def bare_digest(config_text: str) -> str:
 def _bare_text(config_text: str) -> str:
     options = sorted(f"{name}={value}" for name, value in wanted_options(config_text).items())
     changes = [
-        f"{path.relative_to(PATCHES)}\n{_without_reason(path.read_text())}" for path in sorted(PATCHES.rglob("*.patch"))
+        f"{path.relative_to(PATCHES)}\n{_without_reason(path.read_text(encoding='utf-8'))}"
+        for path in sorted(PATCHES.rglob("*.patch"))
     ]
     return "\n".join([COMPILER_FLAGS, *options, *changes])
 
@@ -204,7 +205,7 @@ def has_noted_content(file: Path, note: Path | None = None) -> bool | None:
     """Whether a file has the content that was noted; None if none was, or if the note cannot be read. Raises OSError
     for the file."""
     try:
-        noted = (note or note_of(file)).read_text().split()[0]
+        noted = (note or note_of(file)).read_text(encoding="utf-8").split()[0]
     except (OSError, UnicodeDecodeError, IndexError):
         return None
     return _hash_of(file, "sha256") == noted
@@ -243,7 +244,7 @@ def _md5_of_package(file: Path) -> str:
     """The MD5 of an installed file by the package that it came with; "" if none says it."""
     wanted = str(file.absolute()).removeprefix("/")
     for listing in PACKAGES_KNOWN.glob("linux-source-*.md5sums"):
-        for line in listing.read_text().splitlines():
+        for line in listing.read_text(encoding="utf-8").splitlines():
             md5, _, name = line.partition("  ")
             if name == wanted:
                 return md5

@@ -165,7 +165,7 @@ def run_virtual(
 
 def _noted_status(file: Path) -> int:
     """The job's exit status, which the kernel's first process has noted. Raises UnfitMachine if it could not be."""
-    text = file.read_text() if file.exists() else ""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     if text.strip().isdigit():
         return int(text)
     folder = file.parent.parent

@@ -196,7 +196,7 @@ class Session:
     def memory_bytes(self) -> int:
         """The most memory that the kernel has used so far: it keeps what it has used. 0 if it has ended."""
         try:
-            lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+            lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8").splitlines()
         except OSError:
             return 0
         return mapped_bytes(lines)
@@ -205,7 +205,9 @@ class Session:
         """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
         few that serve the kernel itself. 0 if that cannot be seen."""
         try:
-            return len(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split())
+            return len(
+                Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text(encoding="utf-8").split()
+            )
         except OSError:
             return 0
 

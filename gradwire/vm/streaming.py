@@ -266,5 +266,5 @@ def is_stopped(pid: int) -> bool:
 
 def _state_and_group(pid: int) -> tuple[str, int]:
     # The name may hold any character; the fields after it are state, parent and process group.
-    state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
+    state, _, group = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:3]
     return state, int(group)

@@ -22,7 +22,7 @@ STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
     *("array_files", "child_process", "csv_files", "faults", "files", "named_code", "network_namespace"),
-    *("reading_budget", "regular_files", "syntax_trees", "terminal_text"),
+    *("reading_budget", "regular_files", "strict_json", "syntax_trees", "terminal_text"),
 )
 """Modules of the package itself that all folders may import: starting processes, who is at fault, text fit for a terminal, entering a
 network namespace, syntax trees, which code of files runs, and reading files from others and arrays in them."""

@@ -129,7 +129,9 @@ def _key(content_digest: str, mtu_bytes: int, start_ns: int) -> str:
 
 @cache
 def _readers_digest() -> str:
-    return hashlib.sha256("".join((PACKAGE / name).read_text() for name in READERS).encode()).hexdigest()
+    return hashlib.sha256(
+        "".join((PACKAGE / name).read_text(encoding="utf-8") for name in READERS).encode()
+    ).hexdigest()
 
 
 def _make_room(cached: Path, most_bytes: int) -> None:
@@ -156,7 +158,9 @@ def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecor
 
 def dissector_text(plan: Plan, fabric: Fabric, endpoints: Collection[int]) -> str:
     """Lua source for Wireshark with the plan's tensors, chunks and ranks, and its messages from or to `endpoints`."""
-    return "".join(f"{line}\n" for line in _names(plan, fabric, endpoints)) + "\n" + DISSECTOR.read_text()
+    return (
+        "".join(f"{line}\n" for line in _names(plan, fabric, endpoints)) + "\n" + DISSECTOR.read_text(encoding="utf-8")
+    )
 
 
 def _names(plan: Plan, fabric: Fabric, endpoints: Collection[int]) -> Iterator[str]:

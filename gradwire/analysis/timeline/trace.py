@@ -79,7 +79,12 @@ def network_process(plan: Plan) -> int:
 def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
     """Writes events as a JSON object, compressed if the name ends in .gz. `about`
     describes the trace to people who open the file."""
-    with replacing(path) as partial, gzip.open(partial, "wt") if path.suffix == ".gz" else partial.open("w") as file:
+    with (
+        replacing(path) as partial,
+        gzip.open(partial, "wt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else partial.open("w", encoding="utf-8") as file,
+    ):
         file.writelines(_lines(events, about))
 
 

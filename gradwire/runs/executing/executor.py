@@ -291,7 +291,7 @@ class _Listener:
 
     def __init__(self, folder: Path, hear: Callable[[Event], None]) -> None:
         self._hear = hear
-        self._log = (folder / OUTPUT_FILE).open("w")
+        self._log = (folder / OUTPUT_FILE).open("w", encoding="utf-8")
         self._start_s = time.monotonic()
         self._first_at_s: dict[type[Event], float] = {}
         self._chosen = ""

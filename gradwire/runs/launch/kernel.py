@@ -46,7 +46,7 @@ def refuse_other_border(kernel: Path) -> None:
 
 def _refuse_stale_header() -> None:
     """An agent that is compiled with such a header would be refused by every point."""
-    if border.HEADER.read_text() != border.header():
+    if border.HEADER.read_text(encoding="utf-8") != border.header():
         raise InternalFault(
             f"{border.HEADER}: does not have the numbers and structures that Python has; write it anew with "
             f"`{border.REMEDY}`, and build the agent with `gradwire kernel`"

@@ -151,6 +151,6 @@ def _commit(root: Path) -> str:
 
 
 def _processor() -> str:
-    lines = CPU_FACTS.read_text().splitlines() if CPU_FACTS.exists() else []
+    lines = CPU_FACTS.read_text(encoding="utf-8").splitlines() if CPU_FACTS.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.machine())

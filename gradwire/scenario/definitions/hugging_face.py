@@ -7,7 +7,6 @@ looked at. A sliding window is not either: attention counts as dense.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, validated
 from gradwire.scenario.sections.defined import name_defect
 from gradwire.scenario.toml_documents import file_text
+from gradwire.strict_json import parse_json
 from gradwire.workloads.models.decoders import LAYER_NORM, Decoder, Experts, Latent, decoder_profile
 from gradwire.workloads.models.profile import Profile
 
@@ -226,8 +226,8 @@ def hugging_face_profile(path: Path) -> Profile:
 def _content(path: Path) -> dict[str, Any]:
     text = file_text(path, "model", "JSON")
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content = parse_json(text)
+    except ValueError as error:
         raise InputFault(f"{path}: not valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise InputFault(f"{path}: must be a JSON object, as transformers' config.json is")

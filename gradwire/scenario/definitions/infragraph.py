@@ -6,9 +6,9 @@ that has ports and neither an interface nor an accelerator. What is inside a dev
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,6 +19,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.network import MOST_LINKS
+from gradwire.strict_json import parse_json
 
 Content = dict[str, Any]
 OF_HOSTS, OF_SWITCHES = frozenset({"nic", "xpu"}), frozenset({"port", "switch"})
@@ -56,8 +57,8 @@ YAML_ENDINGS = (".yaml", ".yml")
 def read_document(path: Path, text: str) -> Any:
     """The content of a file. Raises InputFault for YAML with anchors, which make much of little, and for what cannot be read."""
     try:
-        return _yaml(path, text) if path.suffix in YAML_ENDINGS else json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return _yaml(path, text) if path.suffix in YAML_ENDINGS else parse_json(text, any_float=True)
+    except ValueError as error:
         raise InputFault(f"{path}: cannot be read as JSON: {error}") from error
 
 
@@ -78,11 +79,25 @@ def _yaml(path: Path, text: str) -> Any:
             if depth > MOST_DEEP:
                 raise InputFault(f"{path}: has lists and tables more than {MOST_DEEP} deep, as no InfraGraph has")
             _refuse_event(path, event)
-        return yaml.load(text, Loader=loader)
+        return yaml.load(text, Loader=_without_doubles(loader))
     except InputFault:
         raise
     except Exception as error:  # its constructors raise whatever a value leads to
         raise InputFault(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
+
+
+def _without_doubles(loader: Any) -> Any:
+    """The loader with a refusal of keys that a mapping has twice, of which PyYAML takes the last."""
+
+    class Loader(loader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            names = [key.value for key, _ in node.value]
+            if len(set(map(str, names))) < len(names):
+                twice = next(name for name, times in Counter(map(str, names)).items() if times > 1)
+                raise ValueError(f"the key {twice} is given twice; leave one out")
+            return super().construct_mapping(node, deep=deep)
+
+    return Loader
 
 
 def _refuse_event(path: Path, event: Any) -> None:

@@ -230,10 +230,9 @@ def read_model(path: Path) -> dict[str, Any]:
         return read_definition(path, ModelFile)
     try:
         return model_content(model_file(hugging_face_profile(path)))
-    except ValidationError as error:  # each number is in its range, and a layer of them is not
-        defect = error.errors()[0]
-        where = ".".join(map(str, defect["loc"]))
-        raise InputFault(f"{path}: is too large: a layer's {where} is {defect['input']}: {defect['msg']}") from error
+    except ValidationError as error:  # each number may be, and their product may not
+        reasons = dict.fromkeys(defect["msg"].removeprefix("Value error, ") for defect in error.errors())
+        raise InputFault(f"{path}: its model {'; '.join(reasons)}") from error
 
 
 def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str, Any]:

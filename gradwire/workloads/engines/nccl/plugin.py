@@ -171,7 +171,7 @@ def _regions() -> dict[tuple[str, Gpu, int, Collective], tuple[Region, ...]]:
     """The regions of a release, a GPU, GPUs of a machine and a collective, in their order."""
     gpus = {"h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
     found: dict[tuple[str, Gpu, int, Collective], tuple[Region, ...]] = {}
-    with (files(__package__) / "ofi_regions.csv").open() as stream:
+    with (files(__package__) / "ofi_regions.csv").open(encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             corners = tuple(
                 (float(size), float(ranks)) for size, ranks in (corner.split(":") for corner in row["borders"].split())

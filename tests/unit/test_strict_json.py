@@ -1,0 +1,103 @@
+"""JSON from users: what another reader would take for something else is refused, wherever it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradwire.analysis.program_results import read_lines
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.inlining import read_model
+from gradwire.scenario.definitions.network_files import network_in
+from gradwire.strict_json import parse_json
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8")),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_what_json_has_is_read(content: object) -> None:
+    assert parse_json(json.dumps(content)) == content
+    assert parse_json(json.dumps(content, ensure_ascii=False)) == content
+
+
+WRONG = {
+    "a key twice": '{"a": 1, "b": {"c": 1, "c": 2}}',
+    "the same key, otherwise written": '{"a": 1, "\\u0061": 2}',
+    "not a number": '{"a": NaN}',
+    "no end": '{"a": [-Infinity]}',
+    "too large": '{"a": 1e999}',
+    "too long": f'{{"a": {"9" * 5000}}}',
+    "too deep": "[" * 100_000,
+    "half a character": r'{"a": "\ud800"}',
+    "the other half, in a key": r'{"\uDC00": 1}',
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_what_it_does_not_have_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text)
+
+
+CONFIG = {
+    "model_type": "llama", "vocab_size": 1000, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+}  # fmt: skip
+NUMBERS = (
+    "NaN",
+    "Infinity",
+    "-1",
+    "0",
+    "1e999",
+    "1e30",
+    "9" * 30,
+    '"8"',
+    "true",
+    "[]",
+    "1.5",
+    r'"\ud800"',
+    "1000000000",
+)
+
+
+@pytest.mark.parametrize("key", [key for key in CONFIG if key != "model_type"])
+@pytest.mark.parametrize("value", NUMBERS, ids=range(len(NUMBERS)))
+def test_a_configuration_with_a_wrong_number_ends_with_one_message(tmp_path: Path, key: str, value: str) -> None:
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({**CONFIG, key: "@"}).replace('"@"', value))
+    if value == "1000000000" and key in ("vocab_size", "intermediate_size"):
+        return  # a model that can be
+    with pytest.raises(InputFault) as refused:
+        read_model(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_keys_that_are_given_twice_are_refused_in_every_file(tmp_path: Path) -> None:
+    config, graph, infra = tmp_path / "m.json", tmp_path / "n.json", tmp_path / "i.yaml"
+    config.write_text(json.dumps(CONFIG)[:-1] + ', "hidden_size": 128}')
+    graph.write_text('{"nodes": [{"id": "h1", "id": "h2"}], "edges": []}')
+    infra.write_text("instances: {}\ninstances: {}\n")
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: read_model(config),
+        lambda: network_in("n.json", graph),
+        lambda: network_in("i.yaml", infra),
+        lambda: read_lines('{"a": 1, "a": 2}'),
+    )
+    for read in reads:
+        with pytest.raises(InputFault, match="is given twice"):
+            read()
