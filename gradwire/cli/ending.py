@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from gradwire.faults import Fault, InputFault, InternalFault, MachineFault
 from gradwire.files import NO_ROOM, TOO_MANY
@@ -66,6 +67,7 @@ def status_of(command: Callable[[], object]) -> int:
         status = _status_of(command)
     finally:
         threading.excepthook = before
+        _forget_unwritten()
     if died and not status:
         return _report(InternalFault(f"a thread of it ended with {_named(died[0].exc_value)}, as printed above"))
     return status
@@ -99,12 +101,26 @@ def _flushed(end: SystemExit) -> int:
 
 
 def _without_reader() -> int:
+    _to_nobody(sys.stdout, sys.stderr)
+    return NO_READER
+
+
+def _forget_unwritten() -> None:
+    """What could not be written, to a full disk, and is still held: Python would complain of it when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            _to_nobody(stream)
+
+
+def _to_nobody(*streams: TextIO) -> None:
     """Lets Python write what it still holds to nobody, or it would complain when it ends."""
     nobody = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in streams:
         with suppress(OSError, ValueError):
             os.dup2(nobody, stream.fileno())
-    return NO_READER
 
 
 def fault_of(error: BaseException) -> Fault:

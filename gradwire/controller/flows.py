@@ -35,7 +35,6 @@ from gradwire.controller.hashed_flows import hashed_flows
 from gradwire.controller.rules import (
     ANY_DSCP,
     IGMP_DSCP,
-    IGMP_REPORTS_IP,
     MULTICAST_PRIORITY,
     PAIR_PRIORITY,
     PAIR_TABLE,
@@ -55,7 +54,7 @@ from gradwire.controller.rules import (
 from gradwire.controller.sprayed_flows import sprayed_flows
 from gradwire.datatypes.balanced_routes import stable_hash
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
-from gradwire.datatypes.ipv6 import LISTENER_REPORTS, host_ip6
+from gradwire.datatypes.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS, host_ip6
 from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band
 
 ANY_DSCP = None
-IGMP_REPORTS_IP = "224.0.0.22"
 IGMP_DSCP = 48
 """Linux marks IGMP reports with CS6, "internetwork control"."""
 MULTICAST_PRIORITY = 300

@@ -12,6 +12,8 @@ LEAST_MTU_BYTES = 1280
 LISTENER_REPORTS = "ff02::16"
 """Where a host's kernel reports the groups that it listens to (MLDv2, RFC 3810), which it joins for each of its
 addresses."""
+IGMP_REPORTS_IP = "224.0.0.22"
+"""The same for IPv4 (IGMPv3, RFC 3376)."""
 
 
 def host_ip6(host: int) -> str:

@@ -190,6 +190,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int
+    #: Reports of groups that hosts' kernels sent, which switches have rules to drop.
+    dropped_reports: int = 0
     upcalls: int
     #: Programs that the kernel killed because its memory was full.
     killed_for_memory: int

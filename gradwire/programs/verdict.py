@@ -73,10 +73,12 @@ def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, r
 
 
 def _lost_at_switches(report: Report, fabric: Fabric) -> int:
-    """Packets that switches' ports dropped, and those that no rule was for. What a host's port drops, no switch was
-    given."""
+    """Packets that switches' ports dropped, those that no rule was for, and reports of groups, which rules drop. What a
+    host's port drops, no switch was given."""
     hosts = {f"{name}-eth0" for name in fabric.endpoint_names()}
-    return sum(port.drops for port in report.ports if port.interface not in hosts) + report.table_misses
+    return sum(port.drops for port in report.ports if port.interface not in hosts) + (
+        report.table_misses + report.dropped_reports
+    )
 
 
 def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, Port
+from gradwire.datatypes.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS
 from gradwire.faults import MachineFault
 from gradwire.topo.command import run
 from gradwire.topo.netlink.messages import Kernel, attributes, known_index
@@ -29,6 +30,8 @@ from gradwire.topo.tc import class_below_netem, class_of_band
 from gradwire.topo.wiring import asked_of_switches
 
 OPENFLOW = ("-O", "OpenFlow13")
+REPORTED_TO = (rf"nw_dst={re.escape(IGMP_REPORTS_IP)}", rf"ipv6_dst={re.escape(LISTENER_REPORTS)}")
+"""Where reports of groups go, in the words of ovs-ofctl."""
 
 
 def dumped_tables(bridge: str) -> tuple[str, str]:
@@ -37,16 +40,24 @@ def dumped_tables(bridge: str) -> tuple[str, str]:
     return flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-groups", bridge))
 
 
-def table_misses(bridge: str, *, has_own_rules: bool) -> int:
-    """Packets that no rule of a bridge was meant for. Raises MachineFault if the bridge does not answer.
+def dropped_by_rules(bridge: str, *, has_own_rules: bool) -> tuple[int, int]:
+    """Packets that no rule of a bridge was meant for, and reports of groups that rules drop. Raises MachineFault if the
+    bridge does not answer.
 
     has_own_rules: whether its rules are those of a user's controller, which need have none for what matches
     nothing else. Then those count that matched nothing, and those that a flow without any field to match took.
     """
     flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-flows", bridge))
     if not has_own_rules:
-        return parse_table_misses(flows)
-    return unmatched(flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "dump-tables", bridge)))
+        return parse_table_misses(flows), parse_dropped_reports(flows)
+    return unmatched(flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "dump-tables", bridge))), 0
+
+
+def parse_dropped_reports(text: str) -> int:
+    """Packets in the output of `ovs-ofctl dump-flows` by which hosts' kernels report their groups (IGMP, MLD): rules drop
+    them, for no switch needs them."""
+    counts = re.findall(rf"\bn_packets=(\d+),[^\n]*\b(?:{'|'.join(REPORTED_TO)})[^\n]* actions=drop", text)
+    return sum(map(int, counts))
 
 
 def unmatched(flows: str, tables: str) -> int:
@@ -152,6 +163,8 @@ class DatapathCounters:
     lost: int
     #: Packets that matched no rule of the controller and were dropped, summed over the switches.
     table_misses: int
+    #: Reports of groups that hosts' kernels sent, which rules drop, summed over the switches.
+    dropped_reports: int = 0
 
     def since(self, earlier: DatapathCounters) -> DatapathCounters:
         """What was counted after `earlier`."""
@@ -160,6 +173,7 @@ class DatapathCounters:
             self.upcalls - earlier.upcalls,
             self.lost - earlier.lost,
             self.table_misses - earlier.table_misses,
+            self.dropped_reports - earlier.dropped_reports,
         )
 
 

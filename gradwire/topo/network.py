@@ -22,11 +22,11 @@ from gradwire.topo.counters import (
     PortCounters,
     PortQueues,
     TcpCounters,
+    dropped_by_rules,
     parse_lookups,
     parse_qdiscs,
     parse_tcp,
     read_port_queues,
-    table_misses,
 )
 from gradwire.topo.flow_control import FlowControl
 from gradwire.topo.host_parameters import quiet_ipv6, read_again, set_parameters, silence_ipv6
@@ -210,8 +210,9 @@ class Network:
         run(asked_of_switches("ovs-appctl", "revalidator/wait"))
         hits, upcalls, lost = parse_lookups(run(asked_of_switches("ovs-appctl", "dpctl/show")))
         bridges = map(self._naming.device, self.fabric.switch_names())
-        misses = sum(table_misses(bridge, has_own_rules=bool(self.fabric.controller)) for bridge in bridges)
-        return DatapathCounters(hits, upcalls, lost, misses)
+        has_own_rules = bool(self.fabric.controller)
+        dropped = [dropped_by_rules(bridge, has_own_rules=has_own_rules) for bridge in bridges]
+        return DatapathCounters(hits, upcalls, lost, *map(sum, zip(*dropped, strict=True)))
 
     def tcp_counters(self) -> list[TcpCounters]:
         """TCP segments and retransmissions of each host since the network was built."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import gradwire.controller.__main__
 from gradwire.controller.rules import (
-    IGMP_REPORTS_IP,
     MULTICAST_PRIORITY,
     PAIR_PRIORITY,
     Bucket,
@@ -18,6 +17,7 @@ from gradwire.controller.rules import (
     SwitchRules,
 )
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.ipv6 import IGMP_REPORTS_IP
 from tests.mutations.fault import Fault, replace_in
 
 FLOOD, CONTROLLER = 0xFFFFFFFB, 0xFFFFFFFD

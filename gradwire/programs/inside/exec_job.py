@@ -75,6 +75,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         tcp_segments=counts.tcp_segments,
         tcp_retransmits=counts.tcp_retransmits,
         table_misses=counts.table_misses,
+        dropped_reports=counts.dropped_reports,
         upcalls=counts.upcalls,
         killed_for_memory=killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,

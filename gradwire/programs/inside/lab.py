@@ -49,6 +49,7 @@ class Reading:
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int
+    dropped_reports: int
     upcalls: int
 
 
@@ -62,6 +63,7 @@ class Counted:
     tcp_segments: int
     tcp_retransmits: int
     table_misses: int
+    dropped_reports: int
     upcalls: int
 
 
@@ -84,6 +86,7 @@ class Lab:
             sum(host.segments_sent for host in tcp),
             sum(host.segments_retransmitted for host in tcp),
             datapath.table_misses,
+            datapath.dropped_reports,
             datapath.upcalls,
         )
 
@@ -98,6 +101,7 @@ class Lab:
             now.tcp_segments - earlier.tcp_segments,
             now.tcp_retransmits - earlier.tcp_retransmits,
             now.table_misses - earlier.table_misses,
+            now.dropped_reports - earlier.dropped_reports,
             now.upcalls - earlier.upcalls,
         )
 

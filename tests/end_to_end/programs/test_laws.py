@@ -85,6 +85,22 @@ def test_a_line_that_was_faster_makes_a_run_invalid(tmp_path: Path, before: str,
     assert "line rate h1-eth0" in failed_checks(sent(tmp_path, before, bypass=bypass, after=after))
 
 
+JOIN = """
+import socket, struct, time
+group = socket.inet_pton(socket.AF_INET6, "ff05::77") + struct.pack("@I", socket.if_nametoindex("h1-eth0"))
+joined = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+joined.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, group)
+time.sleep(20)
+"""
+
+
+def test_reports_of_groups_are_dropped_by_rules_and_accounted_for(tmp_path: Path) -> None:
+    (tmp_path / "join.py").write_text(JOIN)
+    done = execute(tmp_path, *THREE, "--hosts", "h1", "--", "python3", "join.py")
+    assert done.status == 0, done.out + done.err
+    assert done.summary()["report"]["dropped_reports"] > 0
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -118,9 +134,9 @@ def test_devices_of_a_host_are_its_programs_own(tmp_path: Path) -> None:
 )
 def test_what_is_one_for_all_hosts_is_not_the_programs(tmp_path: Path, file: str) -> None:
     write = f"sh -c 'echo anew >{file} || echo 1 >{file}' && echo written"
-    script = f"test -e {file} && {write}; unshare -Ur {write}; echo tried"
+    script = f"ls {file} && {write}; unshare -Ur {write}; echo tried"
     done = execute(tmp_path, *THREE, "--hosts", "h1", "--", "sh", "-c", script)
-    assert done.output("h1") == "tried\n"
+    assert done.output("h1") == f"{file}\ntried\n"
 
 
 OWN = '''
