@@ -97,6 +97,8 @@ def _flushed(end: SystemExit) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()
+    except OSError as error:  # the disk is full
+        return _report(error)
     return end.code if isinstance(end.code, int) else 0 if end.code is None else InternalFault.exit_status
 
 
