@@ -24,13 +24,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def ending_descendants() -> Iterator[None]:
     """What is started in the block, and what that has started, is ended with it. What this process started before is
     left alone."""
-    before, was = children_of(os.getpid()), ctypes.c_int()
+    before, was = _children(), ctypes.c_int()
     if _libc.prctl(GET_CHILD_SUBREAPER, ctypes.byref(was), 0, 0, 0) or _libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise MachineFault(f"cannot keep hold of what a program starts: {os.strerror(ctypes.get_errno())}")
     try:
         yield
     finally:
-        while left := children_of(os.getpid()) - before:
+        while left := _children() - before:
             before |= _end(left)
         _libc.prctl(SET_CHILD_SUBREAPER, was.value, 0, 0, 0)
 
@@ -52,10 +52,10 @@ def _end(children: set[int]) -> set[int]:
     return foreign
 
 
-def children_of(parent: int) -> set[int]:
-    """The processes that have this one for their parent, living or to be waited for."""
+def _children() -> set[int]:
+    """The children of this process, living or to be waited for."""
     numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-    return {pid for pid in numbers if _parent_of(pid) == parent}
+    return {pid for pid in numbers if _parent_of(pid) == os.getpid()}
 
 
 def _parent_of(pid: int) -> int | None:

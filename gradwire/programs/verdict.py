@@ -48,7 +48,8 @@ def checks(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) 
     With finite buffers, what TCP sends again is not compared with the drops, some of which may be of datagrams; nor
     where the scenario sets what decides that. Where programs replaced queues below a port's shaper, what these drop is
     the programs' doing: the port's drops and TCP's retransmits are not judged. Nor are they where `faults`, which the
-    scenario asks for, may lose packets; and rules of switches are not where one restarts.
+    scenario asks for, may lose packets; and rules of switches are not where one restarts. With any fault, what switches
+    passed on is not compared with what they were given.
     """
     passed_on = [] if faults else [*passed_on_check(fabric, report.lines, _lost_at_switches(report, fabric))]
     replaced = [port for port in report.ports if port.replaced_by]

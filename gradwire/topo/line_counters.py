@@ -24,6 +24,10 @@ MOST_HEADERS_BYTES = 160
 """Of a frame of TCP: 14 of Ethernet, 40 of IPv6, 60 of TCP, and room for an encapsulation."""
 SETTLING_LOOKS = 1000
 """How often it is looked whether anything is still under way, before the count is taken as it is."""
+MOST_LINKS_OF_WAY = 8
+"""A way through a fat tree has six."""
+SETTLING_S = 1e-3
+"""Between two looks, beside the delays of a way there and back: what waits at a port for a burst of others is shorter."""
 
 
 def limit_ns(fabric: Fabric, rate_bps: float) -> int:
@@ -78,7 +82,8 @@ class LineCounters:
         ends = [(end, link.rate_bps) for link in fabric.links() for end in (link.a, link.b)]
         self._ports = [port for port, _ in ends]
         self._limits_ns = [limit_ns(fabric, rate_bps) for _, rate_bps in ends]
-        self._settling_s = 2 * sum(sorted((link.delay_s for link in fabric.links()), reverse=True)[:8]) + 1e-3
+        delays_s = sorted((link.delay_s for link in fabric.links()), reverse=True)
+        self._settling_s = SETTLING_S + 2 * sum(delays_s[:MOST_LINKS_OF_WAY])
         self._begin_ns = 0
         lines: dict[str, list[str]] = {}
         for number, (port, rate_bps) in enumerate(ends):

@@ -175,7 +175,7 @@ def judging_folders() -> tuple[str, ...]:
     """
     places = {str(PACKAGE), *(sysconfig.get_path(name) for name in PYTHON_FOLDERS)}
     if sys.pycache_prefix:
-        places.add(str(Path(sys.pycache_prefix).parents[1]))
+        places.add(str(Path(sys.pycache_prefix).parents[1]))  # the cache, as vm/byte_code.py lays it out
     return tuple(sorted(place for place in places if Path(place).is_dir()))
 
 

@@ -7,6 +7,7 @@ code may never end, take all memory, print, or change the process that it runs i
 
 from __future__ import annotations
 
+import errno
 import json
 import numbers
 import os
@@ -17,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.reading_budget import reading_budget
-from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.named_code import COMMAND_LINE, code_in, permit
 from gradwire.scenario.definitions.no_processes import forbid_processes
 
 ASKED = ("hosts", "switches", "links", "nodeInfo")
@@ -51,15 +51,8 @@ def topo_in(path: Path, name: str | None) -> Any:
 
     Raises InputFault if the file cannot be read or run, has no such class, or if the class raises.
     """
-    try:
-        with reading_budget(path):
-            text = read_text(path, MESSAGE_BYTES, follow=True)
-    except FileNotFoundError as error:
-        raise InputFault(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputFault(f"{path}: is not text in UTF-8: {error}") from error
+    permit(path, COMMAND_LINE)  # the process that started this one has asked the table
+    text = code_in(path)
     module = types.ModuleType("gradwire_topo_file")
     module.__file__ = str(path)
     try:
@@ -91,7 +84,9 @@ def _in_words(error: BaseException) -> str:
         words = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 (its text is the user's code as well)
         words = ""
-    if isinstance(error, PermissionError):
+    if (
+        isinstance(error, PermissionError) and error.errno == errno.EPERM
+    ):  # as no_processes.py answers; a file's is EACCES
         words += " (a Topo may start no other process)"
     shown = words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}..."
     return f"{type(error).__name__}: {shown}".rstrip(": ")

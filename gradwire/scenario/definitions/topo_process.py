@@ -24,7 +24,7 @@ LONGEST_WAIT_S = 60.0
 CHUNK_BYTES = 1 << 20
 
 
-class Said(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Said(msgspec.Struct, forbid_unknown_fields=True):
     """What a class says of its network, or how many nodes that has."""
 
     hosts: list[str] = []
