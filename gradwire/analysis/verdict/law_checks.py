@@ -27,7 +27,7 @@ def law_checks(fabric: Fabric, lines: Sequence[LineCount]) -> Iterator[Check]:
     if not lines:
         return
     wanted, found = {port.interface for port, _ in fabric.ports()}, {line.port for line in lines if line.is_there}
-    yield Check("lines", f"{len(wanted & found)} are there", f"all {len(wanted)}", wanted <= found, LINES_MEANING)
+    yield Check("lines", f"{len(wanted & found)} of {len(wanted)}", "all", wanted <= found, LINES_MEANING)
     if shaped := [line for line in lines if line.limit_ns]:
         yield _rate_check(shaped)
 
