@@ -35,12 +35,12 @@ from gradwire.programs.mininet_script import (
     check_script,
     run_script,
 )
+from gradwire.programs.network_shell import run_shell
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
 from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.program_protocol import how_it_ended
-from gradwire.programs.prompt import run_shell
 from gradwire.programs.stock_mininet.interpreter import MN, Interpreter, interpreter_of, own_interpreter
 from gradwire.programs.verdict import CARRIED, NO_PLAN, checks
 from gradwire.runs.launch.kernel import make_kernel_ready
@@ -60,7 +60,7 @@ from gradwire.runs.program_listings import ports_table
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.sections.program import class_alone
 from gradwire.vm.code_digest import RUN_MODULES
-from gradwire.workloads.units import rate_bps, rate_text
+from gradwire.workloads.units import rate_bps
 
 NOT_CARRIED = "The network did not carry all that it was given:"
 NO_LIMIT = "100000h"
@@ -151,13 +151,12 @@ def shell(size: Size, memory: str | None) -> None:
     chosen_mb = bench.memory_mb if memory is None else memory_mb(memory)
     _get_ready(bench, warns_of_root=True)
     _end_when_told()
-    with terminal.interruptible("interrupted"), terminal.errors.status("building the network") as status:
-
-        def on_ready() -> None:
-            status.stop()
-            terminal.console.print(_greeting(bench.fabric), highlight=False)
-
-        run_shell(bench.fabric, chosen_mb, on_ready)
+    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    with terminal.interruptible("interrupted"):
+        read_line = _typed if is_typed else _read
+        status = run_shell(bench.fabric, chosen_mb, sys.stdout.buffer, read_line, typed=is_typed)
+    if status:
+        raise typer.Exit(status)
 
 
 def _end_when_told() -> None:
@@ -169,12 +168,6 @@ def _end_when_told() -> None:
 def _end(number: int, _: FrameType | None) -> NoReturn:
     """Ends the command as if its input had ended, so that its folder is removed."""
     sys.exit(128 + number)
-
-
-def _greeting(fabric: Fabric) -> str:
-    switches = ", ".join(fabric.switch_names())
-    network = f"h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}"
-    return f"{network}. The clock stands still between commands; `help` lists them."
 
 
 def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:

@@ -1,5 +1,4 @@
-"""The terminal that a command was started in: lent to the program that a person waits for, or read from while commands run
-in windows."""
+"""The terminal that a command was started in, read from while commands run in windows."""
 
 from __future__ import annotations
 
@@ -9,73 +8,16 @@ import os
 import signal
 import sys
 import termios
-import time
 import traceback
-import tty
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from gradwire.faults import MachineFault
-from gradwire.programs.pace import PASTED_S
-from gradwire.programs.typed_protocol import FOREGROUND, Keys, Resized, Size
 from gradwire.programs.windows import Windows
 
 READ_BYTES = 4096
-OUTPUT_FLAGS, LOCAL_FLAGS = 1, 3
-"""Places in what tcgetattr returns."""
 NOT_DECODED = "this is not in the terminal's encoding, and was not read"
 DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (linux/prctl.h)."""
-
-
-def size_here() -> Size:
-    """The terminal's size."""
-    columns, rows = os.get_terminal_size(1)
-    return Size(rows, columns)
-
-
-class Keyboard:
-    """The terminal, while a program has it. What is typed in the first second is left for the next line, as when several
-    are pasted: until then Ctrl-C is a signal, and then a key like any other.
-
-    send: passes on what is typed. windows: where what can be read is waited for.
-    """
-
-    def __init__(self, windows: Windows, send: Callable[[Keys | Resized], None]) -> None:
-        self._windows, self._send = windows, send
-        self._begin_s = time.monotonic()
-        self._size = size_here()
-        self._is_read = False
-
-    @contextmanager
-    def lent(self) -> Iterator[None]:
-        """Lends it in the block."""
-        before = termios.tcgetattr(0)
-        waiting = termios.tcgetattr(0)
-        waiting[OUTPUT_FLAGS] &= ~termios.OPOST
-        waiting[LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
-        termios.tcsetattr(0, termios.TCSADRAIN, waiting)
-        try:
-            yield
-        finally:
-            self._windows.no_more(0)
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
-
-    def look(self) -> None:
-        """To be called now and then in the block: begins to read, and notices another size."""
-        if not self._is_read and time.monotonic() - self._begin_s > PASTED_S:
-            self._is_read = True
-            tty.setraw(0, termios.TCSADRAIN)
-            self._windows.also(0, self._read)
-        if self._size != (size := size_here()):
-            self._size = size
-            self._send(Resized(FOREGROUND, size))
-
-    def _read(self) -> None:
-        if data := os.read(0, READ_BYTES):
-            self._send(Keys(FOREGROUND, data))
-        else:
-            self._windows.no_more(0)
 
 
 class LineReader:

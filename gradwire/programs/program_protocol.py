@@ -18,7 +18,7 @@ from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.programs.python_command import WarmPython
-from gradwire.programs.typed_protocol import Size, TypedCommand, TypedEvent
+from gradwire.programs.typed_protocol import TypedCommand, TypedEvent
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
@@ -64,7 +64,7 @@ def write_hosts_files(program: str, hosts: Sequence[str]) -> None:
 class Program(msgspec.Struct, frozen=True):
     """A program on a host."""
 
-    #: Index of the host, or NO_HOST for the machine that the switches are on.
+    #: Index of the host.
     host: int
     argv: tuple[str, ...]
     #: Its whole environment.
@@ -166,13 +166,6 @@ class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     time_ns: int = -1
 
 
-class CommandDone(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
-    """A shell's command has ended, and the next is awaited."""
-
-    #: The virtual clock, since the network was built.
-    virtual_s: float
-
-
 class Full(msgspec.Struct, frozen=True, tag_field="event", tag="full"):
     """The terminal may be full: nothing more is written, and no virtual time passes, before a Taken comes."""
 
@@ -224,38 +217,6 @@ class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
     #: Name of the fault's class.
     kind: str
     message: str
-
-
-class Execute(msgspec.Struct, frozen=True, tag_field="command", tag="execute"):
-    """A shell's command: a line for `sh` on a host."""
-
-    host: int
-    line: str
-    #: Whether to go on at once, and let it run while other commands do.
-    background: bool
-    #: What its outputs are called.
-    name: str = ""
-    #: Of the terminal that a person types to it in; without one it reads no input.
-    terminal: Size | None = None
-
-
-class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
-    """Send an echo request from each host to each other one."""
-
-    #: Those that do, and are asked; all if there are none.
-    hosts: tuple[int, ...] = ()
-    #: Whether to say how long each answer took.
-    is_full: bool = False
-
-
-class Change(msgspec.Struct, frozen=True, tag_field="command", tag="change"):
-    """Take a link or a switch out of the network, or put it back."""
-
-    #: "link-down" or "switch-restart" (PlannedFault).
-    kind: str
-    #: One of the link's ports, or the switch.
-    place: str
-    is_out: bool
 
 
 class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
@@ -332,11 +293,9 @@ class Conclude(msgspec.Struct, frozen=True, tag_field="command", tag="conclude")
 
 
 LabEvent = Counted | Held
-Event = (
-    Ready | Output | OutputFull | Ended | CommandDone | Full | Report | ScriptReport | Refused | LabEvent | TypedEvent
-)
+Event = Ready | Output | OutputFull | Ended | Full | Report | ScriptReport | Refused | LabEvent | TypedEvent
 LabCommand = Begin | Kill | Inject | Moment | Proceed | Count | Conclude
-Command = Execute | PingAll | Change | Taken | TypedCommand | LabCommand
+Command = Taken | TypedCommand | LabCommand
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

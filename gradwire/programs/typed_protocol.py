@@ -1,12 +1,9 @@
-"""What a person types and sees, in the messages between a command and its job in the kernel: lines at a prompt, keys
-pressed while a program runs, and windows in which hosts' shells run."""
+"""What a person types and sees, in the messages between a command and its job in the kernel: lines at a prompt,
+and windows in which nodes' shells run."""
 
 from __future__ import annotations
 
 import msgspec
-
-FOREGROUND = 0
-"""In the place of a window's number: the terminal that the command itself was typed in."""
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -94,19 +91,17 @@ class Open(msgspec.Struct, frozen=True, tag_field="command", tag="open"):
     size: Size
     #: The kind of terminal (TERM).
     kind: str
-    #: The host that it is for, at a prompt of gradwire's own.
-    host: int = -1
 
 
 class Keys(msgspec.Struct, frozen=True, tag_field="command", tag="keys"):
-    """What a person has typed in a window, or to the program in the foreground."""
+    """What a person has typed in a window."""
 
     window: int
     data: bytes
 
 
 class Resized(msgspec.Struct, frozen=True, tag_field="command", tag="resized"):
-    """A terminal has another size."""
+    """A window has another size."""
 
     window: int
     size: Size

@@ -91,15 +91,15 @@ class Windows:
         self._selector = selectors.DefaultSelector()
         self._listening: socket.socket | None = None
         self._numbers = count(1)
-        #: By number: the host that it is for, of those that were wanted and have not ended.
-        self._hosts: dict[int, int] = {}
+        #: The numbers of those that were wanted and have not ended.
+        self._wanted: set[int] = set()
         self._connections: dict[int, _Connection] = {}
         #: Programs that show a window each, by descriptors that are readable when one has ended.
         self._openers: dict[int, subprocess.Popen[bytes]] = {}
 
     def __bool__(self) -> bool:
         """Whether there are any, or some are being opened."""
-        return bool(self._hosts)
+        return bool(self._wanted)
 
     @property
     def watch(self) -> Watch:
@@ -120,11 +120,11 @@ class Windows:
         with suppress(KeyError):
             self._selector.unregister(fd)
 
-    def open(self, name: str, host: int = -1) -> Opening:
+    def open(self, name: str) -> Opening:
         """Opens a window for a node, and says where, or why it cannot. name: may be anything, as a script's."""
         if not name.isprintable() or len(name) > NAME_CHARACTERS:
             return Opening(-1, f"no window can be opened: names have up to {NAME_CHARACTERS} printable characters")
-        if len(self._hosts) >= MOST_WINDOWS:
+        if len(self._wanted) >= MOST_WINDOWS:
             return Opening(-1, f"no window can be opened for {name}: {MOST_WINDOWS} are open; close some of them")
         number = next(self._numbers)
         way = way_to_open(name, [sys.executable, str(CLIENT), str(self._path), str(number)], self._environment)
@@ -136,7 +136,7 @@ class Windows:
         except (OSError, subprocess.SubprocessError) as error:
             trouble = (getattr(error, "stderr", None) or str(error)).strip()
             return Opening(-1, f"no window can be opened for {name}: {Path(way.argv[0]).name}: {trouble}")
-        self._hosts[number] = host
+        self._wanted.add(number)
         return Opening(number, f"{name}: {said}")
 
     def show(self, number: int, data: bytes) -> None:
@@ -149,7 +149,7 @@ class Windows:
 
     def end(self, number: int) -> None:
         """Closes a window whose shell has ended."""
-        self._hosts.pop(number, None)
+        self._wanted.discard(number)
         if connection := self._connections.pop(number, None):
             self._close(connection)
 
@@ -183,7 +183,7 @@ class Windows:
             self.no_more(pidfd)
             os.close(pidfd)
             status = self._openers.pop(pidfd).wait()
-            if number in self._hosts and number not in self._connections:
+            if number in self._wanted and number not in self._connections:
                 self.end(number)
                 print(f"\rno window for {name}: {Path(way.argv[0]).name} ended with {status}\r", file=sys.stderr)
 
@@ -231,16 +231,16 @@ class Windows:
         size = Size(said.rows, said.columns)
         if connection.window:
             self._send(Keys(connection.window, said.data) if said.data else Resized(connection.window, size))
-        elif said.window in self._hosts and said.window not in self._connections:
+        elif said.window in self._wanted and said.window not in self._connections:
             connection.window = said.window
             self._connections[said.window] = connection
-            self._send(Open(said.window, size, said.kind, self._hosts[said.window]))
+            self._send(Open(said.window, size, said.kind))
 
     def _gone(self, connection: _Connection) -> None:
         self._close(connection)
         if self._connections.get(connection.window) is connection:
             del self._connections[connection.window]
-            self._hosts.pop(connection.window, None)
+            self._wanted.discard(connection.window)
             self._send(Shut(connection.window))
 
     def _close(self, connection: _Connection) -> None:

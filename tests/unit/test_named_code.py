@@ -177,7 +177,6 @@ RUNS_TEXT = {
     "gradwire/scenario/definitions/topo_classes.py",  # in a separate process, of a permitted file
     "gradwire/programs/stock_mininet/start.py",  # in the machine, of what the command line names
     "gradwire/programs/inside/warm_interpreter.py",  # in the machine, of programs
-    "gradwire/programs/prompt_commands.py",  # what is typed at the prompt
 }
 
 

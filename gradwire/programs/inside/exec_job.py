@@ -9,14 +9,13 @@ from pathlib import Path
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseState
 from gradwire.faults import Fault
-from gradwire.injection import Patient
 from gradwire.programs.inside.capturing import capturing
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.deadlock_times import DeadlockTimes, Together
 from gradwire.programs.inside.fault_times import FaultTimes, Timed
 from gradwire.programs.inside.forking import interpreters
 from gradwire.programs.inside.kernel_messages import killed_for_memory
-from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, run_inside
+from gradwire.programs.inside.lab import Lab, run_inside
 from gradwire.programs.inside.processes import Processes, Schedule
 from gradwire.programs.inside.traffic_classes import make_classes
 from gradwire.programs.program_protocol import Report, Task, write_hosts_files
@@ -62,7 +61,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         processes.end_all()
         forks.end()
         lab.sandbox.end()
-        lab.controller.check_alive()
+        lab.built.controller.check_alive()
         counts = lab.count_since(before)
         pauses = _settled(control, lab.network.fabric) if control is not None else None
         if control is not None:
@@ -106,8 +105,7 @@ def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:
     """The task's faults; None if it has none."""
     if not task.faults:
         return None
-    patient = Patient(lab.network, lab.controller, CONTROLLER_PORT, has_seed=lab.abilities.has_netem_seed)
-    return FaultTimes(task.faults, patient, begin_s)
+    return FaultTimes(task.faults, lab.built.patient(), begin_s)
 
 
 def _run(task: Task, processes: Processes, schedule: Schedule, timed: Timed) -> bool:

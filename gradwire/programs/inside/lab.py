@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric, Port
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.faults import Fault, InternalFault
+from gradwire.injection import Patient
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.computation import charge_computation
@@ -68,14 +69,30 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Lab:
-    """A network with its flows installed, and the hosts that programs enter."""
+class BuiltNetwork:
+    """A network, and the controller that programs its switches."""
 
     network: Network
     controller: ControllerProcess
+    abilities: Abilities
+
+    def patient(self) -> Patient:
+        """What faults are done to."""
+        return Patient(self.network, self.controller, CONTROLLER_PORT, has_seed=self.abilities.has_netem_seed)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A network with its flows installed, and the hosts that programs enter."""
+
+    built: BuiltNetwork
     hosts: Sequence[Host]
     sandbox: Sandbox
-    abilities: Abilities
+
+    @property
+    def network(self) -> Network:
+        """The network."""
+        return self.built.network
 
     def read(self) -> Reading:
         """All counters since the network was built but those of lines; those of switches' rules come last, for Open vSwitch
@@ -107,6 +124,25 @@ class Lab:
 
 
 @contextmanager
+def built(fabric: Fabric, impaired: Collection[Port], labels: Mapping[str, str]) -> Iterator[BuiltNetwork]:
+    """Builds the network that programs run on, and takes it down at the end. `BuiltNetwork.controller` may still be
+    installing flows. impaired: ports at which faults will lose or delay packets. labels: as of `Network`. Raises
+    MachineFault."""
+    with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller:
+        abilities = probe_kernel()
+        network = Network(
+            fabric, abilities, controller_port=CONTROLLER_PORT, owns_kernel=True, impaired=impaired, labels=labels
+        )
+        with network:
+            add_rdma_devices(network)
+            for host in range(fabric.hosts):
+                if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[host]:
+                    with network_namespace(namespace_of(network.host_pid(host))):
+                        write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
+            yield BuiltNetwork(network, controller, abilities)
+
+
+@contextmanager
 def lab(task: Task, folder: Path) -> Iterator[Lab]:
     """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises
     MachineFault."""
@@ -114,35 +150,20 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     names = [task.labels.get(name, name) for name in fabric.host_names()]
     name_hosts(fabric, names)
-    with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
-        abilities = probe_kernel()
-        network = held.enter_context(
-            Network(
-                fabric,
-                abilities,
-                controller_port=CONTROLLER_PORT,
-                owns_kernel=True,
-                impaired=[port for port, _ in fabric.ports()]
-                if task.any_fault
-                else impaired_ports(fabric, task.faults),
-                labels=task.labels,
-            )
-        )
-        add_rdma_devices(network)
+    ports = [port for port, _ in fabric.ports()]
+    impaired = ports if task.any_fault else impaired_ports(fabric, task.faults)
+    with built(fabric, impaired, task.labels) as made, ExitStack() as held:
         sandbox = Sandbox(folder, task.covered)
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(names):
-            if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[index]:
-                with network_namespace(namespace_of(network.host_pid(index))):
-                    write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
-            hosts.append(Host(name, network.host_pid(index), sandbox))
+            hosts.append(Host(name, made.network.host_pid(index), sandbox))
             held.callback(hosts[-1].end)
         if task.enters:
             held.enter_context(door(hosts, sandbox))
-        controller.wait_ready(CONTROLLER_TIMEOUT_S)
+        made.controller.wait_ready(CONTROLLER_TIMEOUT_S)
         charge_computation(task.cpu_time)
-        yield Lab(network, controller, hosts, sandbox, abilities)
+        yield Lab(made, hosts, sandbox)
 
 
 def ports_traffic(

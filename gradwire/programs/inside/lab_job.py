@@ -13,12 +13,11 @@ import time
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
-from gradwire.injection import Patient
 from gradwire.programs.inside.alarm import Alarm
 from gradwire.programs.inside.channel import Channel
 from gradwire.programs.inside.fault_times import FaultTimes
 from gradwire.programs.inside.kernel_messages import killed_for_memory
-from gradwire.programs.inside.lab import CONTROLLER_PORT, Lab, ports_traffic, run_inside
+from gradwire.programs.inside.lab import Lab, ports_traffic, run_inside
 from gradwire.programs.inside.processes import Processes, Running, Streams, pipes
 from gradwire.programs.inside.recording import Recording
 from gradwire.programs.program_protocol import (
@@ -75,8 +74,7 @@ class Bench:
         self._processes = Processes(
             lab.hosts, lab.sandbox, _Timestamps(channel, self._begin_ns), task.output_limit_bytes
         )
-        patient = Patient(lab.network, lab.controller, CONTROLLER_PORT, has_seed=lab.abilities.has_netem_seed)
-        self._faults = FaultTimes(task.faults, patient, self._begin_ns / S_NS)
+        self._faults = FaultTimes(task.faults, lab.built.patient(), self._begin_ns / S_NS)
         self._alarm, self._has_rung = Alarm(), False
         self._processes.watch(self._alarm.fileno(), self._ring)
         self._programs: dict[str, Running] = {}

@@ -7,25 +7,22 @@ import errno
 import fcntl
 import math
 import os
-import pty
 import selectors
 import signal
 import subprocess
 import termios
 import time
-import tty
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.inside.fault_times import Nothing, Timed
-from gradwire.programs.inside.host import become_a_program
 from gradwire.programs.inside.traffic_classes import join_class
-from gradwire.programs.program_protocol import NO_HOST, Ended, Output, OutputFull, Program
+from gradwire.programs.program_protocol import Ended, Output, OutputFull, Program
 from gradwire.programs.python_command import WarmPython
 
 READ_BYTES = 32768
@@ -61,8 +58,6 @@ class Running:
         #: Which stream a descriptor carries.
         self.outputs = dict(outputs)
         self.status: int | None = None
-        #: What it has written since whoever counts has set it to 0.
-        self.said_bytes = 0
 
     def signal(self, number: int) -> None:
         """Sends a signal to the program and all that it started, unless that left its session."""
@@ -114,8 +109,6 @@ class Streams:
     stdin: int = subprocess.DEVNULL
     #: Whether the input is a terminal that turns keys into signals for the program.
     controls: bool = False
-    #: Whether what it leaves in the background goes on when it has ended, as without such a terminal.
-    keeps_background: bool = False
 
 
 class Processes:
@@ -156,7 +149,7 @@ class Processes:
 
         def execute(write_ends: tuple[int, int]) -> Born:
             try:
-                with nullcontext() if host == NO_HOST else self._sandbox.births():
+                with self._sandbox.births():
                     return subprocess.Popen(
                         argv,
                         stdin=streams.stdin,
@@ -248,19 +241,13 @@ class Processes:
         def become() -> None:
             if streams.controls:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if streams.keeps_background:
-                signal.signal(signal.SIGHUP, signal.SIG_IGN)
             join_class(traffic_class)
-            if host != NO_HOST:
-                self._hosts[host].enter(folder)
-                return
-            os.chdir(folder)
-            become_a_program()
+            self._hosts[host].enter(folder)
 
         return become
 
     def _name(self, host: int) -> str:
-        return "the machine" if host == NO_HOST else self._hosts[host].name
+        return self._hosts[host].name
 
     def _pass_on(self, program: Running, fd: int) -> bool:
         """Passes on what can be read at once; False at the end of the output."""
@@ -273,7 +260,6 @@ class Processes:
                 raise
             data = b""
         if data:
-            program.said_bytes += len(data)
             self._keep(program, program.outputs[fd], data)
             return True
         self._selector.unregister(fd)
@@ -321,19 +307,6 @@ def pipes() -> Streams:
     for fd in (out_read, err_read):
         os.set_blocking(fd, False)
     return Streams({out_read: STDOUT, err_read: STDERR}, (out_write, err_write))
-
-
-def one_terminal(*, ends_lines: bool = False) -> Streams:
-    """A terminal for both outputs, so that a program writes line by line. ends_lines: whether it begins each line at the
-    left, because the one of the user does not."""
-    master, slave = pty.openpty()
-    tty.setraw(slave)
-    if ends_lines:
-        attributes = termios.tcgetattr(slave)
-        attributes[1] |= termios.OPOST | termios.ONLCR
-        termios.tcsetattr(slave, termios.TCSANOW, attributes)
-    os.set_blocking(master, False)
-    return Streams({master: STDOUT}, (slave, slave))
 
 
 def _why_not_executed(error: OSError) -> str:

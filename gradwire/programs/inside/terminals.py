@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gradwire.faults import Fault
 from gradwire.programs.inside.channel import Channel
-from gradwire.programs.inside.processes import STDERR, STDOUT, Processes, Running, Streams
+from gradwire.programs.inside.processes import STDERR, Processes, Running, Streams
 from gradwire.programs.program_protocol import FOLDER, NO_HOST, Output
 from gradwire.programs.typed_protocol import Keys, Open, Over, Resized, Screen, Shut, Size, WindowCommand
 
@@ -36,11 +36,6 @@ TICK_S = 0.5
 """Of virtual time, after which a person is asked whether more may pass."""
 WINDOW = "window"
 """What a window's shell is called among programs."""
-INTERRUPT_KEY = b"\x03"
-ECHOED = len("^C")
-"""What a terminal writes for the key."""
-LOCAL_FLAGS = 3
-"""Place in what tcgetattr returns."""
 RC = r"""# The shell of a window: how gradwire sees whether a command runs.
 unset HISTFILE
 PS1='\[\e[1m\]@NAME@\[\e[0m\]:\w\$ '
@@ -60,46 +55,6 @@ def open_terminal(size: Size) -> tuple[int, int]:
 def resize(terminal: int, size: Size) -> None:
     """Sets a terminal's size, and tells the programs in it."""
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
-
-
-class Foreground:
-    """The terminal of a program that a person waits for. To be closed when that has ended."""
-
-    def __init__(self, size: Size) -> None:
-        master, slave = open_terminal(size)
-        self.streams = Streams({master: STDOUT}, (slave, slave), slave, controls=True, keeps_background=True)
-        #: Our own, because that of the streams is closed when nobody has the other end open.
-        self._master = os.dup(master)
-        self._interrupts = 0
-
-    def close(self) -> None:
-        """Gives it up."""
-        os.close(self._master)
-
-    def press(self, data: bytes, program: Running) -> None:
-        """Passes keys on. A second Ctrl-C in a row ends what has the terminal, unless it reads keys one by one, as editors
-        and shells do, or has answered."""
-        said = program.said_bytes
-        program.said_bytes = 0
-        if data != INTERRUPT_KEY or not self._reads_lines() or said > ECHOED:
-            self._interrupts = 0
-        if data == INTERRUPT_KEY:
-            self._interrupts += 1
-        if self._interrupts > 1:
-            with suppress(OSError):  # it has just ended
-                group = os.tcgetpgrp(self._master)
-                if group > 0:  # 0 is a terminal that nobody has any more, and for killpg the caller's own group
-                    os.killpg(group, signal.SIGKILL)
-            program.signal(signal.SIGKILL)
-            return
-        write_keys(self._master, data)
-
-    def resize(self, size: Size) -> None:
-        """Tells the program the terminal's size."""
-        resize(self._master, size)
-
-    def _reads_lines(self) -> bool:
-        return bool(termios.tcgetattr(self._master)[LOCAL_FLAGS] & termios.ICANON)
 
 
 def write_keys(terminal: int, data: bytes) -> None:

@@ -250,9 +250,16 @@ def _wanted(node: Any) -> tuple[int, str]:
 
 
 def _change_prompt(module: dict[str, Any]) -> None:
-    """The names of nodes are completed as commands are."""
-    prompt = module["CLI"]
-    commands = prompt.completenames
+    """The names of nodes are completed as commands are, and a command whose program is missing says so and no more."""
+    prompt, error = module["CLI"], module["error"]
+    commands, carry_out = prompt.completenames, prompt.onecmd
+
+    def onecmd(self: Any, line: str) -> Any:
+        try:
+            return carry_out(self, line)
+        except FileNotFoundError as missing:
+            error(f"{missing}\n")
+            return None
 
     def nodes(self: Any, text: str) -> list[str]:
         return sorted(name for name in self.mn if name.startswith(text))
@@ -263,7 +270,7 @@ def _change_prompt(module: dict[str, Any]) -> None:
     def complete_default(self: Any, text: str, *_: Any) -> list[str]:
         return nodes(self, text)
 
-    prompt.completenames, prompt.completedefault = complete_names, complete_default
+    prompt.completenames, prompt.completedefault, prompt.onecmd = complete_names, complete_default, onecmd
 
 
 @contextlib.contextmanager

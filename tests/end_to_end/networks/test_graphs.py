@@ -24,7 +24,7 @@ from gradwire.workloads.patterns import ring as ring_of
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 RATE_BPS = 10e9
-SIZE_BYTES = 20_000_000
+SIZE_BYTES = 10_000_000
 NEAR = 0.01
 
 

@@ -72,7 +72,7 @@ spines = 2
 [model]
 name = "toy"
 batch = 1
-layers = [{ name = "fc", kind = "fc", size = ["100MB"], forward = "1ms", backward = "1ms" }]
+layers = [{ name = "fc", kind = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }]
 [strategy]
 name = "ring"
 [run]

@@ -22,7 +22,7 @@ routing = "static"
 routes = "routes.csv"
 [model]
 name = "one-layer"
-layers = [{{ name = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }}]
+layers = [{{ name = "fc", size = ["8MB"], forward = "1ms", backward = "1ms" }}]
 [strategy]
 name = "{strategy}"
 [run]

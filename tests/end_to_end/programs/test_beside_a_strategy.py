@@ -14,6 +14,8 @@ from tests.shared.commands import gradwire_command
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 COMPUTE_S, SIZE_BYTES, WORKERS = 0.002, 40e6, 4
+SMALL = ("40MB", "1MB")
+"""Where it does not matter how long the ring takes."""
 TEXT = """
 title = "A ring beside a backup"
 [cluster]
@@ -36,8 +38,10 @@ warmup = 1
 BACKUP = "eval 'case $GRADWIRE_HOST in h2) exec iperf3 -s;; h1) exec iperf3 -t 1000 -c h2;; esac'"
 
 
-def run(folder: Path, tool: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
-    (folder / "beside.toml").write_text(TEXT.replace("$tool", tool))
+def run(
+    folder: Path, tool: str, text: str = TEXT.replace(*SMALL)
+) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    (folder / "beside.toml").write_text(text.replace("$tool", tool))
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=folder)
     (row,) = read_csv(folder / "run" / "points.csv")
     assert left_behind(folder) == []
@@ -46,7 +50,7 @@ def run(folder: Path, tool: str) -> tuple[subprocess.CompletedProcess[str], dict
 
 def test_a_tenant_on_one_link_halves_what_a_ring_has_of_it(tmp_path: Path) -> None:
     """The ring's slowest link carries 2 (n - 1) / n of the model at half of the line's payload."""
-    done, row = run(tmp_path, BACKUP.replace("'", "").removeprefix("eval "))
+    done, row = run(tmp_path, BACKUP.replace("'", "").removeprefix("eval "), TEXT)
     assert row["verdict"] == "valid", done.stdout + done.stderr
     bytes_on_the_link = 2 * (WORKERS - 1) / WORKERS * SIZE_BYTES
     ideal_s = COMPUTE_S + bytes_on_the_link * 8 / (10e9 * 1448 / 1538 / 2)
@@ -76,7 +80,7 @@ def test_a_program_that_fails_makes_the_point_invalid(tmp_path: Path) -> None:
 
 def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> None:
     (tmp_path / "beside.toml").write_text(
-        TEXT.replace("$tool", "true").replace("background", 'start = "1h"\nbackground')
+        TEXT.replace(*SMALL).replace("$tool", "true").replace("background", 'start = "1h"\nbackground')
     )
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 1
@@ -86,6 +90,6 @@ def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> 
 
 def test_packets_are_captured_beside_programs_too(tmp_path: Path) -> None:
     tool = BACKUP.replace("'", "").removeprefix("eval ")
-    (tmp_path / "beside.toml").write_text(TEXT.replace("$tool", tool) + 'capture = ["h1"]\n')
+    (tmp_path / "beside.toml").write_text(TEXT.replace("40MB", "8MB").replace("$tool", tool) + 'capture = ["h1"]\n')
     done = gradwire_command("run", "beside.toml", "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

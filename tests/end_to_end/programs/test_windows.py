@@ -118,7 +118,7 @@ def test_windows_are_shells_of_hosts_and_time_passes_while_their_commands_run(in
     in_tmux.until("h2", "icmp_seq=2 ")
     for count in (1, 2):  # while a command runs in a window
         in_tmux.press("prompt", "h1 hostname", "Enter")
-        in_tmux.until("prompt", rf"({prompt} h1 hostname\n(mininet|h1)\n){{{count}}}{prompt}")
+        in_tmux.until("prompt", rf"({prompt} h1 hostname\n(mininet|h1)\n(h1 hostname\n)?){{{count}}}{prompt}")
     in_tmux.press("h2", "C-c")
     in_tmux.until("h2", r" 0% packet loss(.|\n)*^h2:.*# $")
     in_tmux.press("h1", "echo $((6 *", "BSpace", "+ 7)); wait; sleep 3", "Enter")  # a line is edited in its window

@@ -46,7 +46,7 @@ def test_what_is_done_at_a_window_reaches_the_job_and_back(tmp_path: Path) -> No
     sent: list[WindowCommand] = []
     windows = Windows(folder, sent.append, {"PATH": str(tmp_path), "TMUX": "x"})
     assert not windows
-    assert windows.open("h2", 1) == Opening(1, "h2: tmux window 7")
+    assert windows.open("h2") == Opening(1, "h2: tmux window 7")
     assert windows
     with socket.socket(socket.AF_UNIX) as client:
         opened = os.open(folder, os.O_PATH)
@@ -55,7 +55,7 @@ def test_what_is_done_at_a_window_reaches_the_job_and_back(tmp_path: Path) -> No
         windows.serve(None)
         client.sendall(json.dumps({"window": 1, "kind": "screen", "rows": 20, "columns": 80}).encode() + b"\n{")
         windows.serve(None)
-        assert sent == [Open(1, Size(20, 80), "screen", 1)]
+        assert sent == [Open(1, Size(20, 80), "screen")]
         keys = {"data": base64.b64encode(b"ls\r").decode()}
         client.sendall(json.dumps(keys).encode()[1:] + b'\n{"rows": 5, "columns": 6}\n')
         windows.serve(None)

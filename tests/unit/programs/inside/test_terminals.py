@@ -1,18 +1,17 @@
-"""What a window's shell says of itself, and what Ctrl-C does to a program in the foreground."""
+"""What a window's shell says of itself."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from gradwire.programs.inside.processes import Processes, Running, Streams
-from gradwire.programs.inside.terminals import INTERRUPT_KEY, Foreground, MarkReader, Windows, rc_text
-from gradwire.programs.program_protocol import NO_HOST
+from gradwire.programs.inside.terminals import MarkReader, Windows, rc_text
 from gradwire.programs.typed_protocol import Keys, Open, Over, Resized, Screen, Size
 from tests.unit.programs.inside.listener import Listener
 
@@ -32,62 +31,20 @@ def test_marks_are_taken_out_wherever_they_are_cut(part_bytes: int) -> None:
     assert not reader.at_prompt
 
 
-class Nowhere:
-    """No namespaces."""
+class Here:
+    """A host and a machine that are where the tests are."""
+
+    name = "here"
+
+    def births(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def enter(self, folder: str) -> None:
+        os.chdir(folder)
 
 
-def started(script: str, terminal: Foreground) -> tuple[Processes, Running]:
-    processes = Processes([], Nowhere(), Listener())  # type: ignore[arg-type]  # without hosts
-    return processes, processes.start(
-        NO_HOST, ["/bin/bash", "-c", script], dict(os.environ), "/", streams=terminal.streams
-    )
-
-
-@pytest.fixture
-def without_privileges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What only root may do in the kernel is left out. Programs heed Ctrl-C, also where these tests were begun in the
-    background (`nohup make test &`), whose programs ignore it."""
-    monkeypatch.setattr("gradwire.programs.inside.processes.become_a_program", lambda: None)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("without_privileges")
-def test_the_second_ctrl_c_ends_a_program_that_does_not_heed_the_first() -> None:
-    terminal = Foreground(SIZE)
-    processes, program = started("trap '' INT; echo ready; sleep 1000", terminal)
-    processes.follow(lambda: program.said_bytes > 0)
-    terminal.press(INTERRUPT_KEY, program)
-    terminal.press(b"a", program)
-    terminal.press(INTERRUPT_KEY, program)
-    assert not processes.follow(lambda: program.status is not None, deadline_s=0)
-    terminal.press(INTERRUPT_KEY, program)
-    assert processes.follow(lambda: program.status is not None)
-    assert program.status == 128 + signal.SIGKILL
-
-
-@pytest.mark.usefixtures("without_privileges")
-def test_ctrl_c_reaches_the_program_as_a_signal() -> None:
-    terminal = Foreground(SIZE)
-    processes, program = started("echo ready; exec sleep 1000", terminal)
-    processes.follow(lambda: program.said_bytes > 0)
-    terminal.press(INTERRUPT_KEY, program)
-    assert processes.follow(lambda: program.status is not None)
-    assert program.status == 128 + signal.SIGINT
-
-
-@pytest.mark.usefixtures("without_privileges")
-def test_ctrl_c_ends_a_program_that_has_left_its_terminal() -> None:
-    terminal = Foreground(SIZE)
-    processes, program = started("exec </dev/null >/dev/null 2>&1; exec sleep 1000", terminal)
-    processes.follow(lambda: not program.outputs)
-    terminal.resize(Size(5, 6))
-    terminal.press(b"a", program)
-    terminal.press(INTERRUPT_KEY, program)
-    assert processes.follow(lambda: program.status is not None)
-    assert program.status == 128 + signal.SIGINT
-    terminal.close()
+def processes_here(listener: Listener) -> Processes:
+    return Processes([Here()], Here(), listener)
 
 
 def test_a_name_is_nothing_but_text_in_the_prompt(tmp_path: Path) -> None:
@@ -103,10 +60,10 @@ def test_a_name_is_nothing_but_text_in_the_prompt(tmp_path: Path) -> None:
 def test_a_shell_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.programs.inside.terminals.FOLDER", tmp_path)
     listener = Listener()
-    processes = Processes([], Nowhere(), listener)  # type: ignore[arg-type]  # without hosts
+    processes = processes_here(listener)
 
     def begin(_: Open, __: list[str], streams: Streams) -> Running:
-        return processes.start(NO_HOST, [str(tmp_path / "nothing")], {}, "/", streams=streams)
+        return processes.start(0, [str(tmp_path / "nothing")], {}, "/", streams=streams)
 
     windows = Windows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
     windows.obey(Open(1, SIZE, "dumb"))
@@ -114,14 +71,13 @@ def test_a_shell_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("without_privileges")
 def test_a_window_rests_while_its_shell_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.programs.inside.terminals.FOLDER", tmp_path)
     listener = Listener()
-    processes = Processes([], Nowhere(), listener)  # type: ignore[arg-type]  # without hosts
+    processes = processes_here(listener)
 
     def begin(_: Open, argv: list[str], streams: Streams) -> Running:
-        return processes.start(NO_HOST, argv, {**os.environ, "TERM": "dumb"}, "/", streams=streams)
+        return processes.start(0, argv, {**os.environ, "TERM": "dumb"}, "/", streams=streams)
 
     windows = Windows(processes, listener, lambda _: "h7", begin, 0.01)  # type: ignore[arg-type]
     windows.obey(Open(1, SIZE, "dumb"))
