@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.points import PointResult
+from gradwire.inside.point_protocol import Event
 from gradwire.runs.agreement import compared
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun, plan_runs
-from gradwire.runs.point_protocol import Event
 from gradwire.vm.machines import Clock
 from tests.shared.random_points import random_points
 

@@ -24,11 +24,11 @@ import numpy as np
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.records import OpLog
+from gradwire.inside.point_protocol import Event, Iterated
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun, plan_runs
-from gradwire.runs.point_protocol import Event, Iterated
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 

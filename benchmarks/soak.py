@@ -25,7 +25,7 @@ from typing import Any
 
 import gradwire
 from gradwire.api.run import InvalidPointWarning, Run
-from gradwire.programs.outputs import output_file
+from gradwire.inside.program_protocol import output_file
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.kernel import cache_folder
 
@@ -33,7 +33,7 @@ STRATEGIES = ("ring", "p3", "multicast-ps")
 WORKERS = 4
 PROBE = Path(__file__).with_name("leak_probe.py")
 PERIOD_S = 0.25
-WATCHED = ("gradwire.agents", "gradwire.runs.point", "gradwire.contro", "ovs-vswitchd", "ovsdb-server")
+WATCHED = ("gradwire.agents", "gradwire.inside.point", "gradwire.contro", "ovs-vswitchd", "ovsdb-server")
 FIRST = 5
 """The iteration in which the first fault may begin."""
 SETTLED = 1 / 3

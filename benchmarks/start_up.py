@@ -21,11 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.message_cost import CpuTimes, machine_times
-from gradwire.runs.campaign import Campaign
-from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.judged import JudgedRun
-from gradwire.runs.planned import PlannedRun, plan_runs, virtual_clock
-from gradwire.runs.point_protocol import (
+from gradwire.inside.point_protocol import (
     AgentsStarted,
     Event,
     NetworkStarted,
@@ -34,6 +30,10 @@ from gradwire.runs.point_protocol import (
     ReplayEnded,
     ReplayStarted,
 )
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned import PlannedRun, plan_runs, virtual_clock
 from gradwire.scenario.loading import scenario_of
 
 STAGES: Mapping[type, str] = {

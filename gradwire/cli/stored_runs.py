@@ -30,10 +30,10 @@ from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault, MachineFault
+from gradwire.inside.point_protocol import TASK_FILE
 from gradwire.runs.executed_programs import executed_in, network_of, packets_of, refuse_point
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runs.listings import critical_path_shown, invalid_notice, timeline_of
-from gradwire.runs.point_protocol import TASK_FILE
 from gradwire.runs.program_listings import network_shown, program_timeline
 from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.files import fitting, reading

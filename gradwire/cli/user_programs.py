@@ -23,8 +23,10 @@ from gradwire.cli import terminal
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import how_it_ended, output_file
 from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
+from gradwire.programs.interpreter import MN, Interpreter, interpreter_of, own_interpreter
 from gradwire.programs.keyboard import NOT_DECODED
 from gradwire.programs.launch import Launch, Started, path_on_hosts, warm_start
 from gradwire.programs.mininet_script import (
@@ -36,12 +38,10 @@ from gradwire.programs.mininet_script import (
     run_script,
 )
 from gradwire.programs.network_shell import run_shell
-from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
 from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
-from gradwire.programs.program_protocol import how_it_ended
-from gradwire.programs.stock_mininet.interpreter import MN, Interpreter, interpreter_of, own_interpreter
 from gradwire.programs.verdict import CARRIED, NO_PLAN, checks
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
@@ -59,7 +59,7 @@ from gradwire.runs.launch.place import refuse_unusable, writing
 from gradwire.runs.program_listings import ports_table
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.sections.program import class_alone
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 from gradwire.workloads.units import rate_bps
 
 NOT_CARRIED = "The network did not carry all that it was given:"
@@ -128,7 +128,7 @@ def execute_program(size: Size, wanted: Wanted, limits: Limits, capture: Sequenc
     with ExitStack() as held:
         with writing(folder):
             if other is not None:
-                held.enter_context(going_on_as(other, folder, RUN_MODULES))
+                held.enter_context(going_on_as(other, folder, machine_modules()))
             folder.mkdir(parents=True, exist_ok=True)
         with terminal.interruptible(f"interrupted; what was written is in {folder}"):
             summary = execute(request)

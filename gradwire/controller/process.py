@@ -24,7 +24,7 @@ class ControllerProcess:
     controller.log (standard error) and, when all switches have their rules, controller.ready. by_fork: whether it is a
     fork of this process, which must have one thread then; a controller that is started again never is, for by then
     there may be more. switch_prefix: precedes the names of switches on the machine. own_app: the code of a user's
-    controller, to be run in place of gradwire's; it says of nothing that it is ready (see `runs/own_controller.py`).
+    controller, to be run in place of gradwire's; it says of nothing that it is ready (see `inside/own_controller.py`).
     """
 
     def __init__(

@@ -17,12 +17,7 @@ from typing import NoReturn
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
-from gradwire.lab.drawing import seconds, size_bytes
-from gradwire.lab.programs import Heard, LimitReached
-from gradwire.lab.settings import Settings
-from gradwire.programs.execution import job, raise_refused
-from gradwire.programs.program_file import check_folder, covered_folders
-from gradwire.programs.program_protocol import (
+from gradwire.inside.program_protocol import (
     TASK_FILE,
     Begin,
     Conclude,
@@ -39,7 +34,12 @@ from gradwire.programs.program_protocol import (
     line_of,
     write_task,
 )
-from gradwire.programs.signatures import KEY_BYTES, SignedEvents
+from gradwire.inside.signatures import KEY_BYTES, SignedEvents
+from gradwire.lab.drawing import seconds, size_bytes
+from gradwire.lab.programs import Heard, LimitReached
+from gradwire.lab.settings import Settings
+from gradwire.programs.execution import job, raise_refused
+from gradwire.programs.program_file import check_folder, covered_folders
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu
 from gradwire.vm.streaming import FollowEnd

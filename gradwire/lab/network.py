@@ -15,6 +15,17 @@ from typing import Self
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import (
+    Begin,
+    Conclude,
+    Count,
+    Inject,
+    Kill,
+    Moment,
+    PortTraffic,
+    Proceed,
+    how_it_ended,
+)
 from gradwire.lab.devices import Host, Link, Switch
 from gradwire.lab.drawing import (
     Drawing,
@@ -32,17 +43,6 @@ from gradwire.lab.programs import LimitReached, Process, Result, tail
 from gradwire.lab.settings import Settings
 from gradwire.programs.launch import path_on_hosts, shared_environment
 from gradwire.programs.program_file import check_program
-from gradwire.programs.program_protocol import (
-    Begin,
-    Conclude,
-    Count,
-    Inject,
-    Kill,
-    Moment,
-    PortTraffic,
-    Proceed,
-    how_it_ended,
-)
 
 S_NS = 1_000_000_000
 SHELL = "/bin/sh"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.programs.program_protocol import how_it_ended
+from gradwire.inside.program_protocol import how_it_ended
 
 TAIL_LINES = 5
 

@@ -19,11 +19,11 @@ import msgspec
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import PROGRAMS_FILE, Task, make_figures_folders, place_name, write_task
 from gradwire.programs.launch import SHELL_LINE, Launch, Started, path_on_hosts, programs, warm_start
 from gradwire.programs.launch import programs as launched
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, covered_folders, file_defect
-from gradwire.programs.program_protocol import PROGRAMS_FILE, Task, make_figures_folders, place_name, write_task
 from gradwire.scenario.sections.program import ProgramSection, class_alone, class_beside, hosts_of
 from gradwire.vm.machine import JOB_FOLDER
 

@@ -21,10 +21,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.files import replacing
-from gradwire.programs.launch import Launch, Started, programs
-from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
-from gradwire.programs.program_file import covered_folders
-from gradwire.programs.program_protocol import (
+from gradwire.inside.program_protocol import (
     FIGURES_FOLDER,
     TASK_FILE,
     Ended,
@@ -42,9 +39,12 @@ from gradwire.programs.program_protocol import (
     place_name,
     write_task,
 )
-from gradwire.programs.signatures import KEY_BYTES, SignedEvents
+from gradwire.inside.signatures import KEY_BYTES, SignedEvents
+from gradwire.programs.launch import Launch, Started, programs
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
+from gradwire.programs.program_file import covered_folders
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
 from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
@@ -230,14 +230,14 @@ def execute(request: Request) -> Summary:
 
 
 def job(name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None) -> AbstractContextManager[Session]:
-    """A session of the kernel that runs one of the jobs in programs/inside/, with the task in `folder`.
+    """A session of the kernel that runs one of the jobs in inside/, with the task in `folder`.
 
-    key: what the job signs its lines with (programs/signatures.py). cpu: the one that the kernel is pinned to; by
+    key: what the job signs its lines with (inside/signatures.py). cpu: the one that the kernel is pinned to; by
     default the last that this process may use.
     """
-    python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(RUN_MODULES))}
+    python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(machine_modules()))}
     return session(
-        [sys.executable, "-m", f"gradwire.programs.inside.{name}", JOB_FOLDER, KEY_INSIDE],
+        [sys.executable, "-m", f"gradwire.inside.{name}", JOB_FOLDER, KEY_INSIDE],
         env=python_path,
         cpu=last_cpu() if cpu is None else cpu,
         memory_mb=memory_mb,

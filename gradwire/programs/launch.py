@@ -10,17 +10,18 @@ from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Port
 from gradwire.faults import InputFault
-from gradwire.programs.program_protocol import (
+from gradwire.inside.program_protocol import (
     ENTER_HOST,
     FIGURES_VARIABLE,
     PYTHON_FOLDER,
     Program,
+    WarmPython,
     figures_file,
     hosts_file,
     hydra_hosts_file,
     place_name,
 )
-from gradwire.programs.python_command import WarmPython, warm_python, words_of
+from gradwire.programs.python_command import warm_python, words_of
 
 SHELL_LINE = ("/bin/sh", "-c")
 """What a scenario's line is handed to."""

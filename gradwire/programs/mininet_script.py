@@ -20,13 +20,7 @@ import msgspec
 from gradwire import PACKAGE
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
-from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
-from gradwire.programs.launch import NOT_OF_THE_KERNEL, path_on_hosts
-from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
-from gradwire.programs.outside import TAIL_BYTES, wanted_outside
-from gradwire.programs.pace import Person
-from gradwire.programs.program_file import covered_folders, file_defect
-from gradwire.programs.program_protocol import (
+from gradwire.inside.program_protocol import (
     Full,
     Output,
     OutputFull,
@@ -34,13 +28,20 @@ from gradwire.programs.program_protocol import (
     ScriptReport,
     Taken,
     line_of,
+    output_file,
 )
-from gradwire.programs.signatures import KEY_BYTES, SignedEvents
-from gradwire.programs.stock_mininet.changes import ASKING_VARIABLE, LINK_RATE_VARIABLE, MOST_MBIT
-from gradwire.programs.stock_mininet.interpreter import Interpreter
-from gradwire.programs.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
+from gradwire.inside.signatures import KEY_BYTES, SignedEvents
+from gradwire.inside.stock_mininet.changes import ASKING_VARIABLE, LINK_RATE_VARIABLE, MOST_MBIT
+from gradwire.inside.stock_mininet.task import INPUT, MODULES, PROGRAMS, TEMPORARY, ScriptTask, write_task
+from gradwire.inside.typed_protocol import Asked, Given, Interrupt, Over, Passed, Rested, Screen, Wanted
+from gradwire.programs.execution import SUMMARY_FILE, job, raise_refused
+from gradwire.programs.interpreter import Interpreter
+from gradwire.programs.launch import NOT_OF_THE_KERNEL, path_on_hosts
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
+from gradwire.programs.outside import TAIL_BYTES, wanted_outside
+from gradwire.programs.pace import Person
+from gradwire.programs.program_file import covered_folders, file_defect
 from gradwire.programs.talk import Talk
-from gradwire.programs.typed_protocol import Asked, Given, Interrupt, Over, Passed, Rested, Screen, Wanted
 from gradwire.programs.windows import Windows
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import BinaryIO
 
+from gradwire import PACKAGE
 from gradwire.datatypes.fabric import Fabric
+from gradwire.inside.stock_mininet.task import TEMPORARY
+from gradwire.programs.interpreter import own_interpreter
 from gradwire.programs.mininet_script import Question, ScriptRequest, run_script
-from gradwire.programs.stock_mininet.interpreter import own_interpreter
-from gradwire.programs.stock_mininet.task import TEMPORARY
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import STALL_LIMIT_S
 from gradwire.workloads.fields import LONGEST_S
 
-SCRIPT = Path(__file__).parent / "inside" / "shell.py"
+SCRIPT = PACKAGE / "inside" / "shell.py"
 FABRIC_FILE = "fabric.json"
 
 

@@ -9,22 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TextIO
 
-from gradwire.programs.program_protocol import Output, place_name
+from gradwire.inside.program_protocol import OUTPUT_FOLDER, Output, output_file, place_name
 from gradwire.terminal_text import visible
 from gradwire.vm.streaming import LineSplitter
 
-OUTPUT_FOLDER = "output"
 OUTPUT_LIMIT_BYTES = 1 << 30
 """What is kept by default of all that a run's programs write: it fills no disk before somebody looks."""
 SHOWN_LINE_BYTES = 1 << 13
 """Of a line on the terminal; the rest of a longer one is shown as further lines."""
-SUFFIXES = {1: "out", 2: "err"}
-"""By stream: of standard output and of standard error."""
-
-
-def output_file(folder: Path, place: str, stream: int) -> Path:
-    """Where the stream of a program on a host (`place_name`) is kept in a run folder."""
-    return folder / OUTPUT_FOLDER / f"{place}.{SUFFIXES[stream]}"
 
 
 class Prefixed:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradwire.programs.typed_protocol import Asked
+from gradwire.inside.typed_protocol import Asked
 from gradwire.vm.session import Session
 
 AHEAD_S = 5.0

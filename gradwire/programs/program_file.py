@@ -2,7 +2,7 @@
 it, and what it sees.
 
 Folders that programs do not see are /dev, /proc, /run and /sys, and those of `covered_folders`, for which
-programs/inside/sandbox.py says the reason."""
+inside/sandbox.py says the reason."""
 
 from __future__ import annotations
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-
-import msgspec
 
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import Runs, WarmPython
 
 WITH_A_VALUE = ("W", "X")
 """Python's options that are followed by a value, in the same word or in the next."""
@@ -21,27 +19,6 @@ _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _FOR_A_SHELL = set("|&;<>()`*?[]{}!#~\n$")
 _KEPT_BY_QUOTES = '$`"\\\n'
 """What a backslash between double quotes stands before, to be that letter (POSIX, 2.2.3)."""
-
-
-class Runs(StrEnum):
-    """What a Python runs."""
-
-    SCRIPT = "script"
-    MODULE = "module"
-    CODE = "code"
-
-
-class WarmPython(msgspec.Struct, frozen=True):
-    """A Python that begins with modules which were imported before it was started."""
-
-    #: The interpreter and its options.
-    interpreter: tuple[str, ...]
-    runs: Runs
-    #: The script's path, the module's name, or the code.
-    what: str
-    arguments: tuple[str, ...]
-    #: The modules.
-    imports: tuple[str, ...]
 
 
 def warm_python(argv: Sequence[str], imports: Sequence[str]) -> WarmPython:

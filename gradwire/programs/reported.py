@@ -8,8 +8,7 @@ from pathlib import Path
 from gradwire.analysis.program_results import READERS, FigureRow
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.programs.outputs import output_file
-from gradwire.programs.program_protocol import figures_file, place_name
+from gradwire.inside.program_protocol import figures_file, output_file, place_name
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.scenario.sections.program import ProgramSection, hosts_of

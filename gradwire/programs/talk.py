@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gradwire.inside.program_protocol import Command, Taken, line_of
+from gradwire.inside.typed_protocol import Over, Passed, Rested, Screen, Typed, TypedEvent
 from gradwire.programs.keyboard import LineReader
 from gradwire.programs.pace import Person
-from gradwire.programs.program_protocol import Command, Taken, line_of
-from gradwire.programs.typed_protocol import Over, Passed, Rested, Screen, Typed, TypedEvent
 from gradwire.programs.windows import Windows
 from gradwire.vm.session import Session
 

@@ -17,7 +17,7 @@ from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.records import PlannedFault
-from gradwire.programs.program_protocol import PortTraffic, Report
+from gradwire.inside.program_protocol import PortTraffic, Report
 
 CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gradwire.programs.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
+from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
 from gradwire.vm.streaming import Watch
 
 CLIENT = Path(__file__).with_name("window_terminal.py")

@@ -36,9 +36,9 @@ from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import TASK_FILE, built_fabric, read_json, write_json
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.judged import JudgedRun, of_job
-from gradwire.runs.point_protocol import TASK_FILE, built_fabric, read_json, write_json
 from gradwire.runs.stored.files import fitting, reading, update
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, LOG_FILE, StoredRun

@@ -17,8 +17,8 @@ from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.timeline.trace import Event
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import TASK_FILE, how_it_ended
 from gradwire.programs.execution import SUMMARY_FILE, Summary
-from gradwire.programs.program_protocol import TASK_FILE, how_it_ended
 from gradwire.runs.listings import Timeline
 from gradwire.runs.program_listings import BUSIEST_SHOWN, ports_table
 from gradwire.runs.program_work import refuse_unsound

@@ -33,12 +33,12 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import write_json
+from gradwire.inside.program_protocol import ENDED_FILE, EndedBeside, place_name
 from gradwire.programs.commands import started_beside
-from gradwire.programs.program_protocol import ENDED_FILE, EndedBeside, place_name
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.job_plans import job_times
-from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import (

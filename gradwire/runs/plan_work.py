@@ -24,6 +24,7 @@ from gradwire.analysis.verdict.verdict import STEADY, Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.files import refuse_full_disk
+from gradwire.inside.point_protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of
@@ -41,7 +42,6 @@ from gradwire.runs.planned import (
     scale_warning,
     virtual_clock,
 )
-from gradwire.runs.point_protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runs.reporting import printed_cells, with_own_values, write_report
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.stored_run import LOG_FILE, RECORD_FILE, Completion, Speed, StoredRun

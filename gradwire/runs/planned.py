@@ -50,10 +50,6 @@ LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/op_state.py), copied once at the end."""
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
-BESIDE_MODULES = ("gradwire.programs.inside.beside_job", "gradwire.devices")
-"""What carries out programs together with a strategy, and what scripts import."""
-FAULT_MODULES = ("gradwire.runs.fault_injection",)
-"""What carries out faults."""
 LONGER_MODULES = ("gradwire.runs.longer_window",)
 """What decides how much longer a run is that was not steady."""
 ALONE_S = 0.5
@@ -394,14 +390,9 @@ def _key(
     if point.section.run.warmup == "steady":
         decisive |= {"longer windows": sources_digest(LONGER_MODULES)}
     if faults := planned_faults(point.section.fault, fabric, point.resolved.workers_of_jobs):
-        decisive |= {"faults": [asdict(fault) for fault in faults], "faults' code": sources_digest(FAULT_MODULES)}
+        decisive |= {"faults": [asdict(fault) for fault in faults]}
     if programs := point.section.program:
-        start = told(started_beside(programs, fabric), fabric)
-        decisive |= {
-            "programs": start,
-            "files": named_files(programs),
-            "programs' code": sources_digest(BESIDE_MODULES),
-        }
+        decisive |= {"programs": told(started_beside(programs, fabric), fabric), "files": named_files(programs)}
     return _hash(json.dumps(decisive, sort_keys=True))
 
 

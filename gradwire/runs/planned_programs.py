@@ -17,12 +17,9 @@ from gradwire.runs.stored.run_folder import folder_name
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import origin_named
 from gradwire.scenario.program_scenarios import ProgramPoint
-from gradwire.vm.code_digest import sources_digest
+from gradwire.vm.code_digest import run_digest
 from gradwire.vm.kernel import cached_kernel
 
-INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
-"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries
-programs out."""
 LIMITS = {"time_limit", "memory_mb", "stall_limit"}
 """Keys of a run that decide whether it comes to its end, and not its result."""
 
@@ -91,7 +88,7 @@ def key_of(point: ProgramPoint) -> str:
         "section": point.section.model_dump(mode="json", exclude={"run": LIMITS}),
         "fabric": point.fabric.to_json(),
         "kernel": kernel.name if kernel else "",
-        "code": sources_digest(INSIDE_MODULES),
+        "code": run_digest(),
         "files": named_files(point.section.program),
         "told": told(started(point.section.program, point.fabric), point.fabric),
     }

@@ -14,7 +14,7 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents, PauseState
 from gradwire.faults import InputFault
-from gradwire.programs.program_protocol import Report
+from gradwire.inside.program_protocol import Report
 from gradwire.programs.verdict import busiest, line_bytes, line_use
 from gradwire.runs.listings import Timeline, unless_valid
 from gradwire.runs.program_work import judge_program_run, read_summary

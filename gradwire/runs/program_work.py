@@ -25,9 +25,8 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import how_it_ended, output_file, place_name
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
-from gradwire.programs.outputs import output_file
-from gradwire.programs.program_protocol import how_it_ended, place_name
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks
 from gradwire.runs.executing.executor import Executor, LocalPool, MachineWatcher

@@ -16,10 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from gradwire.runs.executing.executor import Planned
-from gradwire.runs.expected_cost import Expectation, in_words
-from gradwire.runs.judged import JudgedRun
-from gradwire.runs.point_protocol import (
+from gradwire.inside.point_protocol import (
     AgentsStarted,
     Event,
     FirstByte,
@@ -28,6 +25,9 @@ from gradwire.runs.point_protocol import (
     ReplayStarted,
     Searched,
 )
+from gradwire.runs.executing.executor import Planned
+from gradwire.runs.expected_cost import Expectation, in_words
+from gradwire.runs.judged import JudgedRun
 
 STAGES: dict[type[Event], str] = {
     NetworkStarted: "building the network",

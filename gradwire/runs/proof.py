@@ -13,7 +13,7 @@ from gradwire.faults import Fault
 from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
 from gradwire.runs.executing.executor import Trial
 from gradwire.vm.byte_code import byte_code_folder
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.doctor import Finding
 from gradwire.vm.host import require_root
 from gradwire.vm.kernel import cached_kernel
@@ -42,7 +42,7 @@ def _try_cached_kernel(memory_mb: int) -> None:
     kernel = cached_kernel()
     assert kernel is not None, "it is built before"
     try_kernel(kernel, memory_mb)
-    byte_code_folder(tuple(RUN_MODULES))  # in the cache, which every point needs
+    byte_code_folder(machine_modules())  # in the cache, which every point needs
 
 
 def proof(findings: Sequence[Finding]) -> Finding:

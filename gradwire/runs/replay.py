@@ -1,11 +1,7 @@
-"""Replays several plans, one after the other, on one machine and one fabric, for calibration and for experiments.
-
-`replay_plans` boots a machine that runs this module (`python -m gradwire.runs.replay FOLDER`) and brings the logs out.
-"""
+"""Replays several plans, one after the other, on one machine and one fabric, for calibration and for experiments."""
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +14,7 @@ from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, OpLog, QueueLengths, SocketState
 from gradwire.faults import MachineFault
-from gradwire.runs.deadlock_watch import watching
-from gradwire.runs.point import Reading, bench, run_inside
-from gradwire.runs.point_protocol import (
+from gradwire.inside.point_protocol import (
     REPLAY_TASK_FILE,
     Faulted,
     PlanReplayed,
@@ -29,11 +23,9 @@ from gradwire.runs.point_protocol import (
     built_fabric,
     heard,
     read_json,
-    say,
     write_json,
 )
-from gradwire.runs.queue_sampling import sampling
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.inside.replay_job import log_file, note_file, plan_file, queues_file
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
@@ -97,7 +89,7 @@ def replay_plans(
     with temporary_folder() as folder:
         fabric = built_fabric(fabric, scaled.values())
         for number, plan in enumerate(scaled.values()):
-            plan.save(folder / _plan_file(number))
+            plan.save(folder / plan_file(number))
         task = ReplayTask(
             fabric_json=fabric.to_json(),
             plans=len(scaled),
@@ -111,7 +103,11 @@ def replay_plans(
         write_json(folder / REPLAY_TASK_FILE, task)
         output = _Output(list(scaled), on_plan)
         status = run_job(
-            "gradwire.runs.replay", folder, clock, imports=RUN_MODULES, time_limit_s=TIME_LIMIT_S, on_line=output.line
+            "gradwire.inside.replay_job",
+            folder,
+            clock,
+            time_limit_s=TIME_LIMIT_S,
+            on_line=output.line,
         )
         if status:
             raise MachineFault(f"the replay failed with status {status}: {output.last_words()}")
@@ -140,79 +136,16 @@ class _Output:
         return self._fault or "\n".join(self._last_lines)
 
 
-def _plan_file(number: int) -> str:
-    return f"plan-{number}.npz"
-
-
-def _log_file(number: int) -> str:
-    return f"ops-{number}.npz"
-
-
-def _note_file(number: int) -> str:
-    return f"note-{number}.json"
-
-
-def _queues_file(number: int) -> str:
-    return f"queues-{number}.npz"
-
-
 def _replayed(plan: Plan, fabric: Fabric, folder: Path, number: int) -> Replayed:
-    note = read_json(folder / _note_file(number), ReplayNote)
-    queues = folder / _queues_file(number)
+    note = read_json(folder / note_file(number), ReplayNote)
+    queues = folder / queues_file(number)
     return Replayed(
         plan,
         fabric,
-        OpLog.load(folder / _log_file(number)),
+        OpLog.load(folder / log_file(number)),
         note.repairs,
         note.counts,
         note.pauses,
         QueueLengths.load(queues) if queues.exists() else None,
         note.sockets,
     )
-
-
-def _replay_all(folder: Path) -> None:
-    """The job inside the machine."""
-    task = read_json(folder / REPLAY_TASK_FILE, ReplayTask)
-    fabric = Fabric.from_json(task.fabric_json)
-    with bench(
-        fabric,
-        task.sockets,
-        folder,
-        clock=task.clock,
-        per_host=False,
-        switch_prefix="gr",
-        compiled_agent=task.compiled_agent,
-    ) as ready:
-        for number in range(task.plans):
-            path = folder / _plan_file(number)
-            before = Reading(ready.network) if task.count else None
-            control = ready.network.flow_control
-            if control is not None:
-                control.forget()
-            with (
-                sampling(ready.network.switch_interfaces(), task.queue_period_ns) as sampler,
-                watching(ready.network, ready.agents),
-            ):
-                log, summaries = ready.agents.replay(
-                    Plan.load(path), path, task.iterations, lambda _: None, waits=not task.queue_period_ns
-                )
-            log.save(folder / _log_file(number))
-            if sampler is not None:
-                sampler.lengths(ready.agents.start_ns).save(folder / _queues_file(number))
-            counts = Reading(ready.network).since(before) if before else None
-            repairs = sum(agent.multicast_repairs for agent in summaries)
-            write_json(
-                folder / _note_file(number),
-                ReplayNote(
-                    repairs,
-                    counts,
-                    control.state() if control is not None else None,
-                    tuple(state for agent in summaries for state in agent.sockets) if task.count else (),
-                ),
-            )
-            say(PlanReplayed(number))
-
-
-if __name__ == "__main__":
-    sys.exit(run_inside(_replay_all))

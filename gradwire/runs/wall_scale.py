@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
-from gradwire.runs.point_protocol import Faulted, heard, read_json, write_json
+from gradwire.inside.point_protocol import Faulted, heard, read_json, write_json
+from gradwire.inside.wall_scale_job import FOUND_FILE, TASK_FILE, Carried, CarryTask
 from gradwire.runs.replay import DEFAULT_SOCKETS
-from gradwire.runs.wall_scale_job import FOUND_FILE, TASK_FILE, Carried, CarryTask
-from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.stand_in import scaled_fabric
@@ -139,10 +138,9 @@ def carry(fabric: Fabric, duration_s: float) -> Carried:
     with temporary_folder() as folder:
         write_json(folder / TASK_FILE, CarryTask(fabric.to_json(), DEFAULT_SOCKETS, duration_s))
         status = run_job(
-            "gradwire.runs.wall_scale_job",
+            "gradwire.inside.wall_scale_job",
             folder,
             Clock("wall"),
-            imports=RUN_MODULES,
             time_limit_s=TIME_LIMIT_S,
             on_line=listen,
         )

@@ -27,7 +27,7 @@ from gradwire.scenario.loading import (
     toml_content,
     with_settings,
 )
-from gradwire.scenario.resolution.networks import graph_of, refuse_sprayed, with_routes
+from gradwire.scenario.resolution.networks import fabric_of, refuse_sprayed
 from gradwire.scenario.resolution.planned_faults import fault_defects, planned_faults
 from gradwire.scenario.schema import (
     LARGEST_SEED,
@@ -172,39 +172,14 @@ class ProgramPoint(ScenarioPoint):
                 "fabric.controller: is for strategies; networks of programs alone have gradwire's controller"
             )
         refuse_sprayed(wanted, programs=True)
-        graph = graph_of(wanted, self.section.cluster.workers, self.section.defined.networks)
-        made = Fabric(
-            hosts=self.section.cluster.workers if graph is None else len(graph.host_links),
-            rate_bps=wanted.rate,
-            graph=graph,
-            topology=wanted.topology,
-            leaves=wanted.leaves,
-            spines=wanted.spines,
-            oversubscription=wanted.oversubscription,
-            pods=wanted.pods,
-            cores=wanted.cores,
-            core_oversubscription=wanted.core_oversubscription,
-            classes=wanted.classes or self._needed_classes(),
-            mtu_bytes=wanted.mtu_bytes,
-            gso_bytes=wanted.gso_bytes,
-            buffer_bytes=wanted.buffer_bytes,
-            ecn_bytes=wanted.ecn_bytes,
-            ecn_most_bytes=wanted.ecn_most_bytes,
-            ecn_share=wanted.ecn_share,
-            lossless=wanted.flow_control,
-            loss=wanted.loss,
-            fair_queues=wanted.fair_queues,
-            routing=wanted.routing,
-            host_tcp=wanted.hosts,
-            rdma=wanted.rdma,
+        return fabric_of(
+            wanted,
+            self.section.cluster.workers,
+            self.section.defined,
+            classes=self._needed_classes(),
             seed=self.section.run.seed,
-            delay_s=wanted.delay_of_all_s,
-            link_settings=wanted.link_settings,
-            host_settings=wanted.host_settings,
-            flow_rate_bps=wanted.flow_rate or 0.0,
             faulty=may_lose(self.section.fault),
         )
-        return with_routes(made, wanted, self.section.defined.routes)
 
     @property
     def faults(self) -> tuple[PlannedFault, ...]:

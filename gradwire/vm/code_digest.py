@@ -23,15 +23,12 @@ from gradwire.syntax_trees import parsed
 from gradwire.vm.kernel import cache_folder
 
 SOURCE_ROOT = PACKAGE.parent
-RUN_MODULES = (
-    "gradwire.runs.point",
-    "gradwire.vm.machines",
-    "gradwire.agents.__main__",
-    "gradwire.agents.capture.recorder",
-    "gradwire.controller.__main__",
-)
-"""What the machine boots with, and what it starts there. With all that they import, they are the code that carries
-plans out."""
+INSIDE = "gradwire/inside"
+"""The folder of all that runs in the machine, but for the programs that it starts there."""
+STARTED_MODULES = ("gradwire.agents.__main__", "gradwire.agents.capture.recorder", "gradwire.controller.__main__")
+"""These programs."""
+OTHER_MODULES = ("gradwire.vm.machines", "gradwire.controller.own", "gradwire.devices")
+"""What else decides a result: how a machine is booted, what runs a user's controller, and what users' scripts import."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
 FAULT_MODULES = ("gradwire.vm.kernel_death", "gradwire.vm.packages")
@@ -52,10 +49,18 @@ class Source(msgspec.Struct, frozen=True):
     imports: tuple[str, ...]
 
 
+def machine_modules() -> tuple[str, ...]:
+    """What the machine's own processes begin with. With all that they import, they are the code inside it."""
+    paths = sorted((SOURCE_ROOT / INSIDE).rglob("*.py"))
+    inside = [path.relative_to(SOURCE_ROOT).with_suffix("").parts for path in paths if path.stem != "__init__"]
+    return (*map(".".join, inside), *STARTED_MODULES)
+
+
 @functools.cache
 def run_digest() -> str:
-    """Hash of the code that carries plans out."""
-    texts = [f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(RUN_MODULES).items())]
+    """Hash of the code that carries points out."""
+    sources = imported_sources((*machine_modules(), *OTHER_MODULES))
+    texts = [f"{module}\n{_meaning(path)}" for module, path in sorted(sources.items())]
     texts += [(SOURCE_ROOT / name).read_text(encoding="utf-8") for name in BOOT_FILES]
     return _hash(texts)
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from gradwire import PACKAGE
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import UnfitMachine
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder, is_filled
+from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.host import run_on_host
 from gradwire.vm.machine import JOB_FOLDER, run_virtual
 
@@ -37,7 +38,6 @@ def run_job(
     folder: Path,
     clock: Clock,
     *,
-    imports: Sequence[str],
     time_limit_s: float,
     on_line: Callable[[str], None],
     cpu: int | None = None,
@@ -52,7 +52,6 @@ def run_job(
     In virtual time the folder has another name inside, which is replaced by the real one in the lines that `on_line`
     gets. Lines are JSON.
 
-    imports: the modules that the job and its own processes start with.
     kernel: what to boot on the virtual clock, by default the cached one. programs: as for `run_virtual`.
     """
     program = [sys.executable, "-m", module]
@@ -66,7 +65,7 @@ def run_job(
     }
     path = str(folder.absolute())
     if clock.name == "virtual":
-        byte_code = byte_code_folder(tuple(imports))
+        byte_code = byte_code_folder(machine_modules())
         common["env"][FOLDER_VARIABLE] = str(byte_code)
         outside = json.dumps(path)[1:-1]
         status = run_virtual(

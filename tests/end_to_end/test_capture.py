@@ -20,7 +20,7 @@ from gradwire.analysis.packets.captures import slices_of
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.datatypes.records import OpLog, PointRecord
-from gradwire.runs.point_protocol import read_json
+from gradwire.inside.point_protocol import read_json
 from tests.shared.commands import gradwire_command
 from tests.shared.dissected import dissected, is_outbound, messages
 from tests.shared.points_csv import read_points_csv

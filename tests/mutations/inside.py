@@ -1,4 +1,4 @@
-"""A point's job inside the machine, with a fault: `python -m tests.mutations.inside FOLDER`, like gradwire.runs.point.
+"""A point's job inside the machine, with a fault: `python -m tests.mutations.inside FOLDER`, like gradwire.inside.point.
 
 Faults of agents and of the controller are put into these processes (agent_processes.py), which are started through it.
 """
@@ -14,7 +14,7 @@ from typing import IO
 import gradwire.agents.agent_processes
 import gradwire.controller.process
 from gradwire import child_process
-from gradwire.runs.point import run_inside, run_point
+from gradwire.inside.point import run_inside, run_point
 from tests.mutations.fault import FAMILIES, NOTHING, Place, faults_of
 
 FAULT_FILE = "fault.txt"

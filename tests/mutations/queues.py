@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import gradwire.runs.point
+import gradwire.inside.point
 import gradwire.topo.network
 import gradwire.topo.tc
 from gradwire.agents.connections import SocketOptions
 from gradwire.datatypes.fabric import Fabric
-from gradwire.runs.point import Reading
+from gradwire.inside.point import Reading
 from tests.mutations.fault import Fault, replace_in
 from tests.mutations.tc import Commands, at, changed, option
 
@@ -58,7 +58,7 @@ def sockets(**changes: Any) -> Callable[[], None]:
 
         return opened
 
-    return partial(replace_in, gradwire.runs.point, "bench", make)
+    return partial(replace_in, gradwire.inside.point, "bench", make)
 
 
 def counted(**changes: Callable[[int], int]) -> Callable[[], None]:

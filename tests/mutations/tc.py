@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gradwire.runs.point
+import gradwire.inside.point
 import gradwire.topo.network
 from gradwire.agents.agent_processes import AgentGroup
+from gradwire.inside.point_protocol import PointTask
 from gradwire.network_namespace import network_namespace
-from gradwire.runs.point_protocol import PointTask
 from gradwire.topo.command import run
 from tests.mutations.fault import Fault, replace_in
 
@@ -125,7 +125,7 @@ def later(share: float, interface: str) -> Callable[[], None]:
 
     def inject() -> None:
         replace_in(gradwire.topo.network, "port_commands", noting)
-        replace_in(gradwire.runs.point, "_probe_rate", changing)
+        replace_in(gradwire.inside.point, "_probe_rate", changing)
 
     return inject
 

@@ -19,9 +19,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import Fault as GradwireFault
-from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runs.plan_work import sockets_of
-from gradwire.runs.point_protocol import (
+from gradwire.inside.point_protocol import (
     TASK_FILE,
     Faulted,
     PlanFile,
@@ -31,10 +29,11 @@ from gradwire.runs.point_protocol import (
     read_json,
     write_json,
 )
+from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
+from gradwire.runs.plan_work import sockets_of
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.planned_faults import planned_faults
-from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
 from tests.mutations.bases import compiled, plan_of, point_of
@@ -94,7 +93,6 @@ def _boot(folder: Path) -> str:
             "tests.mutations.inside",
             folder,
             Clock(),
-            imports=RUN_MODULES,
             time_limit_s=TIME_LIMIT_S,
             on_line=lines.append,
             memory_mb=MEMORY_MB,

@@ -5,10 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 
 if __name__ == "__main__":
-    for name in RUN_MODULES:
+    for name in machine_modules():
         importlib.import_module(name)
     prefix = sys.pycache_prefix or "none"
     lacking = [

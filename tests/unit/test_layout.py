@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "api", "lab", "plugin", "devices", "recorder"),
     ("runs",),
     ("programs",),
-    ("injection",),
+    ("inside",),
     ("scenario",),
     (*STAGES, "vm"),
     ("datatypes",),
@@ -63,7 +63,7 @@ LONG_SIGNATURES = {
     "gradwire/workloads/models/compute_times.py": ("compute_time",),
     # Most are options with a default that a call names.
     "gradwire/analysis/fluid/estimate.py": ("estimate",),
-    "gradwire/runs/point.py": ("bench",),
+    "gradwire/inside/point.py": ("bench",),
     "gradwire/topo/network.py": ("__init__",),
     "gradwire/topo/tc.py": ("port_commands", "_leaves"),
     "gradwire/vm/host.py": ("run_on_host",),

@@ -175,8 +175,8 @@ def test_what_is_not_a_path_is_named(
 RUNS_TEXT = {
     "gradwire/workloads/strategy_registry.py",  # by `code_in`
     "gradwire/scenario/definitions/topo_classes.py",  # in a separate process, of a permitted file
-    "gradwire/programs/stock_mininet/start.py",  # in the machine, of what the command line names
-    "gradwire/programs/inside/warm_interpreter.py",  # in the machine, of programs
+    "gradwire/inside/stock_mininet/start.py",  # in the machine, of what the command line names
+    "gradwire/inside/warm_interpreter.py",  # in the machine, of programs
 }
 
 

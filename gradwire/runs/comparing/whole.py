@@ -18,11 +18,11 @@ from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.ranking import Ranking, rank
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import write_json
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.compiling.many_points import side_by_side
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.loading import Scenario, origin_named

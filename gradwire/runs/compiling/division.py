@@ -43,8 +43,8 @@ from gradwire.datatypes.fabric import (
 )
 from gradwire.datatypes.plan import CONTROL_CLASS, Plan
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import built_fabric, decoded
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times
-from gradwire.runs.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder

@@ -23,7 +23,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.files import replacing
-from gradwire.runs.point_protocol import built_fabric, decoded
+from gradwire.inside.point_protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder

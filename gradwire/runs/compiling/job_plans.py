@@ -13,8 +13,8 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.inside.point_protocol import built_fabric
 from gradwire.runs.compiling.ideal_times import rule_of
-from gradwire.runs.point_protocol import built_fabric
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_plans
 from gradwire.scenario.schema import PointSection

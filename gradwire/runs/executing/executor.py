@@ -23,11 +23,10 @@ from typing_extensions import TypeVar
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
-from gradwire.programs.program_protocol import PROGRAMS_FILE
+from gradwire.inside.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
+from gradwire.inside.program_protocol import PROGRAMS_FILE
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.kernel_death import unless_stopped
 from gradwire.vm.machines import Clock, run_job
 
@@ -271,10 +270,9 @@ def _run_once(
 ) -> Ended:
     with _Listener(folder, hear) as listener:
         status = run_job(
-            "gradwire.runs.point",
+            "gradwire.inside.point",
             folder,
             clock,
-            imports=RUN_MODULES,
             cpu=cpu,
             memory_mb=limits.memory_mb,
             time_limit_s=limits.time_limit_s,

@@ -24,9 +24,9 @@ import msgspec
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, DamagedArchiveError, most_bytes
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import decoded, write_json
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
-from gradwire.runs.point_protocol import decoded, write_json
 from gradwire.runs.stored.soundness import refuse_absurd
 
 Message = TypeVar("Message")

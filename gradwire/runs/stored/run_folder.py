@@ -29,10 +29,10 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, NEEDED_FILES, VERDICT_FILE, StoredRun

@@ -10,7 +10,7 @@ from gradwire.analysis.quantities import plain, quantity
 from gradwire.analysis.report.pages import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.faults import InputFault
-from gradwire.runs.point_protocol import TASK_FILE
+from gradwire.inside.point_protocol import TASK_FILE
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.loading import Point
 from gradwire.scenario.resolution.compilation import ResolvedPoint

@@ -32,8 +32,8 @@ from gradwire.datatypes.records import (
 )
 from gradwire.datatypes.routing import MOST_SPRAYED_WAYS
 from gradwire.faults import InputFault
+from gradwire.inside.point_protocol import PointTask
 from gradwire.reading_budget import not_reading
-from gradwire.runs.point_protocol import PointTask
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
 from gradwire.scenario.schema import LARGEST_CLUSTER, LARGEST_SOCKET_BYTES, MOST_ITERATIONS
 from gradwire.vm.machines import Clock

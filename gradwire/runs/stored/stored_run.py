@@ -25,8 +25,8 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord, QueueLengths
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.inside.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.regular_files import RECORD_BYTES
-from gradwire.runs.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.soundness import (
     LARGEST_SCALE,

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options
 from gradwire.scenario.resolution.costs import cost_defects, costs_of, drawn_times
-from gradwire.scenario.resolution.networks import graph_of, refuse_rdma, refuse_sprayed, with_controller, with_routes
+from gradwire.scenario.resolution.networks import fabric_of, refuse_rdma, refuse_sprayed
 from gradwire.scenario.resolution.part_place import part_defects
 from gradwire.scenario.resolution.placement import hosts_needed, placed, refuse_thousands
 from gradwire.scenario.resolution.planned_faults import fault_defects
@@ -408,42 +408,14 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         )
     refuse_rdma(wanted)
     refuse_sprayed(wanted, programs=bool(section.program))
-    graph = graph_of(wanted, hosts, section.defined.networks, section.cluster.nics_per_host)
-    own_queues = graph is not None and wanted.gso is None and section.drops_or_marks
-    built = Fabric(
-        hosts=hosts if graph is None else len(graph.host_links),
-        rate_bps=wanted.rate,
-        graph=graph,
-        topology=wanted.topology,
-        leaves=wanted.leaves,
-        spines=wanted.spines,
-        oversubscription=wanted.oversubscription,
-        pods=wanted.pods,
-        cores=wanted.cores,
-        core_oversubscription=wanted.core_oversubscription,
-        nics_per_host=section.cluster.nics_per_host,
-        rails=wanted.rails,
-        classes=wanted.classes or needed_classes,
-        mtu_bytes=wanted.mtu_bytes,
-        gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if own_queues else wanted.gso_bytes,
-        buffer_bytes=wanted.buffer_bytes,
-        ecn_bytes=wanted.ecn_bytes,
-        ecn_most_bytes=wanted.ecn_most_bytes,
-        ecn_share=wanted.ecn_share,
-        lossless=wanted.flow_control,
-        loss=wanted.loss,
-        fair_queues=wanted.fair_queues,
-        routing=wanted.routing_in_effect,
-        host_tcp=wanted.hosts,
+    built = fabric_of(
+        wanted,
+        hosts,
+        section.defined,
+        classes=needed_classes,
         seed=section.run.seed,
-        delay_s=wanted.delay_of_all_s,
-        link_settings=wanted.link_settings,
-        host_settings=wanted.host_settings,
-        flow_rate_bps=wanted.flow_rate or 0.0,
-        flowlet_gap_s=wanted.gap_of_flowlets_s,
+        nics_per_host=section.cluster.nics_per_host,
     )
-    built = with_routes(built, wanted, section.defined.routes)
-    built = with_controller(built, wanted, section.defined.controllers)
     if rate_bps in (None, wanted.rate):
         return built
     return replace(built.with_rates_times(rate_bps / wanted.rate), rate_bps=rate_bps)

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
 from gradwire.datatypes.read_ways import MOST_HOSTS
@@ -24,6 +25,78 @@ from gradwire.scenario.sections.network import (
     NetworkLink,
     RoutesDefinition,
 )
+
+
+class Definitions(Protocol):
+    """What files say that a fabric's section names, by the names of the files in it."""
+
+    @property
+    def networks(self) -> Mapping[str, NetworkDefinition]:
+        """Networks."""
+
+    @property
+    def routes(self) -> Mapping[str, RoutesDefinition]:
+        """Tables of routes."""
+
+    @property
+    def controllers(self) -> Mapping[str, ControllerDefinition]:
+        """Controllers."""
+
+
+def fabric_of(
+    wanted: FabricSection,
+    hosts: int,
+    defined: Definitions,
+    *,
+    classes: int,
+    seed: int,
+    nics_per_host: int = 1,
+    faulty: bool = False,
+) -> Fabric:
+    """The network that a scenario describes, for at least so many hosts; NICs of one host count as hosts.
+
+    classes: traffic classes that are needed, unless the section says more. faulty: whether faults may lose packets.
+    Raises InputFault, with the key, for what cannot be built.
+    """
+    graph = graph_of(wanted, hosts, defined.networks, nics_per_host)
+    network = defined.networks.get(wanted.file or "")
+    # Where a file gives ports queues that drop or mark, they must see single frames, as those that the section gives.
+    sees_frames = graph is not None and wanted.gso is None and network is not None and network.drops_or_marks
+    made = Fabric(
+        hosts=hosts if graph is None else len(graph.host_links),
+        rate_bps=wanted.rate,
+        graph=graph,
+        topology=wanted.topology,
+        leaves=wanted.leaves,
+        spines=wanted.spines,
+        oversubscription=wanted.oversubscription,
+        pods=wanted.pods,
+        cores=wanted.cores,
+        core_oversubscription=wanted.core_oversubscription,
+        nics_per_host=nics_per_host,
+        rails=wanted.rails,
+        classes=wanted.classes or classes,
+        mtu_bytes=wanted.mtu_bytes,
+        gso_bytes=wanted.mtu_bytes + ETHERNET_HEADER_BYTES if sees_frames else wanted.gso_bytes,
+        buffer_bytes=wanted.buffer_bytes,
+        ecn_bytes=wanted.ecn_bytes,
+        ecn_most_bytes=wanted.ecn_most_bytes,
+        ecn_share=wanted.ecn_share,
+        lossless=wanted.flow_control,
+        loss=wanted.loss,
+        fair_queues=wanted.fair_queues,
+        routing=wanted.routing_in_effect,
+        host_tcp=wanted.hosts,
+        rdma=wanted.rdma,
+        seed=seed,
+        delay_s=wanted.delay_of_all_s,
+        link_settings=wanted.link_settings,
+        host_settings=wanted.host_settings,
+        flow_rate_bps=wanted.flow_rate or 0.0,
+        flowlet_gap_s=wanted.gap_of_flowlets_s,
+        faulty=faulty,
+    )
+    return with_controller(with_routes(made, wanted, defined.routes), wanted, defined.controllers)
 
 
 def graph_of(

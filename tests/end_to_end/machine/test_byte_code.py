@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.kernel import cache_folder
 from gradwire.vm.machines import Clock, run_job
 
@@ -17,9 +16,7 @@ pytestmark = pytest.mark.kernel
 @pytest.mark.usefixtures("virtual_kernel")
 def test_no_module_of_a_run_has_to_be_compiled(tmp_path: Path) -> None:
     lines: list[str] = []
-    status = run_job(
-        "tests.shared.imported_in_a_job", tmp_path, Clock(), imports=RUN_MODULES, time_limit_s=60, on_line=lines.append
-    )
+    status = run_job("tests.shared.imported_in_a_job", tmp_path, Clock(), time_limit_s=60, on_line=lines.append)
     assert status == 0, lines
     seen = json.loads(lines[-1])
     assert seen["prefix"].startswith(str(cache_folder()))

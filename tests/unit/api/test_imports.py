@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import gradwire
-from gradwire.vm.code_digest import RUN_MODULES, imported_sources
+from gradwire.vm.code_digest import imported_sources, machine_modules
 
 SLOW = {"pandas", "numpy", "matplotlib", "pydantic", "scipy", "rich", "numba"}
 
@@ -44,12 +44,12 @@ def test_a_plan_needs_no_charts() -> None:
 
 def test_what_runs_in_the_machine_loads_no_pandas() -> None:
     """Their boot takes virtual and wall time for every point."""
-    statement = "import importlib\nfor name in " + repr(RUN_MODULES) + ": importlib.import_module(name)"
+    statement = "import importlib\nfor name in " + repr(machine_modules()) + ": importlib.import_module(name)"
     loaded = loaded_after(statement)
     assert "numpy" in loaded
     assert loaded & {"pandas", "pyarrow", "matplotlib", "numba"} == set()
     assert not any(
-        name.startswith(("gradwire.api", "gradwire.analysis.frames")) for name in imported_sources(RUN_MODULES)
+        name.startswith(("gradwire.api", "gradwire.analysis.frames")) for name in imported_sources(machine_modules())
     )
 
 

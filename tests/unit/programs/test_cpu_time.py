@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.inside.computation import charge_computation
 from gradwire.programs.cpu_time import charged_cpu_time
-from gradwire.programs.inside.computation import charge_computation
 
 
 @pytest.mark.parametrize("factor", [-0.5, 0.0004, 1000.5, float("nan")])

@@ -10,10 +10,9 @@ import pytest
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.lossless import Lossless
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import Program, Runs, WarmPython
 from gradwire.programs.commands import refuse_wrong_commands
 from gradwire.programs.launch import Launch, Started, programs
-from gradwire.programs.program_protocol import Program
-from gradwire.programs.python_command import Runs, WarmPython
 from gradwire.scenario.sections.program import ProgramSection, class_alone
 
 FABRIC = Fabric(4, 10e9)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.programs.interpreter import own_interpreter
 from gradwire.programs.mininet_script import (
     ScriptRequest,
     _remove_empty,
@@ -15,7 +16,6 @@ from gradwire.programs.mininet_script import (
     script_environment,
 )
 from gradwire.programs.outside import TAIL_BYTES, tail_of, wanted_outside
-from gradwire.programs.stock_mininet.interpreter import own_interpreter
 
 
 def request(folder: Path) -> ScriptRequest:

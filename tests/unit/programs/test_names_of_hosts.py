@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.programs.inside.namespaces import names_of_hosts
+from gradwire.inside.namespaces import names_of_hosts
 
 BOTH = Fabric(2, 10e9, ipv6=True)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from gradwire.inside.program_protocol import Ended, Output, Refused, event_of, line_of
 from gradwire.programs.execution import Heard, new_folder
 from gradwire.programs.outputs import SHOWN_LINE_BYTES, Outputs
-from gradwire.programs.program_protocol import Ended, Output, Refused, event_of, line_of
 
 
 def test_lines_follow_their_hosts_names_and_files_have_every_byte(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import readline
 
 import pytest
 
+from gradwire.inside.typed_protocol import Asked
 from gradwire.programs.pace import AHEAD_S, TIMES_WALL, Pace, complete_with
-from gradwire.programs.typed_protocol import Asked
 
 
 @pytest.mark.parametrize(

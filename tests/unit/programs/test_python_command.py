@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.programs.python_command import Runs, WarmPython, warm_python, words_of
+from gradwire.inside.program_protocol import Runs, WarmPython
+from gradwire.programs.python_command import warm_python, words_of
 
 VARIABLES = {"size": "64M", "two": "a  b", "empty": "", "HOME": "/root"}
 

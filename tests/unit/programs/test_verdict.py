@@ -11,7 +11,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.records import FaultRecord, PlannedFault
-from gradwire.programs.program_protocol import PortTraffic, Report
+from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
 
 FABRIC = Fabric(2, 10e9)

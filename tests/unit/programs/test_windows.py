@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.programs.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
+from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
 from gradwire.programs.windows import Windows, way_to_open
 
 

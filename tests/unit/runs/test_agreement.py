@@ -20,11 +20,11 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog, PointRecord, WindowState
 from gradwire.datatypes.wire.flows import connections_of
+from gradwire.inside.point_protocol import PointTask, read_json, write_json
 from gradwire.runs import agreement
 from gradwire.runs.agreement import compared, examine, examine_and_keep, kept_agreement
 from gradwire.runs.judged import JudgedRun, by_job
 from gradwire.runs.planned import plan_runs
-from gradwire.runs.point_protocol import PointTask, read_json, write_json
 from gradwire.runs.stored.stored_run import LOG_FILE
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import apply_setting

@@ -23,14 +23,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
-from gradwire.runs import campaign, judged
-from gradwire.runs.campaign import Campaign, running_order
-from gradwire.runs.executing import executor as machine_module
-from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.judged import JudgedRun
-from gradwire.runs.plan_work import PlanWork
-from gradwire.runs.planned import PlannedRun, plan_runs
-from gradwire.runs.point_protocol import (
+from gradwire.inside.point_protocol import (
     Event,
     FirstByte,
     PointRecorded,
@@ -40,6 +33,13 @@ from gradwire.runs.point_protocol import (
     read_json,
     write_json,
 )
+from gradwire.runs import campaign, judged
+from gradwire.runs.campaign import Campaign, running_order
+from gradwire.runs.executing import executor as machine_module
+from gradwire.runs.executing.executor import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.plan_work import PlanWork
+from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.stored.run_folder import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
@@ -96,7 +96,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
     """Replaces the machine by `job`, which gets the folder and a taker of lines, and judging by a good verdict."""
 
     def run_job(module: str, folder: Path, clock: Clock, *, on_line: Callable[[str], None], **_: Any) -> int:
-        assert module == "gradwire.runs.point"
+        assert module == "gradwire.inside.point"
         return job(folder, on_line)
 
     monkeypatch.setattr(machine_module, "run_job", run_job)

@@ -17,7 +17,7 @@ from rich.text import Text
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.programs.program_protocol import PortTraffic, Report
+from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.runs.program_listings import ports_table
 from gradwire.runs.screen import PlainConsole
 from gradwire.terminal_text import visible

@@ -19,11 +19,11 @@ from gradwire.analysis.verdict.verdict import Verdict, verdict_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
+from gradwire.inside.point_protocol import PointTask, read_json
 from gradwire.runs import judged as judged_module
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.point_protocol import PointTask, read_json
 from gradwire.runs.reporting import write_report
 from gradwire.scenario.loading import resolve
 from tests.unit.runs.test_campaign import TEXT, Silent, good_job, machine, planned_runs, run

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.inside.point_protocol import write_json
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
 from gradwire.runs import program_work
 from gradwire.runs.campaign import Campaign, run_side_by_side
@@ -19,7 +20,6 @@ from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.launch.execution import carry_out_several, prepare
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
-from gradwire.runs.point_protocol import write_json
 from gradwire.runs.program_work import ProgramJudgedRun
 from gradwire.runs.progress import LiveProgress
 from gradwire.runs.screen import Screen

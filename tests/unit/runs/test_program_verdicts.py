@@ -12,10 +12,10 @@ from gradwire.analysis.program_results import ProgramResult
 from gradwire.analysis.verdict.verdict import failed_run
 from gradwire.datatypes.pauses import PauseCount, PauseState
 from gradwire.faults import InputFault
+from gradwire.inside.point_protocol import write_json
+from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.programs.execution import SUMMARY_FILE, Summary
-from gradwire.programs.program_protocol import PortTraffic, Report
 from gradwire.runs.judged import write_verdict
-from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.works import judge_stored
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection

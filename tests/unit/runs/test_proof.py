@@ -21,7 +21,7 @@ from gradwire.runs.calibrate import (
     round_trips_s,
 )
 from gradwire.runs.proof import judged_flow, proof, trial_on
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.doctor import Finding
 from gradwire.vm.kernel_death import Cause, KernelFault
 from gradwire.vm.machines import Clock
@@ -87,7 +87,7 @@ def test_only_the_virtual_clock_has_a_trial(monkeypatch: pytest.MonkeyPatch) -> 
     assert tried == []
     monkeypatch.setattr(module, "byte_code_folder", tried.append)
     trial_on(Clock())(1024)
-    assert tried == [(Path("kernel"), 1024), tuple(RUN_MODULES)]
+    assert tried == [(Path("kernel"), 1024), machine_modules()]
 
 
 def test_a_cache_that_cannot_be_written_is_found_before_the_first_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
+from gradwire.inside.wall_scale_job import Carried
 from gradwire.runs.wall_scale import HOLD_S, Measure, choose_scale
-from gradwire.runs.wall_scale_job import Carried
 
 
 def machine(carries_bps: float, asked: list[tuple[float, float]]) -> Measure:

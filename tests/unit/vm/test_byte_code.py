@@ -13,7 +13,7 @@ import pytest
 from gradwire.faults import MachineFault
 from gradwire.vm import byte_code
 from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_what_cannot_be_imported_and_what_cannot_be_written_is_told(
 
 
 def test_the_modules_of_a_run_are_imported_without_starting_anything() -> None:
-    assert filled(*RUN_MODULES)[1].modules == RUN_MODULES
+    assert filled(*machine_modules())[1].modules == machine_modules()
 
 
 def test_a_folder_that_somebody_removed_is_filled_anew() -> None:

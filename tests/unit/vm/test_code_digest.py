@@ -9,18 +9,20 @@ from gradwire.vm import code_digest
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small tree: `run.start` imports `run.used`, and nothing imports `run.other`."""
-    (tmp_path / "run").mkdir()
+    """A small tree: `inside.start` imports `run.used`, and nothing imports `run.other`."""
     for name, text in {
-        "__init__": "",
-        "start": "from run import used\n",
-        "used": "RATE = 1\n",
-        "other": "RATE = 1\n",
+        "inside/__init__": "",
+        "inside/start": "from run import used\n",
+        "run/__init__": "",
+        "run/used": "RATE = 1\n",
+        "run/other": "RATE = 1\n",
     }.items():
-        (tmp_path / "run" / f"{name}.py").write_text(text)
+        (tmp_path / f"{name}.py").parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "boot.sh").write_text("mount\n")
     monkeypatch.setattr(code_digest, "SOURCE_ROOT", tmp_path)
-    monkeypatch.setattr(code_digest, "RUN_MODULES", ("run.start",))
+    monkeypatch.setattr(code_digest, "INSIDE", "inside")
+    monkeypatch.setattr(code_digest, "STARTED_MODULES", ())
     monkeypatch.setattr(code_digest, "BOOT_FILES", ("boot.sh",))
     return tmp_path
 
@@ -29,6 +31,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("file", "text", "counts"),
     [
         ("run/used.py", "RATE = 2\n", True),
+        ("inside/another.py", "RATE = 2\n", True),
         ("run/used.py", '"""What it is."""\n\n# why\nRATE   =   1\n', False),
         ("run/other.py", "RATE = 2\n", False),
         ("boot.sh", "mount -a\n", True),
@@ -41,7 +44,7 @@ def test_what_counts(sources: Path, file: str, text: str, counts: bool) -> None:
 
 
 def test_all_that_runs_in_the_machine_is_found() -> None:
-    found = code_digest.imported_sources(code_digest.RUN_MODULES)
+    found = code_digest.imported_sources((*code_digest.machine_modules(), *code_digest.OTHER_MODULES))
     assert {
         "gradwire.agents.loop",
         "gradwire.agents.capture.recorder",

@@ -16,6 +16,7 @@ from distributed import Client
 from distributed.security import Security
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.inside.point_protocol import TASK_FILE, PointTask, heard, read_json
 from gradwire.runs.executing.cluster import worker as at_worker
 from gradwire.runs.executing.cluster.asking import Asking, Gone, Roster, listed
 from gradwire.runs.executing.cluster.orders import (
@@ -33,7 +34,6 @@ from gradwire.runs.executing.cluster.orders import (
 from gradwire.runs.executing.cluster.this_process import cluster_in_this_process
 from gradwire.runs.executing.executor import ElsewhereFault, Ended, Limits, MachineWatcher
 from gradwire.runs.planned import PlannedRun
-from gradwire.runs.point_protocol import TASK_FILE, PointTask, heard, read_json
 from gradwire.vm.machines import Clock
 
 LOG = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ import msgspec
 from distributed import get_worker
 
 from gradwire.faults import Fault, MachineFault
+from gradwire.inside.point_protocol import TASK_FILE, Event
 from gradwire.runs.executing.cluster.orders import (
     Answer,
     Done,
@@ -35,9 +36,8 @@ from gradwire.runs.executing.cluster.orders import (
     take_plan,
 )
 from gradwire.runs.executing.executor import Ended, run_machine
-from gradwire.runs.point_protocol import TASK_FILE, Event
 from gradwire.vm.byte_code import byte_code_folder
-from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.kernel import kernel_named
 from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.trial import try_kernel
@@ -76,7 +76,7 @@ def examine(terms: Terms) -> Lacking | Unfit | None:
 @cache
 def _try_once(kernel: Path, memory_mb: int) -> None:
     try_kernel(kernel, memory_mb)
-    byte_code_folder(tuple(RUN_MODULES))
+    byte_code_folder(machine_modules())
 
 
 def keep_kernel(name: str, content: bytes) -> None:

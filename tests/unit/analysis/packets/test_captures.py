@@ -19,7 +19,7 @@ from gradwire.analysis.packets.captures import read_captures, write_dissector
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
 from gradwire.faults import InputFault
-from gradwire.runs.point_protocol import read_json, write_json
+from gradwire.inside.point_protocol import read_json, write_json
 from tests.shared.captured_streams import Line, header
 from tests.unit.runs.test_campaign import planned_runs, record
 

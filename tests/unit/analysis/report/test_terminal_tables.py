@@ -14,7 +14,7 @@ from gradwire.analysis.report.ranking import rank, ranking_table
 from gradwire.analysis.report.tables import GIVES_WAY, points_table
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.programs.program_protocol import PortTraffic, Report
+from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.runs.listings import findings_table
 from gradwire.runs.program_listings import ports_table
 from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole

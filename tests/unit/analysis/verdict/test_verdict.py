@@ -26,7 +26,7 @@ from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Role
 from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.faults import InputFault
-from gradwire.runs.point_protocol import read_json, write_json
+from gradwire.inside.point_protocol import read_json, write_json
 from gradwire.workloads.builder import PlanBuilder
 from tests.shared.points_csv import read_points_csv
 from tests.shared.simulation import replay

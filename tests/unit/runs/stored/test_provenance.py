@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runs.point_protocol import write_json
+from gradwire.inside.point_protocol import write_json
 from gradwire.runs.stored import provenance as provenance_module
 from gradwire.runs.stored.provenance import (
     NOT_RECORDED,

@@ -1,0 +1,187 @@
+"""Carries out what a lab's Python asks for, one command after the other. `python -m gradwire.inside.lab_job
+FOLDER KEY`, inside the kernel.
+
+Virtual time passes while a Proceed is carried out, and otherwise it stands still: so nothing that the lab's Python does
+in between, or how long it takes, is seen by any program, and labs repeat to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+from pathlib import Path
+
+from gradwire.agents.timer import Timer
+from gradwire.faults import Fault, InputFault
+from gradwire.inside.channel import Channel
+from gradwire.inside.fault_times import FaultTimes
+from gradwire.inside.kernel_messages import killed_for_memory
+from gradwire.inside.lab import Lab, ports_traffic, run_inside
+from gradwire.inside.processes import Processes, Running, Streams, pipes
+from gradwire.inside.program_protocol import (
+    Begin,
+    Command,
+    Conclude,
+    Count,
+    Counted,
+    Ended,
+    Held,
+    Inject,
+    Kill,
+    Moment,
+    Output,
+    OutputFull,
+    Proceed,
+    Refused,
+    Task,
+)
+from gradwire.inside.recording import Recording
+
+S_NS = 1_000_000_000
+
+
+class _Timestamps:
+    """The channel, as programs' outputs and ends go to it: with the time of each end."""
+
+    def __init__(self, channel: Channel, begin_ns: int) -> None:
+        self._channel, self._begin_ns = channel, begin_ns
+
+    def fileno(self) -> int:
+        """The channel's."""
+        return self._channel.fileno()
+
+    def say(self, event: Output | OutputFull | Ended) -> None:
+        """Passes an event on."""
+        if isinstance(event, Ended):
+            event = Ended(event.host, event.status, event.program, time.monotonic_ns() - self._begin_ns)
+        self._channel.say(event)
+
+    def heard(self) -> None:
+        """Nobody interrupts a lab's programs: its Python waits for them."""
+
+
+class Bench:
+    """The network with its programs, captures, faults and moments."""
+
+    def __init__(self, task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+        self._lab, self._channel = lab, channel
+        self._recording = Recording(lab.network, task.capture, folder, task.snaplen_bytes) if task.capture else None
+        self._before, self._killed_before = lab.network.port_queues(), killed_for_memory()
+        if lab.network.line_counters is not None:
+            lab.network.line_counters.forget()
+        self._begin_ns = time.monotonic_ns()
+        self._processes = Processes(
+            lab.hosts, lab.sandbox, _Timestamps(channel, self._begin_ns), task.output_limit_bytes
+        )
+        self._faults = FaultTimes(task.faults, lab.built.patient(), self._begin_ns / S_NS)
+        self._timer, self._has_rung = Timer(), False
+        self._processes.watch(self._timer.descriptor, self._ring)
+        self._programs: dict[str, Running] = {}
+        self._moments: list[tuple[int, int]] = []
+
+    def now_ns(self) -> int:
+        """The virtual clock, since the network was built."""
+        return time.monotonic_ns() - self._begin_ns
+
+    def carry_out(self, command: Command) -> Held:
+        """Does what a command says. Raises a Fault if that cannot be done."""
+        match command:
+            case Begin():
+                self._begin(command)
+            case Kill(name=name, number=number):
+                if self._programs[name].status is None:
+                    self._programs[name].signal(number)
+            case Inject(fault=fault):
+                self._faults.add(fault)
+                self._faults.do_due()
+            case Moment(number=number, at_ns=at_ns):
+                heapq.heappush(self._moments, (at_ns, number))
+            case Proceed():
+                return self._proceed(command)
+            case Count():
+                self._channel.say(self._counted())
+            case Conclude():
+                self._conclude()
+            case _:
+                raise InputFault(f"a lab cannot do this: {type(command).__name__}")
+        return Held(self.now_ns())
+
+    def _begin(self, command: Begin) -> None:
+        host = self._lab.hosts[command.host]
+        env = {**command.env, "TMPDIR": str(host.temporary)}
+        streams = _with_input(command.stdin) if command.stdin else pipes()
+        try:
+            self._programs[command.name] = self._processes.start(
+                command.host, command.argv, env, command.folder, name=command.name, streams=streams
+            )
+        finally:
+            if command.stdin:
+                os.close(streams.stdin)
+
+    def _proceed(self, command: Proceed) -> Held:
+        awaited = [self._programs[name] for name in command.awaited]
+
+        def is_over() -> bool:
+            return bool(awaited) and all(program.status is not None for program in awaited)
+
+        while True:
+            self._faults.do_due()
+            if self._moments and self._moments[0][0] <= self.now_ns():
+                return Held(self.now_ns(), moment=heapq.heappop(self._moments)[1])
+            if self.now_ns() >= command.until_ns:
+                return Held(self.now_ns(), ended=is_over())
+            moment_ns = self._moments[0][0] if self._moments else command.until_ns
+            self._has_rung = False
+            self._timer.set(min(self._begin_ns + min(moment_ns, command.until_ns), self._faults.due_ns()))
+            self._processes.follow(lambda: is_over() or self._has_rung)
+            if is_over():
+                return Held(self.now_ns(), ended=True)
+
+    def _ring(self) -> None:
+        self._timer.set(None)
+        self._has_rung = True
+
+    def _conclude(self) -> None:
+        self._faults.end()
+        self._processes.end_all()
+        self._lab.sandbox.end()
+        if self._recording is not None:
+            self._recording.end()
+
+    def _counted(self) -> Counted:
+        """Without the counters of Open vSwitch, which it collects twice a second, and which nobody can read without
+        waiting."""
+        network, counters = self._lab.network, self._lab.network.line_counters
+        lines = counters.counts() if counters is not None else ()
+        ports = ports_traffic(network, network.port_queues(), self._before, lines)
+        return Counted(ports, killed_for_memory() - self._killed_before)
+
+
+def _with_input(data: bytes) -> Streams:
+    """Two pipes, and an input that has all of this and ends."""
+    made = pipes()
+    file = os.memfd_create("input")
+    with os.fdopen(os.dup(file), "wb") as writer:
+        writer.write(data)
+    os.lseek(file, 0, os.SEEK_SET)
+    return Streams(made.read_ends, made.write_ends, file)
+
+
+def obey(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+    """Carries out commands until the lab is concluded, or the kernel is ended from outside."""
+    bench = Bench(task, folder, lab, channel)
+    channel.say(Held(bench.now_ns()))
+    command: Command | None = None
+    while not isinstance(command, Conclude):
+        command = channel.answer()
+        try:
+            done = bench.carry_out(command)
+        except Fault as fault:
+            channel.say(Refused(type(fault).__name__, str(fault)))
+            done = Held(bench.now_ns())
+        channel.say(done)
+
+
+if __name__ == "__main__":
+    run_inside(obey)
