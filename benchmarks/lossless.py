@@ -24,9 +24,9 @@ import numpy as np
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.lossless import GSO_BYTES, WINDOW_BUFFERS, Lossless
 from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.lossless import GSO_BYTES, WINDOW_BUFFERS, Lossless
 from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, ring

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.commands import gradwire
 from gradwire import PACKAGE
-from gradwire.datatypes.roce import least_latency_s, payload_share
+from gradwire.network.roce import least_latency_s, payload_share
 from gradwire.workloads.units import RATE
 
 MTU_BYTES = 4200

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from gradwire.agents.connections import mark
-from gradwire.datatypes.fabric import CONTROL_BAND
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import CONTROL_BAND
 from gradwire.network_namespace import fresh_network_namespace
 
 

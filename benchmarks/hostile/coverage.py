@@ -26,8 +26,8 @@ from typing import Any
 from gradwire.faults import InputFault, InternalFault
 
 INSTRUMENTED: Mapping[str, tuple[str, ...]] = {
-    "header": ("gradwire.datatypes.wire.framing", "gradwire.datatypes.wire.datagrams"),
-    "packets": ("gradwire.datatypes.wire.headers", "gradwire.datatypes.wire.trail", "gradwire.datatypes.wire.framing"),
+    "header": ("gradwire.datatypes.wire.framing", "gradwire.network.wire.datagrams"),
+    "packets": ("gradwire.network.wire.headers", "gradwire.network.wire.trail", "gradwire.datatypes.wire.framing"),
     "pcapng": ("gradwire.analysis.packets.capture_files",),
     "chakra": ("gradwire.workloads.traces.formats.chakra", "gradwire.workloads.traces.formats.chakra_messages"),
 }
@@ -40,8 +40,8 @@ SECONDS_OF_ONE = 10
 
 def header(data: bytes) -> object:
     """The header of a message, and what a receiver of datagrams reports."""
-    from gradwire.datatypes.wire import datagrams
     from gradwire.datatypes.wire.framing import Framing, header_bytes_of, is_header
+    from gradwire.network.wire import datagrams
 
     if is_header(data) and len(data) >= header_bytes_of(data):
         Framing(data[-1] + 1).unpack(data[: header_bytes_of(data)])
@@ -50,8 +50,8 @@ def header(data: bytes) -> object:
 
 def packets(data: bytes) -> object:
     """Frames of a captured port, each behind its length in two bytes."""
-    from gradwire.datatypes.wire.headers import read_segment
-    from gradwire.datatypes.wire.trail import Trails
+    from gradwire.network.wire.headers import read_segment
+    from gradwire.network.wire.trail import Trails
 
     trails, at = Trails(has_notes=False), 0
     while at + 2 <= len(data):

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.performance.cost import Cost, Spread
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.transfers import ideal_s
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric
 from gradwire.runs.stored.spines import Spines
 
 HERE = Path(__file__).parent

@@ -20,8 +20,8 @@ from benchmarks.performance.other_tools import fluid, ns3, simgrid
 from benchmarks.start_up import TO_FIRST_BYTE
 from benchmarks.start_up import measure as measure_start
 from gradwire.analysis.transfers import ideal_s, transfer_time_s
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, ring
 

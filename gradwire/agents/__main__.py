@@ -58,11 +58,11 @@ from gradwire.agents.multicast_sockets import Multicast
 from gradwire.agents.pace import Pace
 from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.transfer import LOW_WATER_BYTES
-from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
-from gradwire.datatypes.wire.flows import connection_of_send, connections_of
 from gradwire.faults import Fault
+from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.wire.flows import connection_of_send, connections_of
 
 CONNECT_TIMEOUT_S = 30.0
 

@@ -39,10 +39,10 @@ from gradwire.agents.messages import (
 )
 from gradwire.agents.perils import last_words
 from gradwire.child_process import start
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, OpLog, PlannedFault
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric
 
 Expected = TypeVar("Expected", Listening, Connected, Replayed, Finished)
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
-from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.records import SocketState, WindowState
-from gradwire.datatypes.wire.flows import Connection
 from gradwire.datatypes.wire.framing import HELLO, MAGIC, PORT
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing, dscp_of_band, socket_priority
+from gradwire.network.path_delays import LEAST_BUFFER_BYTES
+from gradwire.network.wire.flows import Connection
 from gradwire.network_namespace import network_namespace
 
 

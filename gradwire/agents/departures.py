@@ -21,7 +21,8 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gradwire.datatypes.fabric import (
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.network.fabric import (
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
     IP_UDP_HEADER_BYTES,
@@ -29,7 +30,6 @@ from gradwire.datatypes.fabric import (
     PREAMBLE_FCS_GAP_BYTES,
     Fabric,
 )
-from gradwire.faults import InternalFault, MachineFault
 
 SO_TIMESTAMPING = 37
 IP_RECVERR = 11

@@ -9,11 +9,11 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric
-from gradwire.datatypes.flowlets import flowlet_way, mark_of_way
 from gradwire.datatypes.records import FlowletCount
-from gradwire.datatypes.sprayed_ways import ways_of
-from gradwire.datatypes.wire.flows import Connection
+from gradwire.network.fabric import CONTROL_BAND, Fabric
+from gradwire.network.flowlets import flowlet_way, mark_of_way
+from gradwire.network.sprayed_ways import ways_of
+from gradwire.network.wire.flows import Connection
 
 SIOCOUTQNSD = 0x894B
 """Of linux/sockios.h: bytes in a socket that were not sent yet."""

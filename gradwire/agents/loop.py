@@ -19,9 +19,9 @@ from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import LOW_WATER_BYTES, Receiver, Sender, payload_file
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import OpLog
-from gradwire.datatypes.wire.flows import Connection
 from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
+from gradwire.network.wire.flows import Connection
 
 
 class ReplayLoop:

@@ -15,8 +15,8 @@ from typing import TypeVar
 import msgspec
 
 from gradwire.agents.connections import HostEntry, SocketOptions
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import AgentSummary, CaptureRecord, PlannedFault
+from gradwire.network.fabric import Fabric
 
 Message = TypeVar("Message")
 

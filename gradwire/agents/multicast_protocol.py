@@ -13,9 +13,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gradwire.datatypes.wire.datagrams import FIRST, PROBE, Shape, Span, Status
 from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InternalFault
+from gradwire.network.wire.datagrams import FIRST, PROBE, Shape, Span, Status
 
 REPORTS_PER_WINDOW = 8
 """How often a member reports its progress within a window: seldom enough to cost little, often enough not to stall the

@@ -19,12 +19,12 @@ import numpy as np
 from gradwire.agents.connections import HostEntry, SocketOptions, mark
 from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line, report_departures
 from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
-from gradwire.datatypes.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
-from gradwire.datatypes.wire.flows import MulticastFlow, multicast_flows_of
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.faults import InternalFault, MachineFault
+from gradwire.network.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
+from gradwire.network.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
+from gradwire.network.wire.flows import MulticastFlow, multicast_flows_of
 from gradwire.network_namespace import network_namespace
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33

@@ -17,8 +17,8 @@ from typing import cast
 
 from gradwire.agents.connections import HostEntry, SocketOptions, mark, tcp_socket
 from gradwire.agents.transfer import LOW_WATER_BYTES, PAYLOAD_FILE_BYTES, SKIP_BYTES, discard, payload_file
-from gradwire.datatypes.fabric import CONTROL_BAND
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import CONTROL_BAND
 from gradwire.network_namespace import network_namespace
 
 SO_MAX_PACING_RATE = 47

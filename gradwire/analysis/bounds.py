@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric, Routing
-from gradwire.datatypes.links import Link
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
-from gradwire.datatypes.routes import lines_of, routes_of
-from gradwire.datatypes.sprayed_ways import SprayedRoutes
-from gradwire.datatypes.tiers import Tier
-from gradwire.datatypes.wire.ways import MessageWays
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.links import Link
+from gradwire.network.routes import lines_of, routes_of
+from gradwire.network.sprayed_ways import SprayedRoutes
+from gradwire.network.tiers import Tier
+from gradwire.network.wire.ways import MessageWays
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

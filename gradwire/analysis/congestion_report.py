@@ -10,8 +10,8 @@ import numpy as np
 
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.pause_report import pause_lines
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import BandCount, PointRecord, QueueLengths
+from gradwire.network.fabric import Fabric
 
 MOST_PORTS = 3
 """So many ports are named, those with most first."""

@@ -22,15 +22,15 @@ from gradwire.analysis.bounds import message_ns, once, switches_of
 from gradwire.analysis.fluid.paths import Paths, paths_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, wire_messages
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64
-from gradwire.datatypes.routes import SummitOf, line_ends
-from gradwire.datatypes.sprayed_ways import SprayedRoutes
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing
+from gradwire.network.routes import SummitOf, line_ends
+from gradwire.network.sprayed_ways import SprayedRoutes
+from gradwire.network.wire.ways import MessageWays
 
 SpineOf = SummitOf
-"""Chooses the spine or core between two endpoints where switches are in tiers (datatypes/routes.py); None if it is
+"""Chooses the spine or core between two endpoints where switches are in tiers (network/routes.py); None if it is
 unknown."""
 NAMED = 3
 """Lines that are named, those that are busy longest first."""

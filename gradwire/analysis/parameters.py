@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gradwire.datatypes.fabric import BITS_PER_S
+from gradwire.network.fabric import BITS_PER_S
 
 Value = str | int | float
 Where = Mapping[str, Value]

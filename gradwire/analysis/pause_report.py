@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.datatypes.buffer_cycles import circle_of_ways
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import MOST_EVENTS, PauseCount, PauseEvents, PauseState, circle_in_words, deadlock_in
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.routes import SummitOf, line_interfaces, routes_of
-from gradwire.datatypes.switch_hash import FlowPorts
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.buffer_cycles import circle_of_ways
+from gradwire.network.fabric import Fabric
+from gradwire.network.routes import SummitOf, line_interfaces, routes_of
+from gradwire.network.switch_hash import FlowPorts
+from gradwire.network.wire.ways import MessageWays
 
 MOST_HOSTS = 256
 """Beyond, ways between all hosts are not looked at."""

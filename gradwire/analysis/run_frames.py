@@ -20,11 +20,11 @@ from gradwire.analysis.statistics import Outcome, contrast
 from gradwire.analysis.timeline.critical_path import PARTS, CriticalPath
 from gradwire.analysis.timeline.path_tables import MEANING
 from gradwire.analysis.timeline.walk import TimeKind
-from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.message_parts import carried_chunks
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 
 CONTROL = "control"
 """Tensor of a message that carries none: a request or a token."""

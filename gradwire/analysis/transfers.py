@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gradwire.analysis.bounds import transfers
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import OpLog
+from gradwire.network.fabric import Fabric
 
 
 def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:

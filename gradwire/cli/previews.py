@@ -12,9 +12,9 @@ from typing import Any
 from rich.markup import escape
 
 from gradwire.cli import terminal
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.files import replace_text, replacing
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.launch.place import refuse_unusable_file, writing

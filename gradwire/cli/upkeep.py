@@ -13,9 +13,9 @@ from rich.markup import escape
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
 from gradwire.cli.running import chosen_clock
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.calibrate import calibrate_fabric
 from gradwire.runs.cleaning import clean as remove_leavings
 from gradwire.runs.launch.kernel import kernel_progress, make_kernel_ready

@@ -20,10 +20,10 @@ from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.cli import terminal
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file
+from gradwire.network.fabric import Fabric
 from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.execution import Request, Summary, execute, kernel_warnings, new_folder, root_warnings
 from gradwire.programs.interpreter import MN, Interpreter, interpreter_of, own_interpreter

@@ -33,8 +33,8 @@ from typing import Any, NoReturn
 from gradwire.controller import ryu_compat as ryu
 from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import ALL_BITS, FlowRule, GroupRule, Match, SwitchRules
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric
 
 RUN_FOLDER = "/var/run/openvswitch"
 """Where Open vSwitch has its sockets unless OVS_RUNDIR says otherwise."""

@@ -52,10 +52,10 @@ from gradwire.controller.rules import (
     table_misses,
 )
 from gradwire.controller.sprayed_flows import sprayed_flows
-from gradwire.datatypes.balanced_routes import stable_hash
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
-from gradwire.datatypes.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS, host_ip6
-from gradwire.datatypes.switch_hash import FlowPorts, chosen_bucket
+from gradwire.network.balanced_routes import stable_hash
+from gradwire.network.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.network.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS, host_ip6
+from gradwire.network.switch_hash import FlowPorts, chosen_bucket
 
 
 def switch_rules(fabric: Fabric) -> list[SwitchRules]:
@@ -154,7 +154,7 @@ class SummitChoice:
                 self._rank[fabric.aggregator_of(leaf)] = fabric.hosts_per_leaf
 
     def __call__(self, source: int, destination: int) -> int:
-        """Summit (see datatypes/tiers.py) between two endpoints of different leaves: hosts, or the leaves'
+        """Summit (see network/tiers.py) between two endpoints of different leaves: hosts, or the leaves'
         aggregators."""
         tree = self._fabric.tree
         near, far = sorted((self._fabric.switch_of(source), self._fabric.switch_of(destination)))

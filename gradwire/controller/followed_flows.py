@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from gradwire.controller.dumped_flows import TCP, Action, DumpedFlow, DumpedGroup, Masked, actions_in, mac_number
-from gradwire.datatypes.fabric import Fabric, dscp_of_band
-from gradwire.datatypes.read_ways import way_of_steps
+from gradwire.network.fabric import Fabric, dscp_of_band
+from gradwire.network.read_ways import way_of_steps
 
 IPV4 = 0x0800
 HARMLESS = frozenset({"dec_ttl", "clear_actions"})

@@ -1,4 +1,4 @@
-"""The OpenFlow rules of switches that are in no tiers: those of the ways of datatypes/balanced_routes.py. Pure.
+"""The OpenFlow rules of switches that are in no tiers: those of the ways of network/balanced_routes.py. Pure.
 
 Where all ways that pass a switch towards another one leave it by the same port, rules by destination are enough.
 Otherwise the port depends on both ends of a pair of hosts, and the decision has three steps, for a rule for each pair
@@ -23,8 +23,8 @@ from gradwire.controller.rules import (
     priority_for,
     rules_to,
 )
-from gradwire.datatypes.balanced_routes import BalancedRoutes, Step
-from gradwire.datatypes.fabric import Fabric, MulticastGroup
+from gradwire.network.balanced_routes import BalancedRoutes, Step
+from gradwire.network.fabric import Fabric, MulticastGroup
 
 PLACE_MASK, SOURCE_MASK, WAY_MASK, TARGET_MASK = 0xFF, 0xFFFF00, 0xFF000000, 0xFFFF00000000
 """Where metadata have the place of the source, its switch, the number of the way, and the switch of the destination."""

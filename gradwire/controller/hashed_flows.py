@@ -1,4 +1,4 @@
-"""The OpenFlow rules of switches that hash connections (ECMP), whose ways are those of datatypes/hashed_routes.py.
+"""The OpenFlow rules of switches that hash connections (ECMP), whose ways are those of network/hashed_routes.py.
 Pure.
 
 Each switch has a rule for each destination and band. Where one port leads nearer to the destination, the rule names
@@ -19,9 +19,9 @@ from gradwire.controller.rules import (
     priority_for,
     rules_to,
 )
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.hashed_routes import HashedRoutes, parameter_of
-from gradwire.datatypes.static_routes import connection_routes
+from gradwire.network.fabric import Fabric
+from gradwire.network.hashed_routes import HashedRoutes, parameter_of
+from gradwire.network.static_routes import connection_routes
 
 FIRST_SELECT_GROUP = 2**24
 """Identifiers of these groups begin behind those of multicast groups, of which there are 2**16 with up to 16 bands."""

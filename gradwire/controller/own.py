@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 
 NETWORK_VARIABLE = "GRADWIRE_NETWORK"
 MODULE = "controller_app"

@@ -10,8 +10,8 @@ from types import TracebackType
 
 from gradwire.child_process import Child, start
 from gradwire.controller.own import MODULE, described
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault, MachineFault
+from gradwire.network.fabric import Fabric
 
 POLL_S = 0.01
 STOP_S = 5.0

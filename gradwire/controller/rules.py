@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band
+from gradwire.network.fabric import CONTROL_BAND, Fabric, dscp_of_band
 
 ANY_DSCP = None
 IGMP_DSCP = 48

@@ -1,4 +1,4 @@
-"""The OpenFlow rules of switches in a network whose bursts say which way they take (datatypes/sprayed_ways.py). Pure.
+"""The OpenFlow rules of switches in a network whose bursts say which way they take (network/sprayed_ways.py). Pure.
 
 A switch with one port towards a destination has a rule by destination. Where it has several, the first table has a rule
 for each way that a burst's source MAC address may name, which sets the band and writes the way as metadata, and the
@@ -17,8 +17,8 @@ from gradwire.controller.rules import (
     priority_for,
     rules_to,
 )
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.sprayed_ways import SprayedRoutes, way_mac
+from gradwire.network.fabric import Fabric
+from gradwire.network.sprayed_ways import SprayedRoutes, way_mac
 
 
 def sprayed_flows(fabric: Fabric) -> list[list[FlowRule]]:

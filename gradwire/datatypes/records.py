@@ -380,7 +380,7 @@ class PointRecord:
     cpu_wait: float = 0.0
     #: Those that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
-    #: What the flows of a user's controller said (datatypes/read_ways.py); empty without one.
+    #: What the flows of a user's controller said (network/read_ways.py); empty without one.
     ways: tuple[tuple[int, ...], ...] = ()
     #: What priority flow control did; None without it.
     pauses: PauseState | None = None

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import msgspec
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import Fault, MachineFault
 from gradwire.inside.door import door
 from gradwire.inside.forking import interpreters
@@ -40,6 +39,7 @@ from gradwire.inside.program_protocol import (
 )
 from gradwire.inside.sandbox import Sandbox
 from gradwire.inside.traffic_classes import make_classes
+from gradwire.network.fabric import Fabric
 
 READY, BEGIN = "ready", b"begin\n"
 

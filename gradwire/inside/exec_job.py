@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseState
 from gradwire.faults import Fault
 from gradwire.inside.capturing import capturing
@@ -19,6 +18,7 @@ from gradwire.inside.lab import Lab, run_inside
 from gradwire.inside.processes import Processes, Schedule
 from gradwire.inside.program_protocol import Report, Task, write_hosts_files
 from gradwire.inside.traffic_classes import make_classes
+from gradwire.network.fabric import Fabric
 from gradwire.topo.deadlocks import Deadlocks
 from gradwire.topo.flow_control import FlowControl
 

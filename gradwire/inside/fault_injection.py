@@ -13,11 +13,11 @@ from gradwire.agents.agent_processes import AgentDied
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.tenant import Tenant
 from gradwire.controller.process import ControllerProcess
-from gradwire.datatypes.fabric import band_of_class
 from gradwire.datatypes.records import TENANTS_CLASS, FaultRecord, PlannedFault
 from gradwire.faults import MachineFault
 from gradwire.inside.injection import Act, Agenda
 from gradwire.inside.injection import Patient as NetworkPatient
+from gradwire.network.fabric import band_of_class
 from gradwire.network_namespace import namespace_of
 from gradwire.topo.network import Network
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from gradwire.controller.process import ControllerProcess
-from gradwire.datatypes.fabric import Link
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Link
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.command import run, run_promptly
 from gradwire.topo.fault_commands import (

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
-from gradwire.datatypes.fabric import Fabric, Port
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.faults import Fault, InternalFault
 from gradwire.inside.channel import Channel
@@ -22,6 +21,7 @@ from gradwire.inside.injection import Patient
 from gradwire.inside.namespaces import name_hosts
 from gradwire.inside.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
 from gradwire.inside.sandbox import Sandbox
+from gradwire.network.fabric import Fabric, Port
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.command import write_sysctl

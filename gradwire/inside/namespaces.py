@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gradwire import PACKAGE
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.ipv6 import host_ip6
 from gradwire.faults import MachineFault
 from gradwire.inside.program_protocol import FOLDER, PYTHON_FOLDER
+from gradwire.network.fabric import Fabric
+from gradwire.network.ipv6 import host_ip6
 
 NEW_MOUNTS, NEW_HOSTNAME, NEW_PIDS, NEW_NETWORK = 0x00020000, 0x04000000, 0x20000000, 0x40000000
 """CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID, CLONE_NEWNET (linux/sched.h)."""

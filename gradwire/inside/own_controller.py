@@ -8,8 +8,8 @@ import time
 from gradwire.controller.dumped_flows import flows_in, groups_in
 from gradwire.controller.followed_flows import SwitchFlows, follow
 from gradwire.controller.process import ControllerProcess
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.topo.counters import dumped_tables
 from gradwire.topo.network import Network
 

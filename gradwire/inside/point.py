@@ -24,7 +24,6 @@ from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.controller.process import ControllerProcess
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import (
     LOSING,
@@ -63,6 +62,7 @@ from gradwire.inside.point_protocol import (
 )
 from gradwire.inside.processor_load import Reading as ProcessorReading
 from gradwire.inside.queue_sampling import sampling
+from gradwire.network.fabric import Fabric
 from gradwire.network_namespace import namespace_of
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.counters import parse_input_drops

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.inside.deadlock_watch import watching
 from gradwire.inside.point import Reading, bench, run_inside
@@ -20,6 +19,7 @@ from gradwire.inside.point_protocol import (
     write_json,
 )
 from gradwire.inside.queue_sampling import sampling
+from gradwire.network.fabric import Fabric
 
 
 def plan_file(number: int) -> str:

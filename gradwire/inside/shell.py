@@ -10,12 +10,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault
 from gradwire.inside.injection import Act
 from gradwire.inside.lab import CONTROLLER_TIMEOUT_S, BuiltNetwork, built
 from gradwire.inside.namespaces import name_hosts
+from gradwire.network.fabric import Fabric
 from gradwire.topo.prompt import Prompt
 from gradwire.workloads.units import rate_text
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from gradwire.datatypes.fabric import Port, band_of_class
 from gradwire.faults import MachineFault
 from gradwire.inside.namespaces import MOUNTS, mount
 from gradwire.inside.program_protocol import FOLDER
+from gradwire.network.fabric import Port, band_of_class
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.command import run
 from gradwire.topo.tc import batch_text, marking_commands, priority_line

@@ -11,10 +11,10 @@ import msgspec
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.transfers import steady_flow_time_s
-from gradwire.datatypes.fabric import Fabric
 from gradwire.inside.point import bench, run_inside
 from gradwire.inside.point_protocol import read_json, write_json
 from gradwire.inside.processor_load import Reading
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 
 TASK_FILE, FOUND_FILE = "carry.json", "carried.json"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostTcp
-from gradwire.datatypes.network_graph import Graph, GraphLink
-from gradwire.datatypes.shape import Topology
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.network_graph import Graph, GraphLink
+from gradwire.network.shape import Topology
 from gradwire.workloads.stand_in import MOST_CAPACITY_BPS
 from gradwire.workloads.units import DURATION, RATE, SHARE, SIZE, Quantity, rate_text
 

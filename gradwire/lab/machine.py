@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import (
@@ -38,6 +37,7 @@ from gradwire.inside.signatures import KEY_BYTES, SignedEvents
 from gradwire.lab.drawing import seconds, size_bytes
 from gradwire.lab.programs import Heard, LimitReached
 from gradwire.lab.settings import Settings
+from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import job, raise_refused
 from gradwire.programs.program_file import check_folder, covered_folders
 from gradwire.vm.owners import temporary_folder

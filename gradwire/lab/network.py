@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import (
@@ -41,6 +40,7 @@ from gradwire.lab.drawing import (
 from gradwire.lab.machine import Machine
 from gradwire.lab.programs import LimitReached, Process, Result, tail
 from gradwire.lab.settings import Settings
+from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import path_on_hosts, shared_environment
 from gradwire.programs.program_file import check_program
 

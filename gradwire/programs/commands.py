@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import PROGRAMS_FILE, Task, make_figures_folders, place_name, write_task
+from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import SHELL_LINE, Launch, Started, path_on_hosts, programs, warm_start
 from gradwire.programs.launch import programs as launched
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES

@@ -17,7 +17,6 @@ from typing import NoReturn, TextIO
 import msgspec
 
 from gradwire import PACKAGE, faults
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.files import replacing
@@ -40,6 +39,7 @@ from gradwire.inside.program_protocol import (
     write_task,
 )
 from gradwire.inside.signatures import KEY_BYTES, SignedEvents
+from gradwire.network.fabric import Fabric
 from gradwire.programs.launch import Launch, Started, programs
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
 from gradwire.programs.program_file import covered_folders

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from gradwire.datatypes.fabric import Fabric, Port
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import (
     ENTER_HOST,
@@ -21,6 +20,7 @@ from gradwire.inside.program_protocol import (
     hydra_hosts_file,
     place_name,
 )
+from gradwire.network.fabric import Fabric, Port
 from gradwire.programs.python_command import warm_python, words_of
 
 SHELL_LINE = ("/bin/sh", "-c")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from gradwire import PACKAGE
-from gradwire.datatypes.fabric import Fabric
 from gradwire.inside.stock_mininet.task import TEMPORARY
+from gradwire.network.fabric import Fabric
 from gradwire.programs.interpreter import own_interpreter
 from gradwire.programs.mininet_script import Question, ScriptRequest, run_script
 from gradwire.vm.owners import temporary_folder

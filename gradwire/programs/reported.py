@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gradwire.analysis.program_results import READERS, FigureRow
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import figures_file, output_file, place_name
+from gradwire.network.fabric import Fabric
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.scenario.sections.program import ProgramSection, hosts_of

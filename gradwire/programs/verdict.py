@@ -14,10 +14,10 @@ from gradwire.analysis.verdict.fault_checks import fault_check
 from gradwire.analysis.verdict.host_checks import parameter_checks, resending_keys
 from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.pause_checks import pause_checks
-from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.datatypes.records import PlannedFault
 from gradwire.inside.program_protocol import PortTraffic, Report
+from gradwire.network.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 
 CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")

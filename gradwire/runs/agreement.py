@@ -31,12 +31,12 @@ from gradwire.analysis.points import PointResult
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
-from gradwire.datatypes.fabric import Fabric, Routing
-from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.files import replacing
 from gradwire.inside.point_protocol import TASK_FILE, built_fabric, read_json, write_json
+from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.path_delays import link_delays_s
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.judged import JudgedRun, of_job
 from gradwire.runs.stored.files import fitting, reading, update

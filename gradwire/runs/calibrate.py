@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gradwire.analysis.transfers import ideal_s, low_share, transfer_time_s
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.wire.framing import Framing
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.vm.machines import Clock
 from gradwire.workloads.builder import PlanBuilder

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import inf
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.call_plan import compile_call, has_plan, ops_of
 from gradwire.workloads.engines.nccl.chooser import KINDS, RING, SHARED, Communicator, choose

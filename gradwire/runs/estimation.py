@@ -15,10 +15,10 @@ from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Routing
 from gradwire.runs.compiling.by_class import classes_or_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of, short_window_bytes
 from gradwire.runs.compiling.job_plans import job_times

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gradwire.agents.connections import needs_python
 from gradwire.analysis.pause_report import buffer_circles, circle_foreseen
-from gradwire.datatypes.wire.flows import connections_of
+from gradwire.network.wire.flows import connections_of
 from gradwire.runs.executing.executor import Planned
 from gradwire.runs.planned import PlannedRun, too_coarse
 from gradwire.runs.stored.spines import Spines

@@ -28,13 +28,13 @@ from gradwire.analysis.points import PointResult, failed_point, job_results, poi
 from gradwire.analysis.program_results import FigureRow
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.inside.point_protocol import write_json
 from gradwire.inside.program_protocol import ENDED_FILE, EndedBeside, place_name
+from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import started_beside
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradwire.analysis.link_loads import LoadedLine, flows_in_words, has_choices, lines_in_words, loaded_lines
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.inside.point_protocol import built_fabric
+from gradwire.network.fabric import Fabric
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.spines import Spines
 

@@ -21,10 +21,10 @@ from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.verdict import STEADY, Verdict
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.files import refuse_full_disk
 from gradwire.inside.point_protocol import TASK_FILE, PlanFile, PointTask, write_json
+from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import write_programs
 from gradwire.runs.agreement import compared
 from gradwire.runs.comparing.whole import estimate_whole, ranking_of

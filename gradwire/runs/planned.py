@@ -21,9 +21,9 @@ import numpy as np
 from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.analysis.verdict.condition_checks import Divided
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.analysis.fluid.steady import Window
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.programs.cpu_time import charged_cpu_time
 from gradwire.programs.launch import Started

@@ -11,10 +11,10 @@ from rich.text import Text
 from gradwire.analysis.pause_report import far_ends_of, pause_events, pause_lines, paused_longest
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents, PauseState
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import Report
+from gradwire.network.fabric import Fabric
 from gradwire.programs.verdict import busiest, line_bytes, line_use
 from gradwire.runs.listings import Timeline, unless_valid
 from gradwire.runs.program_work import judge_program_run, read_summary

@@ -22,10 +22,10 @@ from gradwire.analysis.report.program_report import ProgramBackground, conclusio
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file, place_name
+from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary, execute, kernel_warnings, root_warnings
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks

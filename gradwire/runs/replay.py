@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.path_delays import LEAST_BUFFER_BYTES
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, OpLog, QueueLengths, SocketState
@@ -26,6 +24,8 @@ from gradwire.inside.point_protocol import (
     write_json,
 )
 from gradwire.inside.replay_job import log_file, note_file, plan_file, queues_file
+from gradwire.network.fabric import Fabric
+from gradwire.network.path_delays import LEAST_BUFFER_BYTES
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder

@@ -25,10 +25,10 @@ from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
 from gradwire.analysis.verdict.host_checks import replaced_settings
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
 from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.inside.point_protocol import Faulted, heard, read_json, write_json
 from gradwire.inside.wall_scale_job import FOUND_FILE, TASK_FILE, Carried, CarryTask
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import DEFAULT_SOCKETS
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Topology
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Topology
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.overrides import flattened
 from gradwire.scenario.schema import PointSection

@@ -17,9 +17,9 @@ from typing import Any, Generic
 import tomli_w
 from typing_extensions import TypeVar
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.named_code import RUN_FOLDER, NamedBy, named_by_scenario
+from gradwire.network.fabric import Fabric
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB, LEAST_CPU_TIME, MOST_CPU_TIME
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwire.datatypes.fabric import BANDS_MAJOR, MAX_BANDS, Port
-from gradwire.datatypes.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import BANDS_MAJOR, MAX_BANDS, Port
+from gradwire.network.ipv6 import IGMP_REPORTS_IP, LISTENER_REPORTS
 from gradwire.topo.command import run
 from gradwire.topo.netlink.messages import Kernel, attributes, known_index
 from gradwire.topo.netlink.qdiscs import (

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gradwire.datatypes.fabric import MAX_BANDS, Fabric, Link, Port
 from gradwire.datatypes.records import PlannedFault
+from gradwire.network.fabric import MAX_BANDS, Fabric, Link, Port
 from gradwire.topo.tc import band_options, line_options
 from gradwire.topo.wiring import Naming, asked_of_switches, controller_arguments, inner_end_of_far, near_end
 

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric, Port
-from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric, Port
+from gradwire.network.lossless import Lossless
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.lossless import CONTROL_FILE, EVENTS_FILE, link_lines, opening_lines, parse_pauses, port_lines
 

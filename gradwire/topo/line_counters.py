@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Port
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Port
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.flow_control import BuiltNetwork
 

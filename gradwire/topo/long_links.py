@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric, Link
 from gradwire.datatypes.host_settings import RdmaDevice
+from gradwire.network.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric, Link
 from gradwire.topo.netlink.delay_lines import DelayLine
 
 MOST_UNDER_WAY = 10_000_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gradwire.datatypes.fabric import Fabric, Port, band_of_class
-from gradwire.datatypes.lossless import Lossless, pause_frame_s
 from gradwire.datatypes.pauses import Held, PauseCount, PauseState
+from gradwire.network.fabric import Fabric, Port, band_of_class
+from gradwire.network.lossless import Lossless, pause_frame_s
 
 CONTROL_FILE, EVENTS_FILE = "/proc/lossless", "/proc/lossless_events"
 NO_POOL = -1

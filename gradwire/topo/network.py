@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from gradwire.datatypes.fabric import NO_LIMIT_BYTES, Fabric, Port
 from gradwire.datatypes.host_settings import HostParameter
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import NO_LIMIT_BYTES, Fabric, Port
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl

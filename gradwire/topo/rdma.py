@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradwire.datatypes.fabric import Port
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Port
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.command import attempt
 from gradwire.topo.network import Network

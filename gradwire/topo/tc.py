@@ -10,7 +10,7 @@ switch by OpenFlow's set_queue. The userspace datapath of Open vSwitch ignores s
 the band from the DSCP. A kernel with sch_prio keeps the bands in a `prio` qdisc with handle 1:, one without keeps them
 in HTB classes below handle 1:.
 
-Bursts that leave a host's port get their ways in turn (datatypes/sprayed_ways.py): a filter in front of the port's
+Bursts that leave a host's port get their ways in turn (network/sprayed_ways.py): a filter in front of the port's
 queues looks at some bits of the IP identification and writes the source's MAC address, which changes no checksum. It
 sees a burst as a whole, before segmentation, so all its frames take one way.
 
@@ -34,7 +34,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
 
-from gradwire.datatypes.fabric import (
+from gradwire.faults import InputFault, MachineFault
+from gradwire.network.fabric import (
     BANDS_MAJOR,
     MAX_BANDS,
     NO_LIMIT_BYTES,
@@ -43,9 +44,8 @@ from gradwire.datatypes.fabric import (
     dscp_of_band,
     socket_priority,
 )
-from gradwire.datatypes.flowlets import mark_of_way
-from gradwire.datatypes.sprayed_ways import chunk_bits, turns_of, way_mac, way_of_turn, ways_of
-from gradwire.faults import InputFault, MachineFault
+from gradwire.network.flowlets import mark_of_way
+from gradwire.network.sprayed_ways import chunk_bits, turns_of, way_mac, way_of_turn, ways_of
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
 SHAPER_HANDLE = "5:"

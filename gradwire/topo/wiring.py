@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
 from gradwire.datatypes.host_settings import STOCK_SEND_BYTES, HostTcp
 from gradwire.faults import InputFault, MachineFault
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port, Routing
 from gradwire.topo.long_links import inner_ends
 from gradwire.topo.netlink.addresses import only_waits
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gradwire import PACKAGE
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import Fault, InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check_references
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.strategy import Options, Strategy

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.traces.workload import Workload

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gradwire.datatypes.fabric import Fabric, Routing
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.datatypes.routes import lines_of, routes_of
+from gradwire.network.fabric import Fabric, Routing
+from gradwire.network.routes import lines_of, routes_of
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 
 LOW_MESSAGE_BYTES = 16_384

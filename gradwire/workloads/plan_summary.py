@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import CONTROL_CLASS, Int64, OpKind, Plan, Role
-from gradwire.datatypes.routes import line_ends, lines_of
-from gradwire.datatypes.tiers import Tier
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.routes import line_ends, lines_of
+from gradwire.network.tiers import Tier
+from gradwire.network.wire.ways import MessageWays
 
 
 @dataclass(frozen=True)

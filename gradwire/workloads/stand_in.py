@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.workloads.job import Costs
 from gradwire.workloads.units import rate_text
 

@@ -18,10 +18,10 @@ from typing import TypeVar
 from gradwire.analysis.parameters import Value, describe, fits, parameter_number
 from gradwire.analysis.points import PointResult, half_interval, pool_seeds
 from gradwire.analysis.printed import MeasuredOrder
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import Fabric
 from reproduction.scoring.reference import Claim, Kind, rank_names
 
 Bound = TypeVar("Bound")

@@ -14,8 +14,8 @@ import pytest
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
 from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
 from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check

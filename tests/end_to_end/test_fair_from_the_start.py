@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import compile_transfers, outcast
 

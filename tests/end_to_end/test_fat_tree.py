@@ -10,7 +10,7 @@ import pytest
 import gradwire
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.replay import replay_plans
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import all_to_all, compile_transfers

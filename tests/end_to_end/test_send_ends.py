@@ -10,8 +10,8 @@ import pytest
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.network.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import compile_transfers, ring

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from gradwire.datatypes.wire import datagrams
 from gradwire.datatypes.wire.framing import Framing, Header, header_bytes_of, is_header, is_hello, message_bytes_of
-from gradwire.datatypes.wire.headers import read_segment
-from gradwire.datatypes.wire.trail import Trails, read_notes
 from gradwire.faults import InternalFault
+from gradwire.network.wire import datagrams
+from gradwire.network.wire.headers import read_segment
+from gradwire.network.wire.trail import Trails, read_notes
 from tests.hostile.damage import damaged
 from tests.hostile.limits import Outcome, outcome
 from tests.shared.captured_streams import FRAMING, Line, header

@@ -11,9 +11,9 @@ from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.op_state import OpLogger, RankGraph, SendQueue, Stream
 from gradwire.agents.transfer import Sender
-from gradwire.datatypes.fabric import socket_priority
 from gradwire.datatypes.plan import Contributions, Discipline, OpKind, Plan
 from gradwire.datatypes.wire.framing import Header
+from gradwire.network.fabric import socket_priority
 from tests.mutations.fault import Fault
 
 MS = 1_000_000

@@ -16,8 +16,8 @@ from gradwire.controller.rules import (
     GroupRule,
     SwitchRules,
 )
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.ipv6 import IGMP_REPORTS_IP
+from gradwire.network.fabric import Fabric
+from gradwire.network.ipv6 import IGMP_REPORTS_IP
 from tests.mutations.fault import Fault, replace_in
 
 FLOOD, CONTROLLER = 0xFFFFFFFB, 0xFFFFFFFD

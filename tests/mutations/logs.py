@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import AgentSummary, BandCount, Int64, NetworkCounts, OpLog, PointRecord
+from gradwire.network.fabric import Fabric
 from tests.mutations.fault import Fault
 
 Injected = Callable[[Plan, Fabric, OpLog, PointRecord], tuple[OpLog, PointRecord]]

@@ -11,8 +11,8 @@ import gradwire.inside.point
 import gradwire.topo.network
 import gradwire.topo.tc
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.fabric import Fabric
 from gradwire.inside.point import Reading
+from gradwire.network.fabric import Fabric
 from tests.mutations.fault import Fault, replace_in
 from tests.mutations.tc import Commands, at, changed, option
 

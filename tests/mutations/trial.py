@@ -15,7 +15,6 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import Fault as GradwireFault
@@ -29,6 +28,7 @@ from gradwire.inside.point_protocol import (
     read_json,
     write_json,
 )
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.plan_work import sockets_of
 from gradwire.runs.stored.spines import Spines

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gradwire.controller.flows import switch_rules, trace, trace_group
 from gradwire.controller.rules import Hop
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from tests.shared.small_jobs import job_of, profile_of

@@ -6,7 +6,7 @@ import math
 from typing import NoReturn
 
 from gradwire.analysis.points import VALID, PointResult
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from reproduction.scoring.evidence import ModelFacts, PointEvidence
 
 NO_MODEL = ModelFacts("none", 1, (), (), (), (), (), (), (), (), "")

@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("inside",),
     ("scenario",),
     (*STAGES, "vm"),
+    ("network",),
     ("datatypes",),
     FOR_ALL,
 )
@@ -223,7 +224,7 @@ def test_what_all_may_import_and_what_stages_exchange_need_few_libraries() -> No
     for path in [ROOT / "gradwire" / f"{name}.py" for name in FOR_ALL]:
         allowed = {"gradwire", *(("numpy",) if path.stem == "array_files" else ())}
         assert imported_packages(path.read_text()) <= sys.stdlib_module_names | allowed, path
-    for path in sources("gradwire/datatypes"):
+    for path in [*sources("gradwire/datatypes"), *sources("gradwire/network")]:
         assert imported_packages(path.read_text()) <= sys.stdlib_module_names | {"gradwire", "numpy"}, path
 
 

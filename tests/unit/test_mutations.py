@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import transfers
-from gradwire.datatypes.fabric import band_of_class
 from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, PointRecord
 from gradwire.datatypes.wire.framing import Framing
+from gradwire.network.fabric import band_of_class
 from tests.mutations.bases import compiled, plan_of
 from tests.mutations.fault import FAMILIES, STAR, faults_of
 from tests.mutations.page import GUIDE, HARMLESS, NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on

@@ -40,13 +40,13 @@ import msgspec
 
 from gradwire.agents.connections import raise_file_limit
 from gradwire.agents.messages import Captured, Listening, say
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES
 from gradwire.datatypes.records import MOST_CAPTURED_BYTES, MOST_CAPTURED_PACKETS, CaptureRecord
-from gradwire.datatypes.wire.datagrams import DATA
 from gradwire.datatypes.wire.framing import Framing
-from gradwire.datatypes.wire.headers import UDP_HEADER_BYTES, read_segment
-from gradwire.datatypes.wire.trail import APPLICATION, Trails, is_captured, note
 from gradwire.faults import Fault, InputFault, MachineFault
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES
+from gradwire.network.wire.datagrams import DATA
+from gradwire.network.wire.headers import UDP_HEADER_BYTES, read_segment
+from gradwire.network.wire.trail import APPLICATION, Trails, is_captured, note
 from gradwire.network_namespace import network_namespace
 
 LITTLE_ENDIAN_MAGIC = 0x1A2B3C4D

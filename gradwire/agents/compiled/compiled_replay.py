@@ -41,8 +41,8 @@ from gradwire.agents.transfer import payload_file
 from gradwire.datatypes.plan import FULL_SPEED, Combine, Contributions, Int64, OpKind, Plan, contradiction
 from gradwire.datatypes.rank_transfers import rank_transfers
 from gradwire.datatypes.records import OpLog
-from gradwire.datatypes.wire.flows import Connection
 from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.network.wire.flows import Connection
 
 
 def fault_of(

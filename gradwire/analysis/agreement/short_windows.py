@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from gradwire.analysis.fluid.delays import Delays, delays_of
 from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.paths import SpineOf, port_rates_bps, ports_between
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.records import PlannedFault, PointRecord, WindowState
-from gradwire.datatypes.wire.flows import ports_of
+from gradwire.network.fabric import Fabric
+from gradwire.network.path_delays import link_delays_s
+from gradwire.network.wire.flows import ports_of
 
 FILLED_SHARE = 2 / 3
 """Of a socket's buffer, what waits or is under way when its sender writes again (sk_stream_min_wspace of

@@ -9,8 +9,8 @@ from gradwire.analysis.by_class.ring_times import RingLines
 from gradwire.analysis.by_class.symmetry import flows_of, ways_of
 from gradwire.analysis.fluid.paths import Float64, SpineOf
 from gradwire.datatypes.class_plans import ClassPlan, RingSequence
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64
+from gradwire.network.fabric import Fabric
 
 MOST_CHAINED = 200_000
 """Ops of a plan whose critical path is looked for: a ring's ops are as deep as many, and each depth takes 50 us."""

@@ -27,8 +27,8 @@ from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import LONGEST_PERIOD, MOST_ITERATIONS, Buffered, FluidTimes, SendEnds
 from gradwire.analysis.fluid.paths import Float64, SpineOf
 from gradwire.datatypes.class_plans import NotByClass, RingCall, RingSequence
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64
+from gradwire.network.fabric import Fabric
 
 Rows = npt.NDArray[np.float64]
 """Numbers by ranks, row by row."""

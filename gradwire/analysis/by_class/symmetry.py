@@ -23,9 +23,9 @@ from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.network import SAME_DELAY_NS, hop_lags_ns
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
-from gradwire.datatypes.fabric import Fabric, Routing, Topology, band_of_class
 from gradwire.datatypes.plan import Int64
-from gradwire.datatypes.routes import routes_of
+from gradwire.network.fabric import Fabric, Routing, Topology, band_of_class
+from gradwire.network.routes import routes_of
 
 ROUNDING = 1e-9
 """By how much sums of rates may be off, as a share."""

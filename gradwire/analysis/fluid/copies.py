@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Int64, OpKind, Ops, Plan
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.fabric import Fabric
+from gradwire.network.wire.ways import MessageWays
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.fluid.paths import Float64, Paths
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.path_delays import link_delays_s
 from gradwire.datatypes.plan import Int64
+from gradwire.network.fabric import Fabric
+from gradwire.network.path_delays import link_delays_s
 
 
 @dataclass(frozen=True)

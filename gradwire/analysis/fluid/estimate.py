@@ -22,9 +22,9 @@ from gradwire.analysis.fluid.progress import Progress, progress_of
 from gradwire.analysis.fluid.replay import FULL_LINE, OVERLAPPING, STUCK, Replay, proceed
 from gradwire.analysis.fluid.second_compiler import compile_if_never
 from gradwire.analysis.fluid.stations import LEAST_LINE_ROOM
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import Fabric
 
 LEAST_WINDOW = 2
 MOST_ITERATIONS = 40

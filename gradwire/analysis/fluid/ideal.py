@@ -15,8 +15,8 @@ from gradwire.analysis.fluid.delays import Delays, own_delays
 from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import Paths, SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric
 
 LARGEST_PLAN_OPS = 2_000_000
 """An iteration of it takes 1 to 4 s (docs/estimate.md), and a cause is looked for with up to thirty estimates of at

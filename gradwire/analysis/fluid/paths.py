@@ -13,24 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.fabric import Fabric, band_of_class
 from gradwire.datatypes.plan import Int64, Plan
-from gradwire.datatypes.routes import SummitOf, line_ends, lines_of, routes_of
-from gradwire.datatypes.switch_hash import FlowPorts
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.fabric import Fabric, band_of_class
+from gradwire.network.routes import SummitOf, line_ends, lines_of, routes_of
+from gradwire.network.switch_hash import FlowPorts
+from gradwire.network.wire.ways import MessageWays
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 SpineOf = SummitOf
-"""Chooses the spine or core between two endpoints, where switches are in tiers (datatypes/routes.py)."""
+"""Chooses the spine or core between two endpoints, where switches are in tiers (network/routes.py)."""
 
 
 @dataclass(frozen=True)
 class Paths:
     """Ports, flows, and the way of each flow.
 
-    Ports are numbered as the lines of datatypes/routes.py, which they send on.
+    Ports are numbered as the lines of network/routes.py, which they send on.
     """
 
     #: Line rate of each port.

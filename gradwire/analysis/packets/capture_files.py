@@ -1,7 +1,7 @@
 """Reads captured packets: how much of the line each one took, and when each message was under way.
 
 Files are streamed with scapy's raw readers, so any pcap or pcapng file can be read, however large. Headers are read by
-datatypes/wire/headers.py and messages followed by datatypes/wire/trail.py, because scapy needs 0.2 ms per packet. A
+network/wire/headers.py and messages followed by network/wire/trail.py, because scapy needs 0.2 ms per packet. A
 packet may be a burst (GSO) of many frames: the bytes of the frames are computed from the sizes of headers and payload,
 as tc and the line count them.
 """
@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import Column, read_arrays
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
 from gradwire.datatypes.records import MOST_CAPTURED_PACKETS, Int64
-from gradwire.datatypes.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT, datagram_bytes
 from gradwire.datatypes.wire.framing import FIXED_BYTES, HEADER_DTYPE, header_bytes_of, is_header, message_bytes_of
-from gradwire.datatypes.wire.headers import UDP, Segment, read_segment
-from gradwire.datatypes.wire.trail import APPLICATION, Seen, Trails, read_notes
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
+from gradwire.network.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT, datagram_bytes
+from gradwire.network.wire.headers import UDP, Segment, read_segment
+from gradwire.network.wire.trail import APPLICATION, Seen, Trails, read_notes
 from gradwire.reading_budget import not_reading, reading_budget
 from gradwire.regular_files import CAPTURE_BYTES, opened
 

@@ -22,19 +22,19 @@ from gradwire import PACKAGE
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.datatypes.records import CAPTURE_FOLDER, PointRecord
 from gradwire.faults import InputFault, InternalFault
 from gradwire.files import replace_text
+from gradwire.network.fabric import Fabric
 from gradwire.regular_files import CAPTURE_BYTES, CHUNK_BYTES, opened
 
 READERS = (
     "analysis/packets/capture_files.py",
-    "datatypes/wire/trail.py",
-    "datatypes/wire/headers.py",
+    "network/wire/trail.py",
+    "network/wire/headers.py",
     "datatypes/wire/framing.py",
-    "datatypes/wire/datagrams.py",
+    "network/wire/datagrams.py",
 )
 """Source files that decide how a capture is read."""
 CACHED_CAPTURES = "captures"

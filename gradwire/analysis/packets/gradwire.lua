@@ -3,10 +3,10 @@
 --   wireshark -X lua_script:gradwire.lua h1-eth0.pcapng
 --
 -- A run writes a copy of this file beside its captures, preceded by the names of its plan (analysis/packets/captures.py); without
--- them tensors are numbers. The formats are those of datatypes/wire/framing.py and datatypes/wire/datagrams.py.
+-- them tensors are numbers. The formats are those of datatypes/wire/framing.py and network/wire/datagrams.py.
 --
 -- Messages do not begin where packets do, so their headers are followed from one to the next by sequence numbers
--- (datatypes/wire/trail.py does the same). A header that the capture cut off is taken from the packet's comment, where gradwire notes it.
+-- (network/wire/trail.py does the same). A header that the capture cut off is taken from the packet's comment, where gradwire notes it.
 -- On a fabric with losses add `-o tcp.no_subdissector_on_error:FALSE`; otherwise segments that came twice or late are not dissected.
 
 local names = gradwire_names or { tensors = {}, chunks = {}, ranks = {}, messages = {} }

@@ -15,8 +15,8 @@ from matplotlib.patches import FancyBboxPatch
 
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import PALETTE, STYLE
-from gradwire.datatypes.fabric import Fabric, Link, Topology
-from gradwire.datatypes.shape import Shape
+from gradwire.network.fabric import Fabric, Link, Topology
+from gradwire.network.shape import Shape
 
 RADIUS, HOST_RADIUS = 1.0, 1.32
 MOST_NAMED = 48

@@ -47,8 +47,8 @@ from gradwire.analysis.report.tables import (
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.fabric import Fabric
 from gradwire.files import replace_text
+from gradwire.network.fabric import Fabric
 
 MOST_NETWORKS = 4
 """A report with more different networks draws none of them: they are in the settings."""

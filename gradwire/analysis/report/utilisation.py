@@ -39,10 +39,10 @@ from gradwire.analysis.packets.line_use import (
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.report.charts import PALETTE, STYLE, save_chart
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
 from gradwire.faults import InputFault
+from gradwire.network.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 
 OUTBOUND_COLOR, INBOUND_COLOR, COMPUTE_COLOR = PALETTE[0], PALETTE[1], PALETTE[2]
 HEADERS = (

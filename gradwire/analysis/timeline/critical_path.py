@@ -22,12 +22,12 @@ from gradwire.analysis.logged import Bool, LoggedOps, WireMessages, data_of, wir
 from gradwire.analysis.plan_names import Names, host_name
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.timeline.walk import NETWORK, PathSegment, TimeKind, walk_back
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import FaultRecord, OpLog
-from gradwire.datatypes.tiers import Tier
-from gradwire.datatypes.wire.ways import MessageWays
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.tiers import Tier
+from gradwire.network.wire.ways import MessageWays
 
 PARTS: dict[str, tuple[TimeKind, ...]] = {
     "compute": (TimeKind.COMPUTE,),

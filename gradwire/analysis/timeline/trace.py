@@ -28,11 +28,11 @@ from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import Names
 from gradwire.analysis.timeline.tracks import Slice, Track, Tracks
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.network.fabric import Fabric
 
 BINS = 500
 """Bins of the link loads over the iteration."""

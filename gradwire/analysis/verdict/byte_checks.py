@@ -16,16 +16,16 @@ import numpy as np
 from gradwire.analysis.bounds import Bool, Transfers, once, parts_of, transfers
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import (
+from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
+from gradwire.datatypes.records import TENANTS_CLASS, FaultRecord, PointRecord
+from gradwire.datatypes.wire.framing import Framing
+from gradwire.network.fabric import (
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
     IP_UDP_HEADER_BYTES,
     Fabric,
     band_of_class,
 )
-from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
-from gradwire.datatypes.records import TENANTS_CLASS, FaultRecord, PointRecord
-from gradwire.datatypes.wire.framing import Framing
 
 PORT_SLACK_BYTES = 200
 """Allowance per message for its partly filled last segment and its framing, as a port counts them."""

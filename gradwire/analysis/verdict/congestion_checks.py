@@ -16,12 +16,12 @@ from gradwire.analysis.agreement.short_windows import WindowUse
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.host_checks import all_ask_for_ecn, resending_keys, sets_tcp
-from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, Routing
 from gradwire.datatypes.host_settings import CONGESTION_KEY
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import BandCount, PointRecord
-from gradwire.datatypes.static_routes import most_trunks_on_way
-from gradwire.datatypes.wire.flows import connections_of
+from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing
+from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
 """Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in

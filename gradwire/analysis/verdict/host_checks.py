@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import (
     CONGESTION_KEY,
     ECN_KEY,
@@ -14,6 +13,7 @@ from gradwire.datatypes.host_settings import (
     is_of_tcp,
     same_value,
 )
+from gradwire.network.fabric import Fabric
 
 MEANING = "A host's kernel was not set as the scenario asks, so another system was measured."
 MOST_HOSTS = 3

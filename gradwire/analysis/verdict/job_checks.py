@@ -14,10 +14,10 @@ from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.job_times import Float64, logged_edges_s, measured_times_s, measured_windows
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.condition_checks import steady_check
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.job_plans import plan_of_job
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
+from gradwire.network.fabric import Fabric
 
 MEASURED_MEANING = (
     "No whole iteration of a job lies where all jobs run and none is in its warm-up, so nothing is known of it: "

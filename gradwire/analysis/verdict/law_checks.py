@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.line_counts import LineCount
+from gradwire.network.fabric import Fabric
 
 RATE_MEANING = (
     "More was given to a line than it carries, so times are those of another network. On a host, a program changed what "

@@ -17,13 +17,13 @@ from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import LOSING, FaultRecord, Int64, OpLog, PointRecord
-from gradwire.datatypes.routes import line_interfaces, lines_of
-from gradwire.datatypes.tiers import Tier
 from gradwire.datatypes.wire.framing import Framing
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.fabric import Fabric
+from gradwire.network.routes import line_interfaces, lines_of
+from gradwire.network.tiers import Tier
+from gradwire.network.wire.ways import MessageWays
 
 MOST_WINDOWS = 64
 """Into how many windows a port's time is divided, each from one of its begins to

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.plan_names import Names
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import FULL_SPEED, Discipline, OpKind, Plan
 from gradwire.datatypes.records import FaultRecord, Int64, OpLog, PointRecord
+from gradwire.network.fabric import Fabric
 
 Bool = npt.NDArray[np.bool_]
 NEVER = -1

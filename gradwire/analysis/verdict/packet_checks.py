@@ -14,12 +14,12 @@ from gradwire.analysis.packets.capture_files import Capture
 from gradwire.analysis.packets.captures import PortLocation, location_of
 from gradwire.analysis.verdict.byte_checks import HANDSHAKE_BYTES
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import Int64, OpLog, PointRecord
-from gradwire.datatypes.wire.flows import connections_of
 from gradwire.datatypes.wire.framing import HELLO
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.wire.flows import connections_of
 
 TIME_TOLERANCE = 0.01
 """The difference that `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gradwire.analysis.pause_report import far_ends_of
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import Fabric, band_of_class
 from gradwire.datatypes.pauses import PauseState
+from gradwire.network.fabric import Fabric, band_of_class
 
 HEADROOM_MEANING = (
     "More came after a pause than the headroom holds, so frames were dropped, or would have been with one more: the "

@@ -19,11 +19,11 @@ from gradwire.analysis.verdict.byte_checks import (
     tenants_of,
 )
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.datatypes.records import PointRecord
-from gradwire.datatypes.routes import line_interfaces
-from gradwire.datatypes.sprayed_ways import SprayedRoutes, chunk_bits, chunk_bytes, turns_of, way_of_turn
+from gradwire.network.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Routing
+from gradwire.network.routes import line_interfaces
+from gradwire.network.sprayed_ways import SprayedRoutes, chunk_bits, chunk_bytes, turns_of, way_of_turn
 
 BEGINNINGS = 8
 """Places in a chunk where a connection is taken to begin, to find by how much its bursts may be uneven."""

@@ -47,12 +47,12 @@ from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
-from gradwire.datatypes.sprayed_ways import ways_of
-from gradwire.datatypes.static_routes import most_trunks_on_way
-from gradwire.datatypes.wire.flows import connections_of
+from gradwire.network.fabric import Fabric
+from gradwire.network.sprayed_ways import ways_of
+from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.wire.flows import connections_of
 
 STEADY = "steady state"
 """Name of the check that iterations are alike, which they are not meant to be with faults."""

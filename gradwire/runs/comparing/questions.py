@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from gradwire.datatypes.fabric import Topology
 from gradwire.faults import InputFault
 from gradwire.named_code import COMMAND_LINE
+from gradwire.network.fabric import Topology
 from gradwire.scenario.contenders import (
     ITERATIONS,
     LEAVES,

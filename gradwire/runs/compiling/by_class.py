@@ -18,9 +18,9 @@ from gradwire.analysis.by_class.symmetry import ClassLines, class_lines
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import FluidTimes, SendEnds, estimate
 from gradwire.datatypes.class_plans import ClassPlan, Folding, NotByClass, RingSequence
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.ideal_times import short_window_bytes
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.resolution.compilation import ResolvedPoint

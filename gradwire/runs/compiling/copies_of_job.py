@@ -13,9 +13,9 @@ import numpy as np
 from gradwire.analysis.by_class.checking import check_classes
 from gradwire.analysis.by_class.symmetry import flows_of
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.by_class import ByClass, classes_of
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.compiling.ways_to_cut import Way, Ways

@@ -34,16 +34,16 @@ from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.fluid.estimate import Buffered, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf, paths_of
 from gradwire.analysis.verdict.condition_checks import Divided
-from gradwire.datatypes.fabric import (
+from gradwire.datatypes.plan import CONTROL_CLASS, Plan
+from gradwire.files import replacing
+from gradwire.inside.point_protocol import built_fabric, decoded
+from gradwire.network.fabric import (
     CONTROL_BAND,
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
     PREAMBLE_FCS_GAP_BYTES,
     Fabric,
 )
-from gradwire.datatypes.plan import CONTROL_CLASS, Plan
-from gradwire.files import replacing
-from gradwire.inside.point_protocol import built_fabric, decoded
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest

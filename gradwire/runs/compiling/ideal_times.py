@@ -19,11 +19,11 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import FILLED_SHARE
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.files import replacing
 from gradwire.inside.point_protocol import built_fabric, decoded
+from gradwire.network.fabric import Fabric
+from gradwire.network.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder

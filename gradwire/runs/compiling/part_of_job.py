@@ -18,10 +18,10 @@ import numpy as np
 from gradwire.analysis.by_class.ring_times import RingLines, border_times, ring_times
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.class_plans import Float64, NotByClass, RingSequence
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
 from gradwire.runs.compiling.by_class import classes_of
 from gradwire.runs.compiling.copies_of_job import copies_of_job
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of

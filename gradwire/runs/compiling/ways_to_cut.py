@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric
 
 
 @dataclass(frozen=True)

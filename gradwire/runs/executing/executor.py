@@ -21,10 +21,10 @@ from typing import Any, Protocol, Self
 from typing_extensions import TypeVar
 
 from gradwire.analysis.fluid.steady import Window
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.inside.point_protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
 from gradwire.inside.program_protocol import PROGRAMS_FILE
+from gradwire.network.fabric import Fabric
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.kernel_death import unless_stopped

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.contenders import LEAVES, SPINES
 from gradwire.scenario.loading import ScenarioPoint
 from gradwire.scenario.scenario_files import read_scenario

@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import most_bytes
-from gradwire.datatypes.fabric import MAX_BANDS, MAX_GROUPS, Fabric
 from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, OpKind, Plan, Role
-from gradwire.datatypes.read_ways import way_defect
 from gradwire.datatypes.records import (
     AgentSummary,
     FaultRecord,
@@ -30,9 +28,11 @@ from gradwire.datatypes.records import (
     PointRecord,
     QueueLengths,
 )
-from gradwire.datatypes.routing import MOST_SPRAYED_WAYS
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import PointTask
+from gradwire.network.fabric import MAX_BANDS, MAX_GROUPS, Fabric
+from gradwire.network.read_ways import way_defect
+from gradwire.network.routing import MOST_SPRAYED_WAYS
 from gradwire.reading_budget import not_reading
 from gradwire.runs.stored.job_soundness import refuse_unsound_jobs
 from gradwire.scenario.schema import LARGEST_CLUSTER, LARGEST_SOCKET_BYTES, MOST_ITERATIONS

@@ -6,11 +6,11 @@ from functools import cached_property
 
 from gradwire.controller.flows import SummitChoice, switch_rules, trace_group
 from gradwire.controller.rules import SwitchRules
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.network.fabric import Fabric, MulticastGroup, dscp_of_band
 
 
 class Spines:
-    """Finds the summits of ways (datatypes/tiers.py) in a fabric with all its multicast groups."""
+    """Finds the summits of ways (network/tiers.py) in a fabric with all its multicast groups."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric

@@ -19,13 +19,13 @@ from gradwire.analysis.agreement.short_windows import ShortWindow, short_windows
 from gradwire.analysis.packets.capture_files import Capture
 from gradwire.analysis.packets.captures import CACHED_CAPTURES, read_captures
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.pauses import PauseEvents
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord, QueueLengths
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.inside.point_protocol import PAUSES_FILE, QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
+from gradwire.network.fabric import Fabric
 from gradwire.regular_files import RECORD_BYTES
 from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 from gradwire.runs.stored.soundness import (

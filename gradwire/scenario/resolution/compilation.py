@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.conversion import catalogue_of, made_up, made_up_times
 from gradwire.scenario.explanations import validated_options

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.host_settings import RdmaDevice
-from gradwire.datatypes.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
-from gradwire.datatypes.read_ways import MOST_HOSTS
-from gradwire.datatypes.shape import Topology
-from gradwire.datatypes.static_routes import route_defects
 from gradwire.faults import InputFault
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.network.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
+from gradwire.network.read_ways import MOST_HOSTS
+from gradwire.network.shape import Topology
+from gradwire.network.static_routes import route_defects
 from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection

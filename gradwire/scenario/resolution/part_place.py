@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.routing import Routing
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.routing import Routing
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.part import RANGE
 

@@ -6,8 +6,8 @@ import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.sections.job import JobPlace
 from gradwire.workloads.fields import MOST_WORKERS
 from gradwire.workloads.job import Cluster

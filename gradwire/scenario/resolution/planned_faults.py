@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.links import link_names
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.links import link_names
 from gradwire.scenario.sections.fault import FaultSection, name_defects
 
 Workers = Mapping[str, int]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import CONGESTION_KEY, STOCK_SEND_BYTES, is_of_tcp
-from gradwire.datatypes.lossless import WINDOW_BUFFERS
-from gradwire.datatypes.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.lossless import WINDOW_BUFFERS
+from gradwire.network.path_delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.schema import PointSection
 from gradwire.workloads.units import SIZE

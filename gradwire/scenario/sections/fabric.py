@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
-from gradwire.datatypes.flowlets import FLOWLET_GAP_S
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
-from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.lossless import GSO_BYTES, Lossless
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
+from gradwire.network.flowlets import FLOWLET_GAP_S
+from gradwire.network.links import LinkSetting
+from gradwire.network.lossless import GSO_BYTES, Lossless
 from gradwire.scenario.sections.lossless import LosslessSection, RedSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,

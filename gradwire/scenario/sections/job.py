@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gradwire.datatypes.fabric import MAX_BANDS
+from gradwire.network.fabric import MAX_BANDS
 from gradwire.workloads.fields import DurationS, Names, Section
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.datatypes.fabric import MAX_BANDS
-from gradwire.datatypes.lossless import ALPHA, BUFFER_BYTES, Lossless
+from gradwire.network.fabric import MAX_BANDS
+from gradwire.network.lossless import ALPHA, BUFFER_BYTES, Lossless
 from gradwire.workloads.fields import Section, SizeBytes
 
 LEAST_BYTES, LARGEST_BYTES = 2**11, 2**30

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.datatypes.fabric import MAX_BANDS, Fabric
+from gradwire.network.fabric import MAX_BANDS, Fabric
 from gradwire.workloads.fields import DurationS, InWords, Names, Section
 
 EVERY_HOST = ("all",)

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Role
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.parameter_server import Flows
 from gradwire.workloads.engines.placement import Piece

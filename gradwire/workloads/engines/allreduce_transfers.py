@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.datatypes.fabric import MAX_BANDS
 from gradwire.datatypes.plan import CONTROL_CLASS, LATENCY_LANE, Combine, Int64, OpKind, Role
+from gradwire.network.fabric import MAX_BANDS
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.in_network import Switches

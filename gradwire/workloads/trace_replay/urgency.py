@@ -10,9 +10,9 @@ import heapq
 
 import numpy as np
 
-from gradwire.datatypes.fabric import MAX_BANDS
 from gradwire.datatypes.plan import Int64
 from gradwire.faults import InputFault
+from gradwire.network.fabric import MAX_BANDS
 from gradwire.workloads.traces.workload import Kind, Workload
 
 MOST_CLASSES = MAX_BANDS - 1

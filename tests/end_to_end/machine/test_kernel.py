@@ -149,7 +149,7 @@ def test_open_vswitch_switches_in_the_kernel_with_handler_threads(job: Job) -> N
 def test_what_a_person_runs_in_a_host_sees_that_hosts_devices(job: Job) -> None:
     script = """
 from gradwire.topo.abilities import probe_kernel
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.topo.network import Network
 
 with Network(Fabric(2, 1e9), probe_kernel(), controller_port=6653, owns_kernel=True) as network:

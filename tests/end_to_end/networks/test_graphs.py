@@ -12,11 +12,11 @@ import gradwire
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.network_graph import dragonfly, full_mesh, ring, spread, torus
-from gradwire.datatypes.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
+from gradwire.network.network_graph import dragonfly, full_mesh, ring, spread, torus
+from gradwire.network.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one
 from gradwire.workloads.patterns import ring as ring_of

@@ -1,4 +1,4 @@
-"""Switches that hash connections, in virtual time: Open vSwitch chooses as datatypes/switch_hash.py does, so that every way is known."""
+"""Switches that hash connections, in virtual time: Open vSwitch chooses as network/switch_hash.py does, so that every way is known."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric, Routing, Topology
-from gradwire.datatypes.network_graph import spread, torus
-from gradwire.datatypes.path_delays import enough_buffer_bytes
+from gradwire.network.fabric import Fabric, Routing, Topology
+from gradwire.network.network_graph import spread, torus
+from gradwire.network.path_delays import enough_buffer_bytes
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kernel
 SCRIPT = """
 import json, subprocess
 from gradwire.topo.abilities import probe_kernel
-from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.network.fabric import Fabric, Port
 from gradwire.topo.network import Network
 
 def said(host, *command):

@@ -9,9 +9,9 @@ import pytest
 
 import gradwire
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.plan import Plan, Role
+from gradwire.network.fabric import Fabric
+from gradwire.network.links import LinkSetting
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.builder import PlanBuilder
 

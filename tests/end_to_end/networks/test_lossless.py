@@ -12,10 +12,10 @@ import pytest
 import gradwire
 from benchmarks.lossless import JUMBO_BYTES, TRIANGLE, flow_rates_bps, victim_plans
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.lossless import GSO_BYTES, Lossless
 from gradwire.datatypes.pauses import PauseState
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.lossless import GSO_BYTES, Lossless
 from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.runs.stored.stored_run import StoredRun
 

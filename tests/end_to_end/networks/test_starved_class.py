@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import COUNTERS, Replayed, replay_plans
 from gradwire.workloads.builder import PlanBuilder
 

@@ -9,8 +9,8 @@ import pytest
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostTcp
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.shared.commands import gradwire_command

@@ -11,7 +11,7 @@ from scapy.contrib.roce import BTH
 from scapy.utils import PcapNgReader
 
 from benchmarks import rdma_programs
-from gradwire.datatypes.roce import least_latency_s, payload_share
+from gradwire.network.roce import least_latency_s, payload_share
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, Executed, execute
 
 MIB = 1 << 20

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime

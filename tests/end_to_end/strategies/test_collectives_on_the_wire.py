@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology
+from gradwire.network.fabric import Fabric, MulticastGroup, Topology
 from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.compute_times import ComputeTime

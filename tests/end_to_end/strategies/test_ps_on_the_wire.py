@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.compute_times import ComputeTime

@@ -13,8 +13,8 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import BOUND_SLACK
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.ordered_transfers import compile_ordered

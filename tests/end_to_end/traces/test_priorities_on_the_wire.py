@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs

@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs

@@ -15,10 +15,10 @@ import pytest
 
 from gradwire.agents.agent_processes import AgentDied, AgentGroup
 from gradwire.agents.connections import HostEntry, SocketOptions
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric
 from gradwire.network_namespace import network_namespace
 from gradwire.vm.kernel_source import agent_command
 from gradwire.workloads.job import Cluster

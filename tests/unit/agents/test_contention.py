@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.logged import LoggedOps
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from tests.shared.examples import examples

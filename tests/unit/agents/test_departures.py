@@ -11,8 +11,8 @@ import pytest
 
 from gradwire.agents.departures import ASK, Departure, ErrorQueue, Line, report_departures
 from gradwire.agents.transfer import INLINE_BYTES, Sender
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.wire.framing import HELLO
+from gradwire.network.fabric import Fabric
 from tests.unit.agents.test_transfer import FRAMING, connected, header, payload
 
 FABRIC = Fabric(hosts=2, rate_bps=8e9, aggregators=True)

@@ -9,12 +9,12 @@ import pytest
 
 from gradwire.agents.flowlets import Flowlets
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
-from gradwire.datatypes.flowlets import FLOWLET_GAP_S, flowlet_way, mark_of_way
 from gradwire.datatypes.records import AgentSummary, BandCount, FlowletCount, NetworkCounts, PointRecord
-from gradwire.datatypes.routes import line_interfaces
-from gradwire.datatypes.sprayed_ways import SprayedRoutes, way_mac
-from gradwire.datatypes.wire.flows import connections_of
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
+from gradwire.network.flowlets import FLOWLET_GAP_S, flowlet_way, mark_of_way
+from gradwire.network.routes import line_interfaces
+from gradwire.network.sprayed_ways import SprayedRoutes, way_mac
+from gradwire.network.wire.flows import connections_of
 from gradwire.runs.stored.spines import Spines
 from gradwire.topo.tc import spraying_commands
 from gradwire.workloads.patterns import Transfer, compile_transfers

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
 from gradwire.controller.flows import switch_rules, trace_group
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.datatypes.plan import Contributions, OpKind, Plan, Role
-from gradwire.datatypes.wire.datagrams import FIRST, PROBE, Shape, Status
-from gradwire.datatypes.wire.flows import multicast_flows_of
 from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InputFault, InternalFault
+from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.network.wire.datagrams import FIRST, PROBE, Shape, Status
+from gradwire.network.wire.flows import multicast_flows_of
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job

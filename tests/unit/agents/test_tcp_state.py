@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gradwire.agents.connections import Windows, choose_congestion, congestion_of, window_states
-from gradwire.datatypes.wire.flows import Connection
 from gradwire.faults import MachineFault
+from gradwire.network.wire.flows import Connection
 
 SENT_BYTES = 100_000
 CONNECTION = Connection(3, 0, 0, 1, 0, 1, 0)

@@ -9,12 +9,12 @@ import pytest
 
 from gradwire.analysis.bounds import bounds, critical_path_s, message_ns
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.network_graph import ring, spread
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.datatypes.routes import lines_of, routes_of
-from gradwire.datatypes.routing import Routing
-from gradwire.datatypes.wire.ways import MessageWays
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.network_graph import ring, spread
+from gradwire.network.routes import lines_of, routes_of
+from gradwire.network.routing import Routing
+from gradwire.network.wire.ways import MessageWays
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind

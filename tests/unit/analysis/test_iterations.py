@@ -10,10 +10,10 @@ import pytest
 from gradwire.analysis.bounds import bounds, critical_path_s, once, transfers
 from gradwire.analysis.iterations import iteration_times_s, worker_times_s
 from gradwire.analysis.statistics import summarise
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 
 RATE_BPS = 1e9

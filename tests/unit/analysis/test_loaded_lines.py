@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.link_loads import lines_in_words, loaded_lines
-from gradwire.datatypes.fabric import Fabric, Routing, Topology
-from gradwire.datatypes.network_graph import ring, spread
-from gradwire.datatypes.routes import line_ends, routes_of
-from gradwire.datatypes.wire.flows import connections_of
+from gradwire.network.fabric import Fabric, Routing, Topology
+from gradwire.network.network_graph import ring, spread
+from gradwire.network.routes import line_ends, routes_of
+from gradwire.network.wire.flows import connections_of
 from gradwire.runs.line_notes import lines_of_plan
 from gradwire.workloads.divided_messages import divided
 from gradwire.workloads.patterns import Transfer, compile_transfers

@@ -13,12 +13,12 @@ from gradwire.analysis.pause_report import (
     pause_events,
     pause_lines,
 )
-from gradwire.datatypes.fabric import Fabric, Routing, Topology
-from gradwire.datatypes.lossless import Lossless
-from gradwire.datatypes.network_graph import ring as ring_of_switches
-from gradwire.datatypes.network_graph import spread
 from gradwire.datatypes.pauses import MOST_EVENTS, Held, PauseEvents, PauseState
-from gradwire.datatypes.routing import Route
+from gradwire.network.fabric import Fabric, Routing, Topology
+from gradwire.network.lossless import Lossless
+from gradwire.network.network_graph import ring as ring_of_switches
+from gradwire.network.network_graph import spread
+from gradwire.network.routing import Route
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import all_to_all, compile_transfers, ring
 from tests.unit.datatypes.test_pauses import count

@@ -10,8 +10,8 @@ import pytest
 
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.analysis.run_difference import Gate, PointDifference, RunFacts, claim_differences, differences
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 
 FABRIC = Fabric(4, 10e9)
 ORIGIN = {"kernel": "kernel-6.12-a", "gradwire": "0.1.0 abc"}

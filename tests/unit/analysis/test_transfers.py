@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.transfers import steady_flow_time_s
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.datatypes.records import OpLog
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.patterns import Transfer, compile_transfers, probe_phases
 
 MESSAGE_NS = 1_000_000

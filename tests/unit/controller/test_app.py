@@ -12,8 +12,8 @@ from gradwire.controller import __main__ as app
 from gradwire.controller.process import ControllerProcess
 from gradwire.controller.rules import Bucket, FlowRule, GroupRule, Match, SwitchRules
 from gradwire.controller.ryu_compat import FRAMEWORK, ofproto_v1_3
-from gradwire.datatypes.fabric import Fabric, MulticastGroup
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric, MulticastGroup
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_group
 from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules, lookup
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from gradwire.datatypes.network_graph import ring, spread
+from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.network.network_graph import ring, spread
 from tests.shared.examples import examples
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)

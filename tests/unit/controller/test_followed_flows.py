@@ -9,10 +9,10 @@ import pytest
 
 from gradwire.controller.dumped_flows import Masked, actions_in, flows_in, groups_in
 from gradwire.controller.followed_flows import Followed, SwitchFlows, follow
-from gradwire.datatypes.fabric import Fabric, Routing, Topology
-from gradwire.datatypes.read_ways import way_defect
-from gradwire.datatypes.routes import line_ends, routes_of
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Routing, Topology
+from gradwire.network.read_ways import way_defect
+from gradwire.network.routes import line_ends, routes_of
 
 FABRIC = Fabric(
     4, 10e9, Topology.LEAF_SPINE, leaves=2, spines=2, classes=2, routing=Routing.CONTROLLER, controller="0" * 64

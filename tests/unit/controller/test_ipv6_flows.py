@@ -8,9 +8,9 @@ import pytest
 
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.controller.rules import lookup
-from gradwire.datatypes.fabric import Fabric, Routing, Topology, dscp_of_band
-from gradwire.datatypes.ipv6 import LISTENER_REPORTS, host_ip6
-from gradwire.datatypes.network_graph import spread, torus
+from gradwire.network.fabric import Fabric, Routing, Topology, dscp_of_band
+from gradwire.network.ipv6 import LISTENER_REPORTS, host_ip6
+from gradwire.network.network_graph import spread, torus
 
 FABRICS = {
     "single": Fabric(4, 10e9, classes=2),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostSetting, is_of_resending, is_of_tcp, same_value
-from gradwire.datatypes.network_graph import Graph, GraphLink
-from gradwire.datatypes.shape import Topology
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.network_graph import Graph, GraphLink
+from gradwire.network.shape import Topology
 
 ECN, CONGESTION = "net.ipv4.tcp_ecn", "net.ipv4.tcp_congestion_control"
 SETTINGS = (

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.datatypes.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, OpKind, Plan, Role
+from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Job

@@ -13,9 +13,9 @@ import pytest
 
 from gradwire import plugin
 from gradwire.analysis.bounds import critical_path_s
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault
 from gradwire.inside.point import first_window_segments
+from gradwire.network.fabric import Fabric
 
 FABRIC = Fabric(hosts=2, rate_bps=25e9, faulty=True)
 SOCKETS = SocketOptions(36 << 20, None, path_bytes=12_500_000)

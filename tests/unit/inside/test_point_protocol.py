@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.datatypes.fabric import Fabric, MulticastGroup
 from gradwire.faults import InternalFault
 from gradwire.inside.point_protocol import (
     Event,
@@ -24,6 +23,7 @@ from gradwire.inside.point_protocol import (
     say,
     write_json,
 )
+from gradwire.network.fabric import Fabric, MulticastGroup
 from tests.unit.runs.test_campaign import record
 
 FABRIC = Fabric(hosts=3, rate_bps=1e9, groups=(MulticastGroup(0, (1, 2)),))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 import gradwire.lab
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
 from gradwire.lab.drawing import Drawing, Drawn, LinkLike
 from gradwire.lab.network import Network
+from gradwire.network.fabric import Fabric
 
 LINE = LinkLike(1e9)
 TWO_SWITCHES = Drawing(

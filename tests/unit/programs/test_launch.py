@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.lossless import Lossless
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import Program, Runs, WarmPython
+from gradwire.network.fabric import Fabric
+from gradwire.network.lossless import Lossless
 from gradwire.programs.commands import refuse_wrong_commands
 from gradwire.programs.launch import Launch, Started, programs
 from gradwire.scenario.sections.program import ProgramSection, class_alone

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.inside.namespaces import names_of_hosts
+from gradwire.network.fabric import Fabric
 
 BOTH = Fabric(2, 10e9, ipv6=True)
 

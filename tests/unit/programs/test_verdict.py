@@ -7,11 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostTcp
-from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.inside.program_protocol import PortTraffic, Report
+from gradwire.network.fabric import Fabric
+from gradwire.network.links import LinkSetting
 from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
 
 FABRIC = Fabric(2, 10e9)

@@ -16,11 +16,11 @@ from gradwire.analysis.fluid.delays import Delays, delays_of
 from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog, PointRecord, WindowState
-from gradwire.datatypes.wire.flows import connections_of
 from gradwire.inside.point_protocol import PointTask, read_json, write_json
+from gradwire.network.fabric import Fabric
+from gradwire.network.wire.flows import connections_of
 from gradwire.runs import agreement
 from gradwire.runs.agreement import compared, examine, examine_and_keep, kept_agreement
 from gradwire.runs.judged import JudgedRun, by_job

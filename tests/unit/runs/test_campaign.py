@@ -19,7 +19,6 @@ from rich.console import Console
 
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
@@ -33,6 +32,7 @@ from gradwire.inside.point_protocol import (
     read_json,
     write_json,
 )
+from gradwire.network.fabric import Fabric
 from gradwire.runs import campaign, judged
 from gradwire.runs.campaign import Campaign, running_order
 from gradwire.runs.executing import executor as machine_module

@@ -16,10 +16,10 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.condition_checks import steady_check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.inside.point_protocol import PointTask, read_json
+from gradwire.network.fabric import Fabric
 from gradwire.runs import judged as judged_module
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.longer_window import MOST_ITERATIONS, longer_window

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind
 from gradwire.faults import MachineFault, UnfitMachine
+from gradwire.network.fabric import Fabric
 from gradwire.runs import proof as module
 from gradwire.runs.calibrate import (
     REQUEST_BYTES,

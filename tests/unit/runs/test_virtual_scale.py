@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.runs.planned import scale_warning, virtual_clock
 from gradwire.scenario.loading import Point, resolve
 from gradwire.workloads.stand_in import scaled_fabric, virtual_scale

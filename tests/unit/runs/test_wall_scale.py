@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.inside.wall_scale_job import Carried
+from gradwire.network.fabric import Fabric
 from gradwire.runs.wall_scale import HOLD_S, Measure, choose_scale
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-from gradwire.datatypes.shape import MOST_TRUNKS, Shape, Topology
 from gradwire.faults import InputFault
+from gradwire.network.shape import MOST_TRUNKS, Shape, Topology
 from gradwire.scenario.limits import MOST_LINES, MOST_PARTS, listed, refuse_long_keys, refuse_too_much
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.networks import graph_of

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from gradwire.datatypes.fabric import Port
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Port
 from gradwire.topo.counters import (
     BandCounters,
     DatapathCounters,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gradwire.datatypes.fabric import Fabric, Port, Topology
 from gradwire.datatypes.records import PlannedFault
+from gradwire.network.fabric import Fabric, Port, Topology
 from gradwire.topo.fault_commands import (
     LinkState,
     NetworkCommands,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
 from gradwire.topo.long_links import delay_lines, joining_commands
 from gradwire.topo.netlink.delay_lines import (
     OPTIONS,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradwire.datatypes.fabric import Fabric, Port, Topology
-from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.pauses import Held
+from gradwire.network.fabric import Fabric, Port, Topology
+from gradwire.network.links import LinkSetting
+from gradwire.network.lossless import Lossless
 from gradwire.topo.lossless import link_lines, opening_lines, parse_pauses, port_lines
 
 WANTED = Lossless(buffer_bytes=2_000_000, headroom_bytes=50_000)

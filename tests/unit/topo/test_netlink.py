@@ -3,9 +3,9 @@ import struct
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import MachineFault
+from gradwire.network.fabric import Fabric, Routing, Topology
 from gradwire.topo.netlink.addresses import (
     ADDRESS,
     NEIGHBOUR,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.topo.tc import Classify, averaged_packets, port_commands
 
 FRAME_BYTES = 1514

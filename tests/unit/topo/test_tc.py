@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric, socket_priority
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, socket_priority
 from gradwire.topo.tc import Classify, batch_text, class_of_band, port_commands
 
 FABRIC = Fabric(hosts=4, rate_bps=10e9, classes=2)

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.datatypes.fabric import Fabric, Routing, Topology
 from gradwire.datatypes.host_settings import HostTcp
 from gradwire.faults import InputFault, MachineFault
+from gradwire.network.fabric import Fabric, Routing, Topology
 from gradwire.topo.wiring import (
     OVS_TIMEOUT_S,
     Naming,

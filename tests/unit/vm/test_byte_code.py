@@ -35,7 +35,7 @@ def compiled(folder: Path) -> dict[str, int]:
 
 
 def test_it_has_all_that_the_modules_import() -> None:
-    folder, manifest = filled("gradwire.datatypes.fabric")
+    folder, manifest = filled("gradwire.network.fabric")
     assert {"fabric", "faults", "dataclasses"} <= set(compiled(folder))
     assert {Path(source.path).stem for source in manifest.sources} >= {"fabric", "faults", "dataclasses"}
 
@@ -91,8 +91,8 @@ def test_the_modules_of_a_run_are_imported_without_starting_anything() -> None:
 
 
 def test_a_folder_that_somebody_removed_is_filled_anew() -> None:
-    folder, _ = filled("gradwire.datatypes.fabric")
+    folder, _ = filled("gradwire.network.fabric")
     shutil.rmtree(folder)
     assert not byte_code.is_filled(folder)
-    assert byte_code_folder(("gradwire.datatypes.fabric",)) == folder
+    assert byte_code_folder(("gradwire.network.fabric",)) == folder
     assert {"fabric", "faults"} <= set(compiled(folder))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.called_strategy import plans_of_strategy

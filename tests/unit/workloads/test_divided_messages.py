@@ -8,8 +8,8 @@ import pytest
 from gradwire.analysis.plan_names import Names
 from gradwire.datatypes.message_parts import carried_chunks, first_parts
 from gradwire.datatypes.plan import Combine, Discipline, OpKind, Plan, Role
-from gradwire.datatypes.wire.flows import connection_of_send, connections_of
 from gradwire.faults import InputFault
+from gradwire.network.wire.flows import connection_of_send, connections_of
 from gradwire.workloads import divided_messages
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.strategy_registry import strategy

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.datatypes.fabric import Topology
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Topology
 from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point

@@ -8,10 +8,10 @@ from itertools import product
 import pytest
 
 from gradwire.analysis.bounds import bounds
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.network_graph import linear, spread
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
+from gradwire.network.network_graph import linear, spread
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import all_to_all, compile_transfers

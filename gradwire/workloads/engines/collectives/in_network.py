@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.engines.collectives.schedule import Row, Schedule, schedule_of
 from gradwire.workloads.job import Job
 

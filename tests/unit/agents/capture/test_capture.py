@@ -25,8 +25,8 @@ from gradwire.agents.capture.recorder import (
     ring_shape,
 )
 from gradwire.analysis.packets.capture_files import read_capture
-from gradwire.datatypes.wire.trail import APPLICATION
 from gradwire.faults import InputFault, MachineFault
+from gradwire.network.wire.trail import APPLICATION
 from tests.shared.captured_streams import HEADER_BYTES, US, WORKERS, Line, header, packet
 
 START_NS = 1_795_266_932_773_043_893

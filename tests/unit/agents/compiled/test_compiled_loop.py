@@ -16,11 +16,11 @@ import pytest
 from gradwire.agents.compiled.compiled_replay import CompiledReplay
 from gradwire.agents.departures import Line, report_departures
 from gradwire.agents.transfer import INLINE_BYTES, LOW_WATER_BYTES, PAYLOAD_FILE_BYTES, READ_BYTES
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Contributions, OpKind, Plan
-from gradwire.datatypes.wire.flows import connection_of_send, connections_of
 from gradwire.datatypes.wire.framing import HELLO, Framing, Header
 from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.wire.flows import connection_of_send, connections_of
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers

@@ -9,9 +9,9 @@ import numpy as np
 from gradwire.analysis.fluid.estimate import Departure, SendEnds, estimate
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.datatypes.records import OpLog
+from gradwire.network.fabric import Fabric
 from tests.shared.small_allreduces import one_tensor, plan_of
 
 RATE_BPS = 1e10

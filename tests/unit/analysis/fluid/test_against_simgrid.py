@@ -14,8 +14,8 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Discipline, OpKind, Plan
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind

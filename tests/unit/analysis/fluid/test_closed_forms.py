@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, estimate
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import CONTROL_CLASS, Discipline, Plan, Role
 from gradwire.faults import InternalFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.job import Costs

@@ -7,9 +7,9 @@ import pytest
 
 from gradwire.analysis.fluid.copies import with_separate_copies
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.plan import OpKind
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
 from tests.unit.analysis.fluid.test_closed_forms import RATE_BPS, SIZE_BYTES, multicast
 
 SLOW = LinkSetting("h3", rate_bps=RATE_BPS / 10)

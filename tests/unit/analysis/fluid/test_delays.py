@@ -7,9 +7,9 @@ import pytest
 from gradwire.analysis.fluid.delays import Delays, delays_of, travel_ns
 from gradwire.analysis.fluid.estimate import Buffered, estimate
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology
-from gradwire.datatypes.network_graph import linear, spread
 from gradwire.datatypes.plan import Role
+from gradwire.network.fabric import Fabric, MulticastGroup, Topology
+from gradwire.network.network_graph import linear, spread
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import Transfer, compile_transfers

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, Jitter, SendEnds, estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers
 from tests.shared.small_allreduces import allreduces, plan_of, quick

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure, SendEnds, estimate
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.network_graph import ring as ring_pairs
-from gradwire.datatypes.network_graph import spread
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.network_graph import ring as ring_pairs
+from gradwire.network.network_graph import spread
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, ring
 

@@ -8,10 +8,10 @@ import pytest
 
 from gradwire.analysis.bounds import bounds, message_ns
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.network_graph import full_mesh, linear, ring, spread, torus
 from gradwire.datatypes.plan import OpKind
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
+from gradwire.network.network_graph import full_mesh, linear, ring, spread, torus
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, probe_phases
 from gradwire.workloads.patterns import ring as ring_of
 from tests.unit.analysis.fluid.test_closed_forms import BARRIER

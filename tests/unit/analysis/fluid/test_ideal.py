@@ -9,9 +9,9 @@ from gradwire.analysis.fluid.estimate import Departure, FluidTimes, Jitter, esti
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.links import LinkSetting
 from gradwire.datatypes.plan import Role
+from gradwire.network.fabric import Fabric
+from gradwire.network.links import LinkSetting
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind

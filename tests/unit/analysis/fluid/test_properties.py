@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import Buffered, Departure, SendEnds, estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.job import Job
 from gradwire.workloads.patterns import Transfer, compile_transfers

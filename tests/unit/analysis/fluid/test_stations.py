@@ -15,9 +15,9 @@ from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter, SendEn
 from gradwire.analysis.fluid.network import hop_lags_ns
 from gradwire.analysis.fluid.paths import paths_of
 from gradwire.analysis.fluid.stations import FIRST, LAST, MIDDLE, WHOLE, parts_of
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.network_graph import linear, spread
 from gradwire.datatypes.plan import Plan
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.network_graph import linear, spread
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.unit.analysis.fluid.test_effects import FABRIC, PAYLOAD_BYTES_PER_S, arrivals_s
 

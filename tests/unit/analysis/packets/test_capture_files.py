@@ -12,10 +12,10 @@ from scapy.utils import PcapWriter, wrpcap
 
 from gradwire.analysis.iterations import timed_workers, worker_periods_s
 from gradwire.analysis.packets.capture_files import NO_BAND, NOT_YET, Capture, read_capture
-from gradwire.datatypes.fabric import dscp_of_band
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Status
 from gradwire.faults import InputFault
+from gradwire.network.fabric import dscp_of_band
+from gradwire.network.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Status
 from gradwire.workloads.builder import PlanBuilder
 from tests.shared.captured_streams import FRAMING, US, Line, header
 

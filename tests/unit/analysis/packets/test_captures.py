@@ -16,10 +16,10 @@ from gradwire.agents.capture.recorder import PortFile
 from gradwire.analysis.packets import captures
 from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.analysis.packets.captures import read_captures, write_dissector
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import read_json, write_json
+from gradwire.network.fabric import Fabric
 from tests.shared.captured_streams import Line, header
 from tests.unit.runs.test_campaign import planned_runs, record
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gradwire.analysis.packets.captures import DISSECTOR, dissector_text, lua_text, slices_of
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Plan, Role
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.builder import PlanBuilder
 
 FABRIC = Fabric(hosts=3, rate_bps=1e9)

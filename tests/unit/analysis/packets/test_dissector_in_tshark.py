@@ -15,8 +15,8 @@ from gradwire.agents.capture import recorder
 from gradwire.agents.capture.recorder import Packet, PortFile
 from gradwire.analysis.packets.capture_files import read_capture
 from gradwire.analysis.packets.captures import DISSECTOR
-from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, REPORT_PORT, Status
 from gradwire.datatypes.wire.framing import Header
+from gradwire.network.wire.datagrams import DATA, FIRST, FLOW_PORT, REPORT_PORT, Status
 from tests.shared.captured_streams import FRAMING, HEADER_BYTES, Line, header, hello, message, packet
 from tests.shared.dissected import dissected, is_outbound, messages
 

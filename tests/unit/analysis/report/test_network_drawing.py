@@ -18,9 +18,9 @@ from gradwire.analysis.report.network_drawing import (
     networks_by_rate,
     rate_lines,
 )
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.links import LinkSetting
-from gradwire.datatypes.network_graph import linear, spread
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.links import LinkSetting
+from gradwire.network.network_graph import linear, spread
 
 SINGLE = Fabric(2, 10e9)
 FAT_TREE = Fabric(16, 100e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4, core_oversubscription=2.0)

@@ -12,11 +12,11 @@ from hypothesis import given
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
 from gradwire.analysis.timeline.walk import NETWORK, TimeKind
-from gradwire.datatypes.fabric import Fabric, Topology
-from gradwire.datatypes.network_graph import linear, spread
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.network_graph import linear, spread
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Job
 from tests.shared.simulation import replay

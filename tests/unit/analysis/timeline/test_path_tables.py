@@ -6,7 +6,7 @@ import pytest
 
 from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
 from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
-from gradwire.datatypes.fabric import Fabric
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from tests.shared.simulation import replay

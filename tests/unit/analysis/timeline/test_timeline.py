@@ -17,10 +17,10 @@ from gradwire.analysis.link_loads import binned_bytes, link_loads
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.timeline.trace import trace_events, write_trace
 from gradwire.analysis.timeline.tracks import Slice, Track
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind

@@ -15,14 +15,14 @@ from gradwire.analysis.packets.capture_files import Capture, Packets
 from gradwire.analysis.verdict.condition_checks import Beside, Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge, verdict_of
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.line_counts import LineCount
-from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
-from gradwire.datatypes.wire.flows import connections_of
+from gradwire.network.fabric import Fabric
+from gradwire.network.lossless import Lossless
+from gradwire.network.wire.flows import connections_of
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.combined_plans import PlacedJob, combined
 from tests.shared.simulation import replay

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gradwire.analysis.verdict.host_checks import parameter_checks, replaced_settings
 from gradwire.analysis.verdict.verdict import Verdict, judge
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.host_settings import HostParameter, HostSetting
 from gradwire.datatypes.records import PointRecord
+from gradwire.network.fabric import Fabric
 from tests.unit.analysis.verdict.sound_run import FABRIC, pushes, sound_log, sound_record
 from tests.unit.analysis.verdict.test_every_check import controlled
 

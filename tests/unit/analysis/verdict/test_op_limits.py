@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.verdict.op_checks import op_checks
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Discipline, Plan, Role
 from gradwire.datatypes.records import OpLog
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.builder import PlanBuilder
 from tests.shared.simulation import replay
 from tests.unit.analysis.verdict.sound_run import FABRIC, ITERATIONS, pushes, sound_log, sound_record

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.verdict.pause_checks import pause_checks
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.lossless import Lossless
 from gradwire.datatypes.pauses import PauseCount, PauseState
+from gradwire.network.fabric import Fabric
+from gradwire.network.lossless import Lossless
 from tests.unit.datatypes.test_pauses import count
 
 FABRIC = Fabric(2, 10e9, classes=1, gso_bytes=16384, lossless=Lossless())

@@ -22,11 +22,11 @@ from gradwire.analysis.points import (
 from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, failed_run, judge
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import Role
 from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import read_json, write_json
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from tests.shared.points_csv import read_points_csv
 from tests.shared.simulation import replay

@@ -12,8 +12,8 @@ from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.verdict.congestion_checks import window_check
 from gradwire.analysis.verdict.verdict import Circumstances, judge
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import FaultRecord, PlannedFault, PointRecord, WindowState
+from gradwire.network.fabric import Fabric
 from tests.unit.analysis.verdict.sound_run import ITERATIONS, WARMUP, pushes, sound_log, sound_record
 
 FABRIC = Fabric(hosts=4, rate_bps=2e9, faulty=True)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import FluidTimes, estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling import part_of_job
 from gradwire.runs.compiling.ideal_times import rule_of
 from gradwire.runs.compiling.part_of_job import PART_NOTE, CompiledPart, compiled_part, plans_to_check

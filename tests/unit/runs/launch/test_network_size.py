@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.launch.network_size import Size, bench_of, chosen_hosts, memory_mb, seconds
 
 SCENARIO = """

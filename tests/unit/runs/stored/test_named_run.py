@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.datatypes.fabric import MulticastGroup, Topology
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import PointTask, read_json, write_json
+from gradwire.network.fabric import MulticastGroup, Topology
 from gradwire.runs.stored.run_folder import chosen_iteration, named_run
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun

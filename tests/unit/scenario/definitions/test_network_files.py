@@ -9,9 +9,9 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from gradwire.datatypes.fabric import Fabric
-from gradwire.datatypes.routing import Route, Routing
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
+from gradwire.network.routing import Route, Routing
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.compilation import compile_point
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.resolution.placement import hosts_needed, placed
 from gradwire.scenario.sections.job import JobPlace
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.scenario.loading import scenario_of
 from gradwire.scenario.resolution.planned_faults import fault_defects, planned_faults
 from gradwire.scenario.sections.fault import NEEDS, FaultSection, may_lose, named_faults

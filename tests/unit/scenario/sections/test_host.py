@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.loading import resolve
 from gradwire.scenario.program_scenarios import programs_of
 from gradwire.scenario.resolution.compilation import ResolvedPoint

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import bounds
 from gradwire.controller.flows import switch_rules, trace
-from gradwire.datatypes.fabric import Fabric, Topology, dscp_of_band
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology, dscp_of_band
 from gradwire.topo.netlink.addresses import neighbour_requests
 from gradwire.topo.tc import Classify, port_commands
 from gradwire.topo.wiring import Naming, link_commands

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import critical_path_s
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.division import Grid
 from gradwire.workloads.engines.parallel.segments import cut, piece_blocks

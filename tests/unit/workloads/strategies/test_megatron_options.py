@@ -12,9 +12,9 @@ import pytest
 
 from gradwire.analysis.bounds import critical_path_s
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.compute_times import ComputeTime

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collective_routes import option_of
 from gradwire.workloads.engines.collectives.schedule import Collective

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines import collective_routes
 from gradwire.workloads.engines.collective_routes import ONLY, option_of

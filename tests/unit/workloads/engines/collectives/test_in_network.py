@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric, Topology
 from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.in_network import Tree, all_reduce

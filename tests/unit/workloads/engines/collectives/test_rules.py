@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collective_routes import rule_of
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
