@@ -26,16 +26,16 @@ class Moved(NamedTuple):
 
 @dataclass
 class _Computing:
-    """What a stream computes."""
+    """A computation that runs on a stream."""
 
-    #: What is left of its work as of `since_ns`, in FULL_SPEEDths of a nanosecond.
+    #: Its remaining work as of `since_ns`, in FULL_SPEEDths of a nanosecond.
     left: int
     since_ns: int
 
 
 @dataclass
 class _Communicating:
-    """What is under way at a rank."""
+    """The transfers that are under way at a rank."""
 
     transfers: int = 0
     #: The latest nominal end of a message that has ended.
@@ -57,7 +57,7 @@ class Contention:
         self._computing: dict[int, dict[tuple[int, int], _Computing]] = {}
 
     def slows(self, op: int) -> bool:
-        """Whether an op is slower meanwhile."""
+        """Returns whether an op runs more slowly while its rank communicates."""
         return bool(self._slows[op])
 
     def computes(self, stream: tuple[int, int], start_ns: int, work_ns: int) -> int:

@@ -41,7 +41,8 @@ NUMBERS = 1 << 32
 """Timestamps are numbered in 32 bits: on TCP by the last byte that the call sent, on UDP by the datagrams that asked
 for one."""
 LENGTH_AT = ETHERNET_HEADER_BYTES + 2
-"""Where a packet has its total length (RFC 791), behind the Ethernet header."""
+"""Offset of a packet's total length (RFC 791) from its start, in bytes; it is in the IPv4 header, behind the Ethernet
+header."""
 ANCILLARY = struct.Struct("=64x QII IBBBBII 16x")
 """The timestamp's own control message, whose time is not needed, since epoll reports it at once; then one with a
 sock_extended_err of linux/errqueue.h, whose last field is the timestamp's number."""
@@ -125,7 +126,7 @@ class ErrorQueue:
 
 @dataclass(frozen=True)
 class Line:
-    """What a packet takes on the line of a host's port."""
+    """How long packets occupy the line of a host's port, headers included."""
 
     ns_per_byte: float
     #: Payload of a full frame, and what each frame adds to it at the IP layer and on the line.

@@ -16,7 +16,7 @@ from gradwire.datatypes.sprayed_ways import ways_of
 from gradwire.datatypes.wire.flows import Connection
 
 SIOCOUTQNSD = 0x894B
-"""Of linux/sockios.h: bytes in a socket that were not sent yet."""
+"""Number of the ioctl in linux/sockios.h that returns how many bytes in a socket have not been sent yet."""
 
 
 class Flowlets:
@@ -45,7 +45,8 @@ class Flowlets:
         self._ended_ns[connection] = at_ns
 
     def counts(self) -> tuple[FlowletCount, ...]:
-        """What of each connection's data took each way."""
+        """Returns how many bytes each connection sent each way, and in how many flowlets; connections of the control
+        band are left out."""
         return tuple(
             FlowletCount(connection, each.src_host, each.dst_host, way, self._begun[connection, way], size_bytes)
             for (connection, way), size_bytes in sorted(self._bytes.items())
@@ -53,7 +54,7 @@ class Flowlets:
         )
 
     def _waits(self, connection: int) -> bool:
-        """Whether a socket still has something to send, which leaves no gap."""
+        """Returns whether a socket still has bytes to send, so that the connection's data has no gap here."""
         (unsent,) = struct.unpack("i", fcntl.ioctl(self._sockets[connection], SIOCOUTQNSD, bytes(4)))
         return bool(unsent)
 

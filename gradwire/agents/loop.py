@@ -82,7 +82,7 @@ class ReplayLoop:
 
     @property
     def log(self) -> OpLog:
-        """What the ops did so far."""
+        """Returns the log of the ops that have ended so far."""
         return self._interpreter.log.freeze()
 
     @property
@@ -157,7 +157,7 @@ class ReplayLoop:
                 receiver.sock.close()
 
     def _all_awaited(self) -> list[str]:
-        """What each rank that lives waits for first, in words."""
+        """Returns, in words, the first message that each living rank waits for."""
         first: dict[int, str] = {}
         for iteration, op in self._interpreter.awaited():
             if self._rank[op] not in self._dead:
@@ -165,7 +165,7 @@ class ReplayLoop:
         return list(first.values())
 
     def _awaited_in_words(self, iteration: int, op: int) -> str:
-        """What a RECV waits for, in words."""
+        """Returns the message that a RECV waits for, in words."""
         send = int(self._plan.ops.message[op])
         chunk = self._chunk[send]
         what = self._plan.tensors[self._tensor[chunk]] if chunk >= 0 else "a message"

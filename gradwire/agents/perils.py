@@ -1,4 +1,4 @@
-"""What may end a replay early: workers that die, and a network on which nothing moves any more.
+"""Conditions that end a replay early: workers that die, and a network on which nothing moves any more.
 
 Without a clock and without I/O.
 """
@@ -15,7 +15,7 @@ MOST_AWAITED = 3
 
 
 class Stalled(MachineFault):
-    """Nothing has moved for as long as a scenario allows."""
+    """Raised when nothing has moved for as long as a scenario allows."""
 
 
 class Interrupted(MachineFault):

@@ -32,7 +32,7 @@ class Communication:
     #: Rank in the group: of the root, or of the other end of a message.
     other: int | None = None
     tag: int = 0
-    #: What about it was guessed.
+    #: What about the communication was guessed; "" for nothing.
     guess: str = ""
 
     @property
@@ -71,7 +71,7 @@ def group_of(said: dict[str, Any]) -> Any:
 
 
 def c10d_call(name: str, said: dict[str, Any]) -> Communication | None:
-    """What an operation of `c10d::` does; None for one that moves nothing."""
+    """Returns the communication that an operation of `c10d::` carries out; None for one that moves no data."""
     make = C10D.get(name.rstrip("_"))
     return make(said) if make is not None else None
 
@@ -157,8 +157,8 @@ FUNCTIONAL_KINDS = {
 
 
 def functional_call(name: str, said: dict[str, Any], outputs: list[torch.Tensor]) -> Communication | None:
-    """What an operation of `_c10d_functional::` does, given the tensors that it returns; None for one that moves
-    nothing."""
+    """Returns the communication that an operation of `_c10d_functional::` carries out, given the tensors that it
+    returns; None for one that moves no data."""
     kind = FUNCTIONAL_KINDS.get(name.rstrip("_").replace("_coalesced", "").replace("_out", ""))
     if kind is None:
         return None

@@ -26,7 +26,7 @@ COMPILED = "torch.compile was left out: operations are counted one by one, unfus
 
 
 class Session:
-    """What is recorded of a script."""
+    """The recording of one script at one rank."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
@@ -95,7 +95,7 @@ class Session:
         }
 
     def _is_steady(self) -> bool:
-        """Whether the last two iterations are alike, neither of which is the first."""
+        """Returns whether the last two iterations are alike, neither of which may be the first."""
         if len(self._timeline.marks) < 3:
             return False
         before, begin, end = self._timeline.marks[-3:]

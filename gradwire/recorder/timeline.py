@@ -1,4 +1,5 @@
-"""What a rank computes and calls, in order, and what waits for what: by the data that each reads and writes.
+"""The timeline of a rank: what it computes and calls, in order, and its dependencies, found by the data that each task
+reads and writes.
 
 A script runs here on one process, operation after operation. On a device, computations are in one stream, and the host
 runs ahead of it: a collective begins when its input is there, while the stream is still computing. What waits for what
@@ -26,7 +27,7 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Origin:
-    """What the content of some memory comes from."""
+    """The tasks that the content of some memory depends on."""
 
     #: Task that computed it.
     computed: int = NOTHING
@@ -180,7 +181,7 @@ def steady(timeline: Timeline, wanted: int) -> tuple[int, int]:
 
 
 def shapes(timeline: Timeline, first: int, end: int) -> list[Any]:
-    """What an iteration consists of, to compare it with another: its calls in order, and its FLOPs."""
+    """Returns the calls of an iteration in order, and last its FLOPs, for comparing it with another iteration."""
     tasks = timeline.tasks[first:end]
     flops = sum(task.said.get("flops", 0) for task in tasks)
     return [*(_shape(task) for task in tasks if task.said["kind"] != "compute"), flops]
@@ -223,7 +224,8 @@ def _continued(timeline: Timeline, after: dict[int, set[int]]) -> dict[int, int]
 
 
 def _nearest(timeline: Timeline, number: int, first: int) -> set[int]:
-    """What a task waits for in an iteration, without what these wait for themselves."""
+    """Returns the tasks of an iteration, which begins with task `first`, that a task waits for directly: without those
+    that one of them waits for."""
     inside = {other for other in timeline.tasks[number].after if other >= first}
     for other in sorted(inside, reverse=True):
         if other in inside:

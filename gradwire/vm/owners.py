@@ -18,8 +18,8 @@ OWNER_VARIABLE = "GRADWIRE_OWNER"
 """In the environment of what a command starts outside its own process group."""
 FOLDER_PREFIX = "gradwire-"
 START_FIELD = 19
-"""Of /proc/PID/stat behind the name: the time at which the process began, in clock ticks since the machine's start
-(proc_pid_stat(5))."""
+"""Index in /proc/PID/stat, counted behind the name, of the time at which the process began, in clock ticks since the
+machine's start (proc_pid_stat(5))."""
 OWNER = re.compile(r"(\d{10})\.(\d{20})\.(\d{10})")
 
 
@@ -29,8 +29,8 @@ def this_process() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the process of an owner is known to have ended; never of one in another process namespace, such as a
-    container's.
+    """Returns whether the process of an owner is known to have ended. False for one in another process namespace, such
+    as a container's, since it cannot be seen from here.
 
     Raises ValueError for a text that is not an owner.
     """

@@ -152,7 +152,7 @@ class PortEntry:
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """What to capture."""
+    """Settings of the capturing process: the ports to capture at, and how much of each packet to keep."""
 
     ports: tuple[PortEntry, ...]
     #: Bytes to keep of each packet.

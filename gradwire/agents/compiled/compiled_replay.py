@@ -140,7 +140,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 def can_replay(plan: Plan) -> bool:
-    """Whether the compiled agent knows all that the plan asks for: it has no multicast."""
+    """Returns whether the compiled agent can replay a plan, which it cannot if any message goes to a group
+    (multicast)."""
     return not plan.ops.group.any()
 
 
@@ -207,7 +208,7 @@ class CompiledReplay:
         self._told = Told()
 
     def _give_graph(self) -> None:
-        """What depends on what."""
+        """Hands over the dependencies between ops, and the columns that `RankGraph` derives from them."""
         graph, plan = self._graph, self._plan
         chunk = plan.ops.chunk
         tensor = np.where(chunk >= 0, plan.chunk_tensor[np.maximum(chunk, 0)], -1) if len(plan.chunk_tensor) else chunk
@@ -269,7 +270,7 @@ class CompiledReplay:
         fill(given, self._columns, arrays)
 
     def _give_contention(self) -> None:
-        """What slows down what its rank computes."""
+        """Hands over which ops slow down while their rank communicates, and the transfers that slow them down."""
         plan, given = self._plan, self._given
         given.ranks, given.speed_permille = len(plan.rank_host), plan.speed_permille
         if given.speed_permille == FULL_SPEED:
@@ -345,7 +346,7 @@ class CompiledReplay:
 
     @property
     def log(self) -> OpLog:
-        """What the ops did."""
+        """Returns the log of the ops that have run, as a copy."""
         rows = self._log[: self._told.rows]
         return OpLog(*(rows[:, number].copy() for number in range(COLUMNS)))
 
