@@ -123,8 +123,8 @@ def _chosen(graph: Graph, seed: int) -> dict[tuple[int, int], tuple[tuple[Step, 
 def _least_loaded(
     graph: Graph, near: int, far: int, distances: list[int], load: list[float], seed: int
 ) -> tuple[Step, ...]:
-    """Of the ways with the fewest links, the one whose links carry the least together; between equal ones the seed
-    decides."""
+    """Returns the way with the least total load among those with the fewest links; the seed decides between equal
+    ones."""
     layers: list[list[int]] = [[near]]
     for _ in range(distances[near]):
         below = {

@@ -49,7 +49,8 @@ class Peers(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What classes send to one another: each combination once, and which of them SENDs are."""
+    """The SENDs between classes: each combination of sender, receiver and kind of receivers once, and the combination
+    of each SEND."""
 
     sender: Int64
     peer: Int64
@@ -64,7 +65,7 @@ class Sent(NamedTuple):
 class ClassPlan:
     """A plan with one rank for each class."""
 
-    #: Of the classes' ranks. A RECV's message is the SEND of the class that sends to it.
+    #: The plan, whose ranks stand for the classes. A RECV's message is the SEND of the class that sends to it.
     plan: Plan
     #: The ranks of each class, shape (classes, copies).
     members: Int64
@@ -73,7 +74,7 @@ class ClassPlan:
     #: Kinds of receivers, and that of each SEND; 0 for other ops.
     peers: tuple[Peers, ...]
     peers_of: Int64
-    #: What the plan has not as all ranks have it, a sentence without its stop; "" if nothing is left out.
+    #: How the plan differs from that of all ranks, as a sentence without its full stop; "" if nothing is left out.
     left_out: str = ""
 
     @property
@@ -82,7 +83,7 @@ class ClassPlan:
         return int(self.members.size)
 
     def sent(self) -> Sent:
-        """What classes send to one another."""
+        """Returns the SENDs between classes, grouped by sender, receiver and kind of receivers."""
         ops, classes, kinds = self.plan.ops, len(self.members), len(self.peers)
         sends = np.flatnonzero(ops.kind == OpKind.SEND)
         keys = (ops.rank[sends].astype(np.int64) * classes + ops.peer[sends]) * kinds + self.peers_of[sends]

@@ -47,7 +47,8 @@ class LinkBetween(Generic[A, B]):
     jitter_s: float = 0.0
     #: Share of packets of each direction that are lost on the way.
     loss: float = 0.0
-    #: What a band of a switch's port at this link holds before it drops; 0 for the deep queues of a lossless fabric.
+    #: Size of each band's queue at a switch's port at this link, which drops what does not fit; 0 for the deep queues
+    #: of a lossless fabric.
     buffer_bytes: int = 0
     #: Length from which on such a queue marks packets (ECN); 0 for no marks.
     ecn_bytes: int = 0
@@ -68,7 +69,7 @@ class Link(LinkBetween[Port, Port]):
 
 @dataclass(frozen=True)
 class LinkSetting:
-    """What links are like whose names match a pattern; None leaves a link as it is."""
+    """Properties of the links whose names match a pattern; a property that is None stays as it is."""
 
     #: A link's name, or a pattern as of a shell's file names: "s1-*".
     pattern: str
@@ -135,7 +136,8 @@ def numbered(links: Iterable[Link]) -> list[Link]:
 
 
 def queue_defects(buffer_bytes: int, ecn_bytes: int, loss: float, gso_bytes: int) -> Iterator[str]:
-    """What is wrong with the queues that a fabric has at all links: their buffers, and where they begin to mark."""
+    """Yields the defects of the sizes that a fabric sets for the queues of all links: their buffers, and where they
+    begin to mark."""
     if buffer_bytes and loss:
         yield (
             f"fabric.loss = {loss:g}: drops of a finite fabric.buffer could not be distinguished from those at random; "
@@ -147,7 +149,8 @@ def queue_defects(buffer_bytes: int, ecn_bytes: int, loss: float, gso_bytes: int
 
 
 def link_queue_defects(settings: Iterable[LinkSetting], links: Iterable[Link], gso_bytes: int) -> Iterator[str]:
-    """What is wrong with the queues that settings ask for at links, between which bursts of `gso_bytes` travel."""
+    """Yields the defects of the queues that settings ask for at single links, on a fabric whose bursts have
+    `gso_bytes`."""
     for setting in settings:
         key = f"fabric.link.'{setting.pattern}'"
         sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}

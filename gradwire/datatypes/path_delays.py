@@ -33,7 +33,9 @@ LARGEST_WINDOW_BYTES = 1 << 30
 
 
 def link_delays_s(fabric: Fabric, faults: Iterable[PlannedFault]) -> list[float]:
-    """What each link adds to the time of a packet in either direction, in the order of `Fabric.links`.
+    """Returns the delay in seconds that each link adds to a packet in either direction, in the order of `Fabric.links`.
+
+    It is the link's own delay, plus half of its jitter, plus those of all its faults at once.
 
     That is what it does for good, where the mean of a jitter counts, and all its faults at once.
     """
@@ -65,8 +67,8 @@ def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> floa
 
 
 def round_trip_bytes(fabric: Fabric, faults: Sequence[PlannedFault]) -> int:
-    """What the longest round trip holds at the rate of the fastest host's link (bandwidth-delay product); 0 where no
-    link has a delay."""
+    """Returns the bytes that the longest round trip holds at the rate of the fastest host's link (bandwidth-delay
+    product); 0 if no link has a delay."""
     return math.ceil(max(fabric.host_bps) * longest_round_trip_s(fabric, faults) / 8)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gradwire.datatypes.fabric import Fabric
 
 MOST_HOSTS = 128
-"""Of a network with a user's controller: 16,256 ways, which take seconds to follow."""
+"""Limit of hosts in a network with a user's controller: they have 16,256 ways, which take seconds to follow."""
 
 
 def way_of_steps(steps: Iterable[tuple[int, bool]]) -> tuple[int, ...]:

@@ -88,7 +88,7 @@ class GraphRoutes:
         return [source, *map(self._line, steps), self._hosts + target]
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """The same."""
+        """Returns the lines of `path`, which all connections between two endpoints share."""
         return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
@@ -158,7 +158,7 @@ class ReadRoutes:
         return [source, *between, hosts + target]
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """The same."""
+        """Returns the lines of `path`, which all connections between two endpoints share."""
         return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
@@ -186,7 +186,7 @@ class TieredRoutes:
         return self._paths[source, target]
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """The same."""
+        """Returns the lines of `path`, which all connections between two endpoints share."""
         return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:

@@ -26,17 +26,17 @@ class Routing(StrEnum):
 
     @property
     def is_by_connection(self) -> bool:
-        """Whether two connections of the same hosts may take different ways."""
+        """Returns whether two connections between the same hosts may take different ways."""
         return self in (Routing.ECMP, Routing.STATIC)
 
     @property
     def is_by_summit(self) -> bool:
-        """Whether packets go up to a spine or core and down again, where switches are in tiers."""
+        """Returns whether packets go up to a spine or core and down again, if switches are in tiers."""
         return self in (Routing.BALANCED, Routing.SPRAY, Routing.FLOWLET)
 
     @property
     def is_by_burst(self) -> bool:
-        """Whether the bursts of one connection may take different ways, which their host writes into them."""
+        """Returns whether bursts of one connection may take different ways; its host writes the way into each."""
         return self in (Routing.SPRAY, Routing.FLOWLET)
 
 

@@ -20,14 +20,14 @@ SCORE = 2**16 - 1
 
 @dataclass(frozen=True)
 class FlowPorts:
-    """What of a connection's five-tuple the addresses of its ends do not say."""
+    """The ports and the protocol of a connection, which with the addresses of its ends are its five-tuple."""
 
     source: int
     target: int
     protocol: int = TCP
 
     def back(self) -> FlowPorts:
-        """The same of packets in the other direction."""
+        """Returns the ports of packets in the other direction."""
         return FlowPorts(self.target, self.source, self.protocol)
 
 

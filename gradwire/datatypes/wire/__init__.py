@@ -1,1 +1,1 @@
-"""What goes over the wire, as frozen data: connections and flows, and the headers of messages and datagrams."""
+"""Formats on the wire, as frozen data: connections and flows, and the headers of messages and datagrams."""

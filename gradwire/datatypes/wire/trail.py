@@ -41,7 +41,7 @@ class Seen:
 
 
 def is_captured(message: Seen, segment: Segment, kept_bytes: int) -> bool:
-    """Whether a message's header is entirely within the first `kept_bytes` of a packet."""
+    """Returns whether a message's header lies entirely within the first `kept_bytes` of a packet."""
     end = segment.sequence + kept_bytes - segment.header_bytes
     return segment.sequence <= message.sequence and message.sequence + len(message.header) <= end
 
