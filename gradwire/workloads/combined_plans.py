@@ -211,7 +211,8 @@ def _placed(job: PlacedJob) -> Plan:
 
 
 def _stride(plan: Plan) -> Int64:
-    """What an op's order grows by from one iteration to the next: queues that go by order serve one iteration after the other.
+    """Returns the amount by which each op's order grows from one iteration to the next, so that queues that go by order
+    serve one iteration after the other; 0 for ops that need none.
 
     A stream that adds goes by order alone, and what goes by time needs none.
     """

@@ -30,7 +30,7 @@ class Group:
 
     #: The entry-point group.
     name: str
-    #: What one is called in messages.
+    #: Word for one such thing in messages.
     noun: str
 
     def entries(self) -> Mapping[str, tuple[EntryPoint, ...]]:

@@ -1,4 +1,4 @@
-"""What a strategy compiles: a model with its compute times, on a cluster, with named costs and a seed."""
+"""Jobs that strategies compile: a model with its compute times, on a cluster, with named costs and a seed."""
 
 from __future__ import annotations
 
@@ -108,13 +108,14 @@ class Costs:
         return self.message_latency_s if self.local_latency_s is None or not inside else self.local_latency_s
 
     def message_s(self, size_bytes: float, *, inside: bool) -> float:
-        """What a SEND takes before the network has it; for a message inside a machine, until it has arrived."""
+        """Returns the seconds that a SEND takes before the network has it; for a message inside a machine, until it has
+        arrived."""
         return self.latency_s(inside=inside) + (size_bytes / self.local_bytes_per_s if inside else 0.0)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a strategy compiles: one point of a scenario."""
+    """The input of a strategy: one point of a scenario."""
 
     profile: Profile
     compute: ComputeTime

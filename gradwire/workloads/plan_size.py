@@ -18,10 +18,11 @@ MOST_OPS = 8_000_000
 """Five times the largest plan that agents replay with a machine's default settings (README, Limitations). A larger one
 would compile for minutes and take gigabytes before an agent dies of it."""
 BYTES_PER_OP = 600
-"""Of memory, with what the plan's checker has at the same time: rings and halving-doubling of 2.6 million ops took 510
-and 540 at most."""
+"""Bytes of memory for each op, with those of the plan's checker at the same time: rings and halving-doubling of 2.6
+million ops took 510 and 540 at most."""
 MOST_KEPT_BYTES_PER_OP = 250
-"""Of what the builder itself keeps, with dependencies and chunks: plans of all strategies have 100 to 210."""
+"""The most bytes that the builder itself keeps for each op, with dependencies and chunks: plans of all strategies have
+100 to 210."""
 CGROUP = Path("/sys/fs/cgroup")
 
 

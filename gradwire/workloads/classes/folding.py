@@ -54,9 +54,9 @@ class Call:
     #: By member, the ops between which it is.
     started: Int64
     done: Int64
-    #: What each turn around the ring does.
+    #: How each turn around the ring combines what arrives.
     combines: tuple[Combine, ...]
-    #: Of each part.
+    #: Size of each part.
     size_bytes: int
     traffic_class: int = 0
     #: How many copies further the ring comes to the first class again: every so many-th copy is of one ring.
@@ -125,7 +125,8 @@ class FoldedRings:
 
     @property
     def is_gapless(self) -> bool:
-        """Whether a rank's step ends with the arrival that its next step waits for."""
+        """Returns whether a rank's step ends with the arrival that its next step waits for, so that steps follow one
+        another without a gap."""
         costs = self.job.costs
         return self.undelayed and costs.message_latency_s == 0.0 and np.isinf(costs.aggregation_bytes_per_s)
 
@@ -202,7 +203,8 @@ class FoldedRings:
         return effects
 
     def _inside(self, classes: Int64, stride: int) -> npt.NDArray[np.bool_]:
-        """Whether each class's next one is on the same machine."""
+        """Returns, for each class, whether its messages to the next class stay on one machine. Raises NotByClass if
+        that differs between ranks of a class."""
         cluster = self.job.cluster
         machine = self.members[classes] // cluster.workers_per_host
         following = np.roll(machine, -1, axis=0)

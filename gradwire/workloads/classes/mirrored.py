@@ -103,7 +103,7 @@ def mirrored_half(schedule: Schedule) -> Schedule:
 
 
 def _order_of_half(schedule: Schedule, lower: npt.NDArray[np.bool_], stands_for: Int64) -> Order:
-    """What follows what at ranks of the lower half."""
+    """Returns the order of the rows at ranks of the lower half, which stands for the upper one too."""
     order, of_lower = schedule.order, np.flatnonzero(lower)
     arrives_low = schedule.dst < schedule.ranks // 2
     passed = order.passed_on[lower[order.passed_on[:, 0]]]

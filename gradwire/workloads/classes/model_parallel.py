@@ -88,7 +88,8 @@ class _Classes(ModelParallelPlan):
         self._sum_among(FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed))
 
     def _sum_among(self, rings: FoldedRings) -> None:
-        """What the classes' ranks sum gradients by, and exchange with other replicas."""
+        """Sets up the collectives by which the classes' ranks sum gradients, and their exchanges with other replicas.
+        Raises NotByClass if groups of experts or of context do not fit the classes."""
         division, traffic_class = self.division, int(self.division.priorities)
         for count, option in ((division.experts, "experts"), (division.context, "context")):
             if count % self.grid.data and self.grid.data % count:
@@ -230,7 +231,7 @@ class _SharesOfOne(GroupCollectives):
 
 @dataclass
 class _Sum:
-    """What `_FoldedCollectives` knows of a series that it will transfer."""
+    """A series of calls that `_FoldedCollectives` will transfer, with their sizes."""
 
     size_bytes: list[int] = field(default_factory=list)
 

@@ -128,7 +128,8 @@ def add_pairs(folded: FoldedRings, ranks: Sequence[int], queues: Int64, call: Ca
 
 
 def _same_machine(machine: Int64, peers_machine: Int64, peers: Peers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of each class, whether its message stays on its machine."""
+    """Returns, for each class, whether its message stays on its machine. Raises NotByClass if that differs between
+    ranks of a class."""
     receiving = peers_machine[:, np.arange(machine.shape[1]) ^ peers.flip]
     same = machine == receiving
     if (same != same[:, :1]).any():

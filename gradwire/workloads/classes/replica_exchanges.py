@@ -1,4 +1,4 @@
-"""What neighbouring replicas exchange, as one copy of each class has it: tokens for experts, and keys and values.
+"""Exchanges between neighbouring replicas, for one copy of each class: tokens for experts, and keys and values.
 
 Groups are of so many replicas that follow one another, and replicas fill machines: with k neighbouring tensor groups as
 classes, those of one machine or of several, replica r is copy r // k of the class of group r % k. So the neighbour that is
@@ -23,11 +23,12 @@ from gradwire.workloads.job import Costs
 
 @dataclass(frozen=True)
 class _Neighbour:
-    """Where a message to a neighbour goes: the place of its class among those that are alike, and which copy."""
+    """The receiver of a message to a neighbour: the place of its class among those that are alike, and which copy of
+    that class."""
 
     place: int
     peers: Peers
-    #: Whether it is on the same machine.
+    #: Whether the neighbour is on the same machine.
     is_inside: bool
 
 

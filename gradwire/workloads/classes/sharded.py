@@ -36,7 +36,7 @@ def _without_rows(folding: Folding) -> Schedule:
 
 
 def _rings(builder: PlanBuilder, job: Job, folding: Folding) -> FoldedRings:
-    """What sends around one ring of all ranks."""
+    """Returns the folded ring of all ranks."""
     return FoldedRings(builder, job, neighbours_folded(job.cluster.workers, folding.neighbours), folding.undelayed)
 
 

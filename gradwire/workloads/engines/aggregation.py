@@ -34,7 +34,7 @@ from gradwire.workloads.job import Job
 
 @dataclass
 class Contribution:
-    """What a rank will send of a chunk."""
+    """A contribution to a chunk that a rank will send."""
 
     rank: int
     #: Ops that it waits for.

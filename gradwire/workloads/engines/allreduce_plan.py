@@ -132,7 +132,7 @@ class AllreducePlan:
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
     def _passes(self) -> list[Passes]:
-        """What each rank computes."""
+        """Adds the computation of each rank, and returns its passes."""
         return [add_passes(self.builder, self.job, rank) for rank in self.ranks]
 
     def _workers(self, schedules: Sequence[Schedule]) -> WorkerQueues | Connections:
@@ -234,7 +234,7 @@ class AllreducePlan:
         return passes.backward[-1] if bucket.selection else passes.forward[bucket.first_layer]
 
     def _boundaries(self) -> None:
-        """What the next iteration waits for, at every worker."""
+        """Adds the end of the iteration at every worker, and the buckets that the next iteration waits for."""
         builder, waits = self.builder, self.communicator.forward_waits
         arrived = [builder.compute(rank) for rank in self.ranks]
         for rank, passes in enumerate(self.passes):
@@ -296,11 +296,11 @@ FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
 ALIKE: Mapping[str, Algorithm] = {name: name for name in get_args(Algorithm)}
 """Algorithms whose schedule is the same for every bucket."""
 MOST_SEGMENTS = 4_096
-"""Of a worker's part of a bucket: 256 KiB each, of a gigabyte."""
+"""The most segments of a worker's part of a bucket: 256 KiB each, of a gigabyte."""
 
 
 class AllreduceOptions(Options):
-    """What all allreduces have in common."""
+    """Options that all allreduces have in common."""
 
     wire: Literal["fp32", "fp16", "bf16"] = "fp32"
     """Format of gradients on the wire."""

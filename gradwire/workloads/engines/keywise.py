@@ -57,7 +57,7 @@ class Exchange:
     #: Whether one thread with blocking sends feeds all connections of a worker; otherwise each connection has a queue
     #: of its own.
     worker_thread: bool = False
-    #: The same for a server.
+    #: Whether one thread with blocking sends feeds all connections of a server; otherwise each connection has a queue.
     server_thread: bool = False
     #: Whether keys are pushed as the backward pass yields them; otherwise all of them after it.
     wait_free: bool = True
@@ -127,7 +127,7 @@ class _Keys:
 
 @dataclass(frozen=True)
 class _Content:
-    """What a column of messages carries, one message for each key."""
+    """The content of a column of messages, one message for each key."""
 
     size_bytes: Int64
     traffic_class: int

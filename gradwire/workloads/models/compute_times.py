@@ -122,7 +122,7 @@ def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> Co
 
 
 def goes_by_kind(profile: Profile, listed: Device) -> bool:
-    """Whether a device has a time for each layer of a model that has no fact there."""
+    """Returns whether the times of a model without a fact on this device are those of its layers' kinds."""
     if listed.shares is None or listed.roof is None or not has_kinds(profile):
         return False
     return listed.by_kind is ByKind.ALL or is_convolutional(profile)

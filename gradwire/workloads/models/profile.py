@@ -11,7 +11,7 @@ from gradwire.faults import InputFault
 
 
 class LayerKind(StrEnum):
-    """What a layer does, as far as communication strategies and studies of faster computation distinguish layers."""
+    """The kinds of layers that communication strategies and studies of faster computation distinguish."""
 
     CONV = "conv"
     FC = "fc"

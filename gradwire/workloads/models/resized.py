@@ -16,7 +16,7 @@ from gradwire.workloads.models.profile import Layer, Profile
 BLOCK = re.compile(r"block(\d+)/")
 """How models name the layers of a transformer's blocks."""
 SCORES = "/attend"
-"""What the layers are called that look from every token at every other."""
+"""Ending of the names of layers that compare every token with every other."""
 
 
 def block_count(profile: Profile) -> int:

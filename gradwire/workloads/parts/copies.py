@@ -163,7 +163,7 @@ class _Copies:
         )
 
     def _stays(self) -> npt.NDArray[np.bool_]:
-        """Whether each class op's message goes to the rank itself."""
+        """Returns, for each class op, whether its message goes to the rank itself."""
         ops = self.classes.plan.ops
         near = np.array([not _goes_far(peers) for peers in self.classes.peers])
         stays: npt.NDArray[np.bool_] = (ops.peer == ops.rank) & near[self.kind]
@@ -197,7 +197,8 @@ class _Copies:
         return plan.queue_rank[queue].astype(np.int64) * self.kept + of_copy, plan.queue_discipline[queue]
 
     def _waits(self, stayed: Int64) -> tuple[Int64, Int64, Int64]:
-        """What waits for what: all that the ops of a class stand for, and ends of what stays for its time."""
+        """Returns all dependencies as columns: the waiting op, the op that it waits for, and the lag. They are those of
+        the class ops, for each op that these stand for, and those of the RECVs `stayed`, which wait for their SENDs."""
         plan = self.classes.plan
         waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
         pairs = self.times[waiting] * self.times[plan.dep_op]

@@ -53,7 +53,7 @@ class PartOfPlan:
 
 @dataclass(frozen=True)
 class _Border:
-    """What the part exchanges with the rest."""
+    """The messages between the part and the rest."""
 
     #: Whether each rank is in the part.
     inside: npt.NDArray[np.bool_]
@@ -122,7 +122,8 @@ class _Cut:
         self.whole_hosts = len(hosts)
         self.hosts = np.concatenate([hosts, (machines[:, None] * nics + np.arange(nics)).ravel()]).astype(np.int64)
         self.new_op = _numbered(len(ops), self.kept)
-        #: Whether the cause of each message to the part is of the iteration before; without one, it is the message then.
+        #: Whether the cause of each message to the part is of the iteration before. If it has no cause, the message
+        #: itself in that iteration stands for one.
         self.is_before = (found.lag > 0) | (found.op < 0)
         self.delays = len(border.to_part) + int(self.is_before.sum())
         #: The op from which on messages to the part keep pace, which these do, and how much later they are; or NOTHING.

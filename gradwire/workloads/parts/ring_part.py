@@ -23,8 +23,8 @@ from gradwire.workloads.parts.cutting import PartOfPlan
 
 @dataclass(frozen=True)
 class RingBorder:
-    """When messages pass the border in the estimate of the whole, in two consecutive iterations: by iteration, call and
-    step."""
+    """The times at which messages pass the border in the estimate of the whole, in two consecutive iterations: by
+    iteration, call and step."""
 
     #: Those to the part begin to leave, before their latency.
     start_s: Float64
@@ -68,7 +68,7 @@ class _RingPart:
         self.stand_in = self.builder.rank(Role.SERVER, len(own))
         self.queues = np.array([self.builder.queue(rank) for rank in range(len(members) + 1)], np.int64)
         self.delays = 0
-        #: Of each call, the stand-in's SENDs and RECVs by step.
+        #: For each call, the stand-in's SENDs and RECVs by step.
         self.sent: list[Int64] = []
         self.came: list[Int64] = []
 
@@ -166,7 +166,8 @@ class _RingPart:
         self.builder.depend_columns(ops[both], on[both])
 
     def _waits_ns(self, senders: Int64, sizes: Int64) -> Int64:
-        """What holds messages before they leave: latency, and a machine's own link."""
+        """Returns the nanoseconds that messages wait before they leave: latency, and the time on a machine's own
+        link."""
         sequence = self.sequence
         machine = sequence.host_of_rank // sequence.nics_per_host
         inside = machine[senders] == machine[(senders + 1) % sequence.ranks]

@@ -90,7 +90,7 @@ class DilocoOptions(NcclKeys):
 
 @dataclass(frozen=True)
 class Fragment:
-    """What one outer sum is of."""
+    """The parameters of one outer sum."""
 
     name: str
     #: Number of parameters.

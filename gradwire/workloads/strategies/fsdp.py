@@ -33,7 +33,7 @@ from gradwire.workloads.strategy import STATE_BYTES, Strategy
 
 
 class FsdpOptions(NcclKeys):
-    """What travels in which format, and when."""
+    """Formats and times of the transfers of FSDP."""
 
     parameters: Literal["fp32", "fp16", "bf16"] = "bf16"
     """Format in which parameters are gathered (`param_dtype` of FSDP's mixed precision)."""

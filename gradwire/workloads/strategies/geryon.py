@@ -64,8 +64,8 @@ def urgencies(profile: Profile) -> dict[int, float]:
 
 
 def suits_coarse_rule(profile: Profile) -> bool:
-    """Whether fully connected layers hold most of the parameters, so that sending convolutions first delays them
-    little."""
+    """Returns whether fully connected layers hold most of the parameters, so that sending convolutions first delays
+    them little."""
     return profile.share(lambda layer: layer.kind is LayerKind.FC) > MOSTLY
 
 

@@ -164,7 +164,7 @@ def tac(graph: OperationGraph) -> list[int]:
 
 
 def precedes(recvs: Properties, a: int, b: int) -> bool:
-    """Whether recv a should come before recv b: by Equation 6, and by the smaller M+ where that ties."""
+    """Returns whether recv a should come before recv b: by Equation 6, and by the smaller M+ if that ties."""
     a_first = min(recvs.load_ns[b], recvs.transfer_ns[a])
     b_first = min(recvs.load_ns[a], recvs.transfer_ns[b])
     if a_first != b_first:

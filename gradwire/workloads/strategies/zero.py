@@ -36,7 +36,7 @@ BUCKET_PARAMETERS = 500_000_000
 
 
 class Zero1Options(NcclKeys):
-    """What travels in which format, and when."""
+    """Formats and times of the transfers of ZeRO's stage 1."""
 
     parameters: Format = "bf16"
     """Format in which updated parameters are gathered."""
@@ -58,7 +58,7 @@ class Zero1Options(NcclKeys):
 
 
 class Zero2Options(Zero1Options):
-    """The same, but that gradients are summed as they come."""
+    """Formats and times of the transfers of ZeRO's stage 2, in which gradients are summed as they come."""
 
     overlap: bool = True
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it."""

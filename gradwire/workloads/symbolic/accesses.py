@@ -22,7 +22,7 @@ PHASES = 4
 
 
 class Access(IntEnum):
-    """What an op does with what its rank holds of a chunk."""
+    """The ways in which an op uses or changes the contributions that its rank holds of a chunk."""
 
     USES_SUM = 0
     """Sends the sum under way."""
@@ -109,7 +109,7 @@ def accesses_to_values(graph: Graph, holdings: Holdings) -> Accesses:
 
 
 def _is_copied(plan: Plan) -> npt.NDArray[np.bool_]:
-    """Whether each op is a SEND whose receivers copy it."""
+    """Returns, for each op, whether it is a SEND whose receivers copy it."""
     ops = plan.ops
     copied = np.zeros(len(ops), np.bool_)
     copied[ops.message[(ops.kind == OpKind.RECV) & (ops.combine == Combine.COPY)]] = True
@@ -133,9 +133,9 @@ def _in_all_iterations(count: int, *parts: tuple[Int64, Int64, int, Access]) -> 
 MOST_ACCESSES = 1 << 17
 """Accesses that are looked at together, or more if they are all of one row. It bounds the memory, and costs no time."""
 MOST_PRODUCTS = 1 << 18
-"""The same of pairs of nodes."""
+"""Pairs of nodes that are looked at together. It bounds the memory, and costs no time."""
 IN_NO_RUN = (Access.STARTS_SUM, Access.REPLACES, Access.COMPLETES)
-"""What is ordered with everything else, even with its own kind."""
+"""Accesses that are ordered with all others, even with those of their own kind."""
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class PrecedenceInCode:
 
 
 def has_cycle(count: int, source: Int64, target: Int64, *, in_code: bool) -> bool:
-    """Whether nodes wait for each other in a circle. in_code: by machine code."""
+    """Returns whether nodes wait for each other in a circle. in_code: by machine code."""
     waits_for = np.bincount(target, minlength=count)
     if in_code:
         start, after = _rows(source.astype(np.int32), target.astype(np.int32), count)
@@ -230,7 +230,8 @@ def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, precedes: Boo
 
 @_LOOPS
 def _on_the_way(start: Int64, following: Int32, seen: Int32, number: int, begin: int, end: int, stack: Int32) -> bool:
-    """Whether `end` is found from `begin` by visiting no more nodes than `stack` holds, all of them between the two."""
+    """Returns whether `end` is found from `begin` by visiting no more nodes than `stack` holds, all of them between the
+    two."""
     low, high = min(begin, end), max(begin, end)
     stack[0] = begin
     visited, upcoming, followed = 1, 0, 0

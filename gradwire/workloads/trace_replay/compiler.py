@@ -259,7 +259,7 @@ class _ReplayPlan:
         return chunk_of
 
     def _dependencies(self) -> None:
-        """What the trace says that waits for what; and the begin and end of each rank's iteration."""
+        """Adds the dependencies that the trace has, and the begin and end of each rank's iteration."""
         workload, builder = self._workload, self._builder
         count = len(workload.tasks)
         waits = np.diff(workload.dep_start)

@@ -48,7 +48,7 @@ from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
 NAME = "replay"
 DEFAULT_CLASSES = 4
-"""Of calls that are divided by need."""
+"""Default number of traffic classes for priorities "needed-first"."""
 IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
@@ -85,7 +85,7 @@ class ReplayOptions(NcclKeys):
 
     @property
     def goes_by_nccl(self) -> bool:
-        """Whether any collective does."""
+        """Returns whether NCCL chooses for any collective."""
         return any(NCCL in rule.algorithms for rule in rules_of(self).values())
 
     @model_validator(mode="after")
@@ -141,12 +141,13 @@ def rules_of(options: ReplayOptions) -> dict[Collective, Rule]:
 
 
 def adds_in_network_by(options: ReplayOptions) -> bool:
-    """Whether switches have to add."""
+    """Returns whether switches have to add for any collective."""
     return any(adds_in_network(kind, rule.algorithms) for kind, rule in rules_of(options).items())
 
 
 def routes_of(options: ReplayOptions, job: Job | None = None) -> Routes:
-    """What the options say; with NCCL's choice, for a job. Raises InputFault for channels where nothing goes in rings."""
+    """Returns the routes of collectives that the options ask for; with NCCL's choice, for a job. Raises InputFault for
+    channels if no collective goes in rings."""
     rules = rules_of(options)
     named = {name for kind, rule in rules.items() if option_of(kind) in IN_RINGS for name in rule.algorithms}
     if options.channels > 1 and not named & {"ring", AUTO}:
@@ -195,7 +196,7 @@ def fuse_calls(workload: Workload, most_bytes: int) -> Workload:
 
 
 class _Graph:
-    """What waits for what: a node for each computation and end of a message, and one for each collective."""
+    """The dependencies of a workload: a node for each computation and end of a message, and one for each collective."""
 
     def __init__(self, node: Int64, before: list[list[int]]) -> None:
         #: Node of each task; and by node, those that it waits for.
@@ -235,7 +236,7 @@ class _Graph:
         return {node: position for position, node in enumerate(ready)}
 
     def follows(self, node: int, joined: set[int], first: int) -> bool:
-        """Whether a node waits for any of those joined by way of something else; itself it may come right behind them.
+        """Returns whether a node waits for any of `joined` by way of other nodes; it may itself wait directly for one.
 
         first: the least position of those.
         """

@@ -1,4 +1,4 @@
-"""What ranks without a file do: what a rank with one does, each in its own groups.
+"""Ranks without a file: each does what a rank with a file does, in its own groups.
 
 Where all communication is among all ranks, one file is enough. Otherwise the file has to list the groups of all ranks,
 as recordings do, and a rank without a file takes after the recorded rank before it: with `--ranks 0,8,16`, rank 11

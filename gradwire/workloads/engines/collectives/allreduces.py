@@ -50,7 +50,7 @@ def ring(ranks: int) -> Schedule:
 
 
 def ring_among(members: Sequence[int], ranks: int) -> Schedule:
-    """The same around some of the ranks, in as many parts."""
+    """Reduce-scatter and allgather around a ring of some of the ranks, in as many parts as there are members."""
     names = np.array(members, np.int64)
     count = len(names)
     hop, place = (each.ravel() for each in np.indices((2 * (count - 1), count)))

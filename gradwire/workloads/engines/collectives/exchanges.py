@@ -118,8 +118,8 @@ def all_to_all(members: int, *, pairwise: bool) -> Schedule:
 
 
 def two_level_all_to_all(machines: Sequence[Sequence[int]]) -> Schedule:
-    """What is for another machine goes first to the member in the receiver's place, which sends all that it has for
-    that receiver as one.
+    """Returns an all-to-all in two levels: data for another machine go first to the member in the receiver's place, who
+    sends all that it has for that receiver as one message.
 
     machines: members of each, equally many.
     """

@@ -158,7 +158,8 @@ def reduction(tree: Tree, root: int) -> Schedule:
 
 
 def _to_one(tree: Tree, part: int, receiver: int) -> Iterator[Row]:
-    """What all others have of a part is added on its way to its receiver, who adds its own."""
+    """Yields the transfers by which the other members' values of a part are added on the way to its receiver, who adds
+    its own."""
     home = next(machine for machine in tree.machines if receiver in machine)
     rail = home.index(receiver)
     yield from _inside(home, receiver, part, Combine.ADD)
@@ -187,7 +188,8 @@ def all_gather(machines: Sequence[Sequence[int]]) -> Schedule:
 
 
 def broadcast(machines: Sequence[Sequence[int]], root: int) -> Schedule:
-    """The same from one member."""
+    """Returns the schedule in which one member sends to all others: by one multicast to those of other machines, and
+    one by one inside its own."""
     return _multicasts(machines, [(root, 0)], 1)
 
 

@@ -47,12 +47,13 @@ def ops_of(call: Call) -> int:
 
 
 def has_plan(call: Call) -> bool:
-    """Whether there is a plan of a call: of rings, chains and trees between machines."""
+    """Returns whether a call can be compiled to a plan: there are plans of rings, chains and trees between machines."""
     return call.comm.machines > 1 and call.algorithm is not PAT
 
 
 def _is_chain(call: Call) -> bool:
-    """Whether a ring is open: of a broadcast, and of a reduction, which is the same backwards."""
+    """Returns whether a call's ring is open: that of a broadcast, and that of a reduction, which is the same
+    backwards."""
     return call.algorithm is RING and call.kind in (Collective.BROADCAST, Collective.REDUCE)
 
 
@@ -74,7 +75,7 @@ class _Lane:
 
     queue: int
     dst: int
-    #: What a message takes before the network has it; inside a machine, on the GPU's links.
+    #: Time before the network has a message; inside a machine, its time on the GPU's links.
     latency_s: float
     is_inside: bool
     #: The queue of first lines, where a chunk is passed on line by line, and the SEND of the last message.
@@ -174,7 +175,8 @@ class _CallPlan:
 
     @staticmethod
     def needed(come: _Come, lane: _Lane) -> int:
-        """What a message on a lane waits for, of one that has come."""
+        """Returns the op that a message on a lane waits for, of the two of a message that has come: its first line
+        inside a machine, and the whole message between machines."""
         return come.first if lane.is_inside else come.whole
 
     def build(self) -> Plan:

@@ -50,9 +50,9 @@ class Pieces:
     """How a call is divided. Sizes are of data, without what a protocol adds."""
 
     channels: int
-    #: What goes from one GPU to the next before the next chunk of the channel.
+    #: Size of a chunk, which goes from one GPU to the next before the next chunk of the channel.
     chunk_bytes: int
-    #: What the network is handed at a time.
+    #: Size of the slices in which the network gets a chunk.
     slice_bytes: int
     #: How often a channel goes through all of its steps.
     loops: int

@@ -62,7 +62,7 @@ OPEN_RINGS = (Collective.BROADCAST, Collective.REDUCE)
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a schedule without times follows from."""
+    """All that decides a schedule apart from its times."""
 
     kind: Collective
     machines: tuple[int, ...]
@@ -119,7 +119,7 @@ def _alone() -> Schedule:
 
 
 def _hops(setup: Setup, call: Call, bundle: int) -> Hops:
-    """What messages take."""
+    """Returns the rates and latencies of a call's messages."""
     comm, choice, wire = call.comm, call.choice, WIRE[call.protocol]
     inside_s = call.hop_s
     if choice.algorithm in (NVLS, NVLS_TREE):

@@ -42,7 +42,7 @@ class Gpu(IntEnum):
 
 
 class Way(StrEnum):
-    """What a hop goes over, as rows of the latency table."""
+    """The kinds of links that hops go over, as rows of the latency table."""
 
     NVLINK = "NVLink"
     PCI = "PCI"
@@ -50,7 +50,7 @@ class Way(StrEnum):
 
 
 Three = tuple[float, float, float]
-"""Of LL, LL128 and Simple; or of one, two and more machines."""
+"""Values for LL, LL128 and Simple; or for one, two and more machines."""
 Latencies = dict[Algorithm, Three]
 
 TAGS = {

@@ -115,7 +115,7 @@ class Division:
     bucket_parameters: int | None = None
     #: By which gradients are summed.
     algorithm: str = "ring"
-    #: What NCCL sees, where it chooses how gradients are summed.
+    #: The machines as NCCL sees them, if it chooses how gradients are summed.
     nccl: Setup | None = None
     #: Whether sums of gradients, and parameters that are gathered behind them, give way to all else.
     priorities: bool = False

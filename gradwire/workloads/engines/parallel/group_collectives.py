@@ -77,7 +77,7 @@ class Halves:
     key: str = "strategy.options.algorithm"
     #: Those of the network, where they add.
     switches: Switches | None = None
-    #: What NCCL sees, where it chooses.
+    #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
     _routes: dict[Combine | None, Routes] = field(default_factory=dict)
     _schedules: dict[tuple[int, tuple[int, ...]], Schedule] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Halves:
         return Among(of_plan_ranks, tuple(sizes.tolist()), *sets)
 
     def notes(self) -> list[str]:
-        """What was taken."""
+        """Returns notes on the algorithms that were taken."""
         return [note for half in HALVES if half in self._routes for note in self._routes[half].notes()]
 
     def _routes_of(self, half: Combine | None) -> Routes:
@@ -133,7 +133,7 @@ class Halves:
 
 
 NO_CHUNK = -1
-"""Of a part that is empty."""
+"""Stands for the chunk of an empty part."""
 
 
 @dataclass
@@ -267,7 +267,7 @@ class SizedWays:
         return self._schedules[id(found)]
 
     def notes(self) -> list[str]:
-        """What was taken."""
+        """Returns notes on the algorithms that were taken."""
         return [note for routes in self._routes.values() for note in routes.notes()]
 
 

@@ -55,7 +55,7 @@ class Turn:
     """One pass of attention's core through the workers of a group, in the order of the ring."""
 
     members: Sequence[int]
-    #: Of each member: the op after which its keys and values are there, and its slices in order.
+    #: For each member, the op after which its keys and values are there, and its slices in order.
     ready: Sequence[int]
     slices: Sequence[Sequence[int]]
 

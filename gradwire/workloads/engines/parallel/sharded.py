@@ -84,7 +84,7 @@ from gradwire.workloads.models.profile import Profile
 
 @dataclass(frozen=True)
 class Partition:
-    """What travels, and when."""
+    """Sizes and times of the transfers of a partitioned optimizer."""
 
     #: Size of a parameter on the wire.
     parameter_bytes: int
@@ -96,7 +96,7 @@ class Partition:
     overlap: bool
     #: Step 3: whether layers wait for their own parameters alone.
     overlap_gather: bool
-    #: What NCCL sees, where it chooses; None: rings.
+    #: The machines as NCCL sees them, if it chooses; None: rings.
     nccl: Setup | None = None
 
 
@@ -203,7 +203,7 @@ class PartitionedPlan:
         return -(-bucket.values // len(self.ranks))
 
     def _boundaries(self, gathers: Sequence[PlannedCollective]) -> None:
-        """What the next iteration waits for."""
+        """Adds the end of the iteration at each rank, and the gathers that the next iteration waits for."""
         builder, late = self.builder, self.partition.overlap_gather
         for rank, worker in enumerate(self.passes):
             end = builder.compute(rank)
@@ -246,9 +246,9 @@ class Sharding:
     reshard: bool
     #: Workers that share a unit; None: all.
     group: int | None = None
-    #: Of allgathers, reduce-scatters and allreduces.
+    #: Algorithm of allgathers, reduce-scatters and allreduces.
     algorithm: Algorithm = "ring"
-    #: What NCCL sees, where it chooses.
+    #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
 
 
@@ -319,7 +319,7 @@ class ShardedPlan:
         return self.builder.build(self.job.compute_s, self.job.samples)
 
     def _schedules(self) -> tuple[Callable[[Unit], Schedule], Callable[[Unit], Schedule]]:
-        """Of a unit's allgather, and of its reduce-scatter."""
+        """Returns two functions of a unit: the schedule of its allgather, and that of its reduce-scatter."""
         ways, sharding = self.ways, self.sharding
         if ways is None:
             gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)

@@ -1,4 +1,4 @@
-"""What workers do one thing after the other, and the collectives of groups in between."""
+"""Programs of workers: ops that a worker carries out one after the other, with the collectives of groups in between."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from gradwire.workloads.job import Job
 
 @dataclass
 class Program:
-    """What one worker does."""
+    """The program of one worker, which grows op by op."""
 
     rank: int
-    #: What the next op waits for.
+    #: The op that the next op waits for.
     last: int
     #: Chunks that the next op needs.
     pending: list[int] = field(default_factory=list)

@@ -56,11 +56,11 @@ OF_PYTORCH = re.compile(r"\d+\.\d+\.\d+(-chakra\.\d+\.\d+\.\d+)?")
 """Schema of an execution trace of PyTorch, which the converter keeps as the attribute `schema`."""
 IN_ELEMENTS = "symbolic_tensor_network"
 OWN = "gradwire"
-"""What gradwire calls its own (chakra_writing.py)."""
+"""Name of the traces that gradwire itself writes (chakra_writing.py)."""
 OWN_STREAMS = range(16)
 """More than plans have."""
 PRIORITIES = range(2**31)
-"""What a Chakra node may have: an int32, which is read as an unsigned number."""
+"""Priorities that a Chakra node may have: an int32, which is read as an unsigned number."""
 MOST_MESSAGE_BYTES = 64 << 20
 """A node with 100,000 dependencies takes half a megabyte."""
 BLOCK_BYTES = 1 << 20
@@ -69,7 +69,7 @@ TENSOR = re.compile(r"\[\d+, \d+, \d+, (?P<elements>\d+), (?P<bytes>\d+), ['\"]"
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one: GlobalMetadata behind its length."""
+    """Returns whether a file that begins so may be a Chakra trace: GlobalMetadata behind its length."""
     length, start = _varint(beginning, 0) or (0, 0)
     if not 0 < length <= len(beginning) - start:
         return False

@@ -35,7 +35,7 @@ from gradwire.workloads.traces.workload import Int64
 
 
 def union(begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """The same times as intervals that neither overlap nor touch, in order."""
+    """Returns these times as intervals that neither overlap nor touch, in order."""
     if not len(begin):
         return begin, end
     order = np.argsort(begin, kind="stable")
@@ -56,7 +56,7 @@ def length_outside(begin: Int64, end: Int64, other_begin: Int64, other_end: Int6
 
 
 TOLERANCE_NS = 2_000
-"""Of two of the GPU's times: its clock and the host's are aligned to about a microsecond."""
+"""Tolerance between times of the GPU and of the host, whose clocks are aligned to about a microsecond."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Timeline:
 
 
 class _Gpu:
-    """What the GPU computes, in the order in which the host launched it."""
+    """The computations of the GPU, in the order in which the host launched them."""
 
     def __init__(self, events: KinetoEvents) -> None:
         work = events.work
@@ -174,7 +174,7 @@ def _computing_stream(events: KinetoEvents) -> int | None:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """When each call was on the GPU, and on which stream."""
+    """The times at which each call was on the GPU, and its stream."""
 
     begins_ns: list[int]
     ends_ns: list[int]
@@ -213,7 +213,8 @@ def _host_waits(events: KinetoEvents, calls: list[HostCall], waits: list[HostCal
 
 
 def _is_inside(spans: list[tuple[int, int]], at: int) -> bool:
-    """Whether a time is in one of the spans, which are sorted and do not overlap: calls in calls have been dropped."""
+    """Returns whether a time is in one of the spans, which are sorted and do not overlap: calls in calls have been
+    dropped."""
     before = bisect_right(spans, at, key=lambda span: span[0])
     return before > 0 and at <= spans[before - 1][1]
 
@@ -259,7 +260,7 @@ NAME = "Kineto profile"
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one."""
+    """Returns whether a file that begins so may be a Kineto profile."""
     return b'"traceEvents"' in beginning
 
 
@@ -384,7 +385,7 @@ def _fill(record: RankRecord, calls: list[Call], chain: Timeline) -> None:
 
 
 def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: bool) -> None:
-    """What the reading rests on, and what was exposed."""
+    """Notes the assumptions that the reading rests on, and how much communication was exposed."""
     findings, file = record.findings, record.file
     if not len(events.work):
         findings.note(

@@ -95,7 +95,7 @@ class CallArguments(msgspec.Struct, rename={
                                     "size", "out_split": "Out split size", "src": "Src Rank", "dst": "Dst Rank",
     "member": "Rank",
 }):  # fmt: skip
-    """What a `record_param_comms` event says."""
+    """The arguments of a `record_param_comms` event."""
 
     collective: str = ""
     in_elements: int | None = None
@@ -115,7 +115,7 @@ class CallArguments(msgspec.Struct, rename={
 
 
 def is_wait(arguments: CallArguments) -> bool:
-    """Whether it is not communication, but the wait for one."""
+    """Returns whether an event is the wait for a communication, and not a communication."""
     return plain(arguments.collective) == WAIT
 
 
