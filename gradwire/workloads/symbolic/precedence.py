@@ -1,11 +1,8 @@
-"""What comes before what in a graph without cycles, in whatever order its nodes are taken: for small graphs, in
-Python's long integers.
+"""Precedence in a graph without cycles: whether one node comes before another in whatever order nodes are taken. For
+small graphs in Python's long integers, and for large ones compiled with numba.
 
-What comes before what in a graph without cycles, as in workloads/symbolic/precedence.py, for large graphs: compiled
-with numba.
-
-Most pairs are a few edges apart, and found by a short search. For the others, sets of bits spread along the edges: one
-bit for each place from which, or to which, many pairs lead.
+Most pairs of a large graph are a few edges apart, and found by a short search. For the others, sets of bits spread
+along the edges: one bit for each place from which, or to which, many pairs lead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What waits for what when a plan is executed: dependencies, messages and the order of counter queues.
+"""The graph of what waits for what when a plan is executed, by dependencies, messages and the order of counter queues.
 
-And what its ranks may hold of its chunks, and what makes a chunk complete.
+`Holdings` has the chunks that its ranks may hold, and the contributions that make a chunk complete.
 """
 
 from __future__ import annotations
