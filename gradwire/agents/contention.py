@@ -120,5 +120,5 @@ class Contention:
 
 
 def _quotient(left: int, speed: int) -> int:
-    """Rounded up."""
+    """Returns `left` over `speed`, rounded up."""
     return (left + speed - 1) // speed

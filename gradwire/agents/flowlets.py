@@ -33,7 +33,8 @@ class Flowlets:
             self._mark(connection)
 
     def begin(self, connection: int, size_bytes: int, now_ns: int) -> None:
-        """Before a message: it begins a flowlet if the connection has sent nothing for as long as the gap."""
+        """Must be called before each message of a connection. Begins a flowlet if the connection has sent nothing for
+        as long as the gap."""
         ended_ns = self._ended_ns.get(connection)
         if ended_ns is not None and now_ns - ended_ns >= self._gap_ns and not self._waits(connection):
             self._number[connection] += 1
@@ -41,7 +42,8 @@ class Flowlets:
         self._bytes[connection, self._way(connection)] += size_bytes
 
     def end(self, connection: int, at_ns: int) -> None:
-        """After a message, whose last byte left the host, or was taken by the socket, at this time."""
+        """Must be called after each message of a connection. at_ns: when its last byte left the host, or was taken by
+        the socket."""
         self._ended_ns[connection] = at_ns
 
     def counts(self) -> tuple[FlowletCount, ...]:

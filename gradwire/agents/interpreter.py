@@ -210,7 +210,7 @@ class Interpreter:
         self._settle()
 
     def _settle(self) -> None:
-        """Lets everything happen that takes no time; see "The invariant" above."""
+        """Carries out all that takes no time; see "The invariant" above."""
         while True:
             if self._ended:
                 self._propagate(self._ended.popleft())

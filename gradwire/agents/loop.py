@@ -87,7 +87,7 @@ class ReplayLoop:
 
     @property
     def lateness_ns(self) -> Int64:
-        """How long after its time each timer was noticed."""
+        """Returns how long after its time each timer was noticed."""
         return np.array(self._interpreter.lateness_ns, np.int64)
 
     def run(
@@ -131,7 +131,7 @@ class ReplayLoop:
                 self._watch(self._perils, done, time.monotonic_ns() - start_ns, on_death)
 
     def _watch(self, perils: Perils, done: int, now_ns: int, on_death: Callable[[str], None]) -> None:
-        """Lets workers die, and gives up if nothing moves any more."""
+        """Carries out the deaths of workers that are due. Raises Stalled if nothing moves any more."""
         perils.iterated(done, now_ns)
         for rank, what in perils.deaths(now_ns, done).items():
             on_death(what)

@@ -32,7 +32,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric."""
+        """Returns the fabric, from its text."""
         return Fabric.from_json(self.fabric_json)
 
 

@@ -82,7 +82,7 @@ class Perils:
 
 
 def last_words(reason: str, deaths: Sequence[str], awaited: Sequence[str]) -> str:
-    """Why a run ended early, who had died, and what others wait for; in one sentence."""
+    """Returns one sentence that says why a run ended early, who had died, and what other ranks wait for."""
     more = f", and {len(awaited) - MOST_AWAITED} more" if len(awaited) > MOST_AWAITED else ""
     waiting = [f"{', '.join(awaited[:MOST_AWAITED])}{more}"] if awaited else []
     return "; ".join([reason, *deaths, *waiting])

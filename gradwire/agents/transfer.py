@@ -202,7 +202,7 @@ class Receiver:
         return arrival
 
     def set_low_water(self) -> None:
-        """After `arrivals`: says how much must wait before epoll reports the socket again."""
+        """Sets how many bytes must wait before epoll reports the socket again; must be called after `arrivals`."""
         low_water = min(self._left, self._most_low_water) if self._left > LOW_WATER_BYTES // 8 else 1
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)

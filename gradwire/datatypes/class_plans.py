@@ -22,7 +22,7 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Folding:
-    """How a job's ranks are folded."""
+    """The way in which a job's ranks are folded into classes."""
 
     #: Neighbours of which each is a class, where a strategy has one ring of all ranks: a multiple of a machine's
     #: workers, and a divisor of all.
@@ -32,11 +32,12 @@ class Folding:
 
 
 class NotByClass(Exception):
-    """Why a job has no classes of ranks, or none that fare alike on a fabric, in words that follow "because"."""
+    """Raised for a job without classes of ranks, or without any that fare alike on a fabric. Says why in words that
+    follow "because"."""
 
 
 class Peers(NamedTuple):
-    """Which copies of a class a message of another one goes to."""
+    """The copies of a class that a message of another class goes to."""
 
     #: The receiver is the copy that is so many further, counted around.
     further: int = 0

@@ -282,8 +282,8 @@ class Fabric(Shape):
         return max(loose_bytes, self.gso_bytes, self.mtu_bytes + ETHERNET_HEADER_BYTES)
 
     def grain_s(self, *, exact_timers: bool, rate_bps: float | None = None) -> float:
-        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave
-        at once.
+        """Returns how much earlier than at line rate a message may arrive through idle ports, in seconds: a port's
+        burst, and the packet that overdraws it, leave at once.
 
         rate_bps: of the slowest port on its way; by default, hosts' ports.
         """

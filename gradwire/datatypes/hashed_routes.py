@@ -83,7 +83,8 @@ class HashedRoutes:
             here = chosen.far
 
     def all_steps(self, source: int, target: int) -> set[tuple[int, bool]]:
-        """Those of all connections that there may be from one endpoint to another."""
+        """Returns the links between switches that any connection from one endpoint to another may pass, and whether
+        from `a` to `b`."""
         waiting, seen, steps = [self.fabric.switch_of(source)], set[int](), set[tuple[int, bool]]()
         while waiting:
             here = waiting.pop()

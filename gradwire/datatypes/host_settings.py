@@ -102,7 +102,7 @@ def parameters_of_hosts(names: Names, hosts: int, settings: Sequence[HostSetting
 
 
 def hosts_meant(names: Names, hosts: int, setting: HostSetting) -> Sequence[int]:
-    """Which of so many hosts a setting is for, by their names."""
+    """Returns the numbers of the hosts that a setting is for, found by their names."""
     return range(hosts) if setting.pattern == ALL else names.matching(setting.pattern)
 
 

@@ -106,12 +106,12 @@ def with_settings(links: Sequence[Link], settings: Sequence[LinkSetting], names:
 
 
 def names_of_links(links: Iterable[Link], aliases: Mapping[str, Sequence[str]]) -> Names:
-    """Everything that the links are called. aliases: what devices are called."""
+    """Returns the names of all links. aliases: other names of devices."""
     return Names(link_names(link, aliases) for link in links)
 
 
 def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Everything that a link is called."""
+    """Yields all names of a link."""
     for end in (link.a, link.b):
         yield from (Port(name, end.number).interface for name in aliases.get(end.device, (end.device,)))
     which = f"#{link.number}" if link.number > 1 else ""
@@ -161,7 +161,7 @@ def link_queue_defects(settings: Iterable[LinkSetting], links: Iterable[Link], g
 
 
 def _short_queues(sizes: Mapping[str, int], gso_bytes: int) -> Iterator[str]:
-    """Which queues, by the key that asks for them, hold too few bursts; 0 stands for no limit."""
+    """Yields the defects of queues that hold too few bursts, by the key that asks for them; 0 stands for no limit."""
     for key, size_bytes in sizes.items():
         if 0 < size_bytes < LEAST_BURSTS * gso_bytes:
             yield (

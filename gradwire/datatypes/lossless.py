@@ -114,7 +114,7 @@ class Lossless:
         return self.buffer_bytes - reserved * len(self.paused_classes(fabric.classes))
 
     def gap_bytes(self, fabric: PausedFabric) -> int:
-        """How far below the threshold a paused class continues."""
+        """Returns the number of bytes below the threshold at which a paused class continues."""
         return GAP_BURSTS * fabric.gso_bytes
 
     def settling_s(self, fabric: PausedFabric) -> float:
@@ -127,7 +127,7 @@ class Lossless:
 
 
 def pause_frame_s(link: Link) -> float:
-    """How long a pause frame is on the line."""
+    """Returns the seconds that a pause frame occupies the line."""
     return PAUSE_FRAME_BYTES * 8 / link.rate_bps
 
 

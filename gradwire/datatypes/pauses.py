@@ -131,7 +131,7 @@ def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[Waiting
 
 
 def circle_in_words(circle: Sequence[Waiting]) -> str:
-    """Who waits for whom in a circle."""
+    """Describes a circle of ports that wait for one another."""
     return "; ".join(
         f"{each.port} is paused by {each.by}, behind which its frames wait for {following.port}"
         for each, following in zip(circle, (*circle[1:], circle[0]), strict=True)

@@ -72,7 +72,7 @@ class Combine(IntEnum):
 
 
 class Discipline(IntEnum):
-    """How a send queue picks the next op among those that are ready."""
+    """The rules by which a send queue picks the next op among those that are ready."""
 
     FIFO = 1
     """In the order in which they became ready; `order` breaks ties."""
@@ -268,7 +268,7 @@ class Plan:
         return self.workers if number < 0 else self.set_rank[self.set_start[number] : self.set_start[number + 1]]
 
     def contributors(self) -> dict[int, int]:
-        """For each chunk with its own contributors, their bits, as in `Contributions`."""
+        """Returns the contributors of each chunk that has its own, as bits like those of `Contributions`."""
         number = {int(rank): place for place, rank in enumerate(self.workers)}
         bits = {
             one: sum(1 << number[rank] for rank in self.set_ranks(one).tolist())
@@ -354,7 +354,7 @@ class Plan:
 
     @staticmethod
     def ops_in(path: Path) -> int:
-        """How many ops a plan's file claims to have. Raises what `load` raises."""
+        """Returns the number of ops that a plan's file claims to have. Raises what `load` raises."""
         return lengths_in(path, FILE_COLUMNS)["ops.kind"]
 
 
@@ -367,7 +367,7 @@ class Contributions(NamedTuple):
 
 
 def contradiction(combine: Combine, arrived: Contributions, total: Contributions) -> str:
-    """Why arrived contributions do not add up with a sum, in words."""
+    """Returns the reason why arrived contributions do not add up with a sum, in words."""
     if combine == Combine.COPY:
         return f"{arrived} is to be copied, but is not complete"
     if not arrived.workers:

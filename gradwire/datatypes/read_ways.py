@@ -30,7 +30,8 @@ def steps_of_way(way: Iterable[int]) -> Iterator[tuple[int, bool]]:
 
 
 def way_defect(fabric: Fabric, ways: Sequence[Sequence[int]]) -> str:
-    """Why these cannot be the ways of a fabric; "" if they can: each leads from switch to switch, to its host's."""
+    """Returns the reason why these cannot be the ways of a fabric; "" if they can, since each leads from switch to
+    switch to its host's."""
     hosts, trunks = fabric.hosts, fabric.trunk_links()
     if len(ways) != hosts * hosts:
         return f"there are {len(ways)} ways, and {hosts * hosts} pairs of hosts"

@@ -57,7 +57,7 @@ class OpLog:
 
     @staticmethod
     def rows_in(path: Path) -> int:
-        """How many rows a log's file claims to have. Raises what `load` raises."""
+        """Returns the number of rows that a log's file claims to have. Raises what `load` raises."""
         return max(lengths_in(path, _columns_of(OpLog)).values())
 
     @staticmethod
@@ -121,7 +121,7 @@ class WindowState:
 
     @property
     def limited_us(self) -> int:
-        """How long one of the sockets' buffers was the limit."""
+        """Returns how long one of the sockets' buffers was the limit, in microseconds."""
         return self.receive_limited_us + self.buffer_limited_us
 
 
@@ -218,7 +218,7 @@ class NetworkCounts:
 
 @dataclass(frozen=True)
 class QueueLengths:
-    """How long the queues of switches' ports were, at equal intervals."""
+    """The lengths of the queues of switches' ports, at equal intervals."""
 
     #: Interface names, a column of `waiting_bytes` for each.
     ports: tuple[str, ...]
@@ -352,7 +352,7 @@ class FaultRecord:
 
 @dataclass(frozen=True)
 class PointRecord:
-    """Everything about a point's run that analysis needs besides the plan and the op log."""
+    """The record of a point's run: all that analysis needs besides the plan and the op log."""
 
     #: "virtual" or "wall".
     clock: str

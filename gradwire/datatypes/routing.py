@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Routing(StrEnum):
-    """How switches choose among equally short ways."""
+    """The rules by which switches choose among equally short ways."""
 
     #: Evenly, pair by pair of hosts (controller/flows.py: SummitChoice, datatypes/balanced_routes.py).
     BALANCED = "balanced"
@@ -45,8 +45,9 @@ MOST_SPRAYED_WAYS = 64
 
 
 def spray_defects(routing: Routing, summits: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
-    """Why bursts cannot take several ways of a fabric. summits: ways between two leaves of different pods; 1 for a
-    graph, and 0 for a single switch. aggregates: whether switches add up. drops: whether anything drops or marks."""
+    """Yields the reasons why bursts cannot take several ways of a fabric. summits: ways between two leaves of different
+    pods; 1 for a graph, and 0 for a single switch. aggregates: whether switches add up. drops: whether anything drops
+    or marks."""
     key = f"fabric.routing = '{routing}'"
     if not summits:
         yield f"{key}: needs several switches: any other fabric.topology than 'single'"

@@ -108,12 +108,12 @@ class Shape:
 
     @cached_property
     def _names_of_hosts(self) -> Names:
-        """Everything that the hosts are called."""
+        """Returns all names of the hosts."""
         return Names((name, *self.aliases.get(name, ())) for name in self.host_names())
 
     @cached_property
     def _names_of_links(self) -> Names:
-        """Everything that the links are called."""
+        """Returns all names of the links."""
         return names_of_links(self._unset_links, self.aliases)
 
     @cached_property
@@ -310,7 +310,7 @@ class Shape:
         return [] if self.graph is not None else self.switch_names()[self._unset_tree.leaf_count :]
 
     def switch_names(self) -> list[str]:
-        """Leaves, then spines, then cores; or the switches of the graph."""
+        """Returns the names of the switches: leaves, then spines, then cores; or those of the graph."""
         count = self._unset_tree.switches if self.graph is None else self.graph.switches
         return [f"s{i + 1}" for i in range(count)]
 

@@ -32,7 +32,8 @@ class FlowPorts:
 
 
 def chosen_bucket(parameter: int, source_ip: str, target_ip: str, ports: FlowPorts, buckets: int) -> int:
-    """Which of a group's buckets, numbered from 0, takes the packets of a flow. parameter: the group's, of 64 bits."""
+    """Returns the number, from 0, of the group's bucket that takes the packets of a flow. parameter: the group's, of 64
+    bits."""
     basis = _finished(_added(_added(0, parameter & WORD), parameter >> 32), 8)
     fields = (
         IPv4Address(source_ip).packed,

@@ -87,7 +87,8 @@ def _in_place(kind: str) -> Callable[[dict[str, Any]], Communication]:
 
 
 def _from_to(kind: str, inputs: str, outputs: str, sized: str = "") -> Callable[[dict[str, Any]], Communication]:
-    """From input tensors to output tensors, of which `sized` are those that the size counts."""
+    """Returns a function that makes a communication of an operation's arguments, from the input tensors to the output
+    tensors. sized: the tensors that the size counts, if not the inputs."""
 
     def make(said: dict[str, Any]) -> Communication:
         reads, writes = flat(said[inputs]), flat(said[outputs])
@@ -174,8 +175,8 @@ def _out(said: dict[str, Any]) -> list[torch.Tensor]:
 
 
 def answer(communication: Communication) -> None:
-    """Leaves in small tensors what a collective would if all ranks had put in the same: scripts decide by such values
-    how to continue."""
+    """Fills small tensors with the result of a collective in which all ranks put in the same: scripts decide by such
+    values how to continue."""
     size = communication.group.size()
     with torch.no_grad():
         if communication.kind == "all-gather":

@@ -75,7 +75,8 @@ class _NoEvent:
 
 
 def redirect(note: Callable[[str], None]) -> None:
-    """Has the CPU stand in from now on. note: hears of it when a script first asks for the device."""
+    """Makes the CPU stand in for torch.cuda from now on, unless there is a device. note: is called when a script first
+    asks for the device."""
     if torch.cuda.is_available():
         return
     told: list[bool] = []

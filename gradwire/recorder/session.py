@@ -112,7 +112,7 @@ class Session:
             guess(UNSTEADY)
 
     def _load_alone(self) -> None:
-        """Data is loaded in this process: workers would be forks of it, with its modes."""
+        """Makes data loaders load in this process: workers would be forks of it, with its modes."""
         from torch.utils import data  # noqa: PLC0415 (only to change it)
 
         loader: Any = data.DataLoader
@@ -129,7 +129,7 @@ class Session:
         loader.__init__ = init
 
     def _note_compilation(self) -> None:
-        """Compilation is off by the environment; what it would have been for is noted."""
+        """Notes calls of torch.compile, which has no effect here because the environment disables compilation."""
         compiled = torch.compile
 
         def compile_(*given: Any, **named: Any) -> Any:

@@ -138,7 +138,7 @@ class Timeline:
         self.marks.append(len(self.tasks))
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Memory that is gone."""
+        """Forgets the origin of memory that is gone."""
         for key in keys:
             self._origin.pop(key, None)
 

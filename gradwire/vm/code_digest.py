@@ -81,7 +81,7 @@ def plan_digest() -> str:
 
 
 def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
-    """These modules and what they import of gradwire, directly or not: their files by module."""
+    """Returns the files of these modules and of what they import of gradwire, directly or not, by module."""
     sources: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:

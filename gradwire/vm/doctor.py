@@ -93,7 +93,7 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Everything that a run needs, in the order in which to fix it. Missing things are findings, not exceptions."""
+    """Checks all that a run needs, in the order in which to fix it. Missing things are findings, not exceptions."""
     return [
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
         *packages_findings(lambda name: importlib.util.find_spec(name) is not None),

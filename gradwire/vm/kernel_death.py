@@ -35,7 +35,7 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Ending:
-    """How a kernel ended."""
+    """The facts of a kernel's end."""
 
     #: File of the kernel.
     kernel: Path
@@ -80,7 +80,7 @@ def _read(path: str) -> str:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a kernel died, and how to fix it."""
+    """The cause of a kernel's death, and its remedy."""
 
     #: Short name, for tests and for people who sort reports.
     name: str

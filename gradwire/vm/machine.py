@@ -364,7 +364,7 @@ def forbids_programs(folder: Path) -> bool:
 
 
 def memory_remedy(memory_mb: int) -> str:
-    """How to make room for a kernel's memory on this machine."""
+    """Returns the instruction for making room for a kernel's memory on this machine."""
     barred = [folder for folder in memory_folders() if forbids_programs(folder)]
     if barred:
         return (

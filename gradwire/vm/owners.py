@@ -24,7 +24,8 @@ OWNER = re.compile(r"(\d{10})\.(\d{20})\.(\d{10})")
 
 
 def this_process() -> str:
-    """This process as an owner. The text is equally long for all, since what is in memory may not depend on it."""
+    """Returns this process as an owner. The text is equally long for all, since the content of memory may not depend on
+    it."""
     return f"{os.getpid():010d}.{_start_ticks(os.getpid()):020d}.{_namespace():010d}"
 
 

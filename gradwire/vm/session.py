@@ -202,8 +202,8 @@ class Session:
         return mapped_bytes(lines)
 
     def _process_count(self) -> int:
-        """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
-        few that serve the kernel itself. 0 if that cannot be seen."""
+        """Returns how many processes of the machine the kernel has: one for each address space in it, and a few that
+        serve the kernel itself. 0 if they cannot be counted."""
         try:
             return len(
                 Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text(encoding="utf-8").split()
@@ -284,7 +284,7 @@ def mapped_bytes(status: Sequence[str]) -> int:
 def stalled(
     limit_s: float, activity: str, used_bytes: int, memory_mb: int, names: LimitNames = LimitNames()
 ) -> InputFault:
-    """Why no virtual time passes: memory is full, if it is, and otherwise the program that has the CPU.
+    """Returns the fault of a job in which no virtual time passes: memory is full, or else a program keeps the CPU.
 
     Where programs' memory leaves no room for their code, it drops pages of code and reads them again for ever. It
     kills nobody.

@@ -34,7 +34,7 @@ PIPE_BYTES = 1 << 20
 
 
 class FollowEnd(Enum):
-    """Why `follow` returned."""
+    """The reasons for which `follow` returns."""
 
     CLOSED = auto()
     FINISHED = auto()
@@ -101,7 +101,7 @@ class TimeLimit:
     def __init__(
         self, limit_s: float, held: Callable[[], bool] = lambda: False, wall_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """held: whether what is waited for is stopped."""
+        """held: returns whether the process that is waited for is stopped."""
         self._left_s, self._held, self._wall_s = limit_s, held, wall_s
         self._looked_s = wall_s()
 

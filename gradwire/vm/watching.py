@@ -53,7 +53,7 @@ class Activity:
     system_call: int | None
 
     def __str__(self) -> str:
-        """In words."""
+        """Returns the activity in words."""
         call = "" if self.system_call is None else f", last system call number {self.system_call}"
         return f"{self.name} on {self.host} (process {self.pid}{call})"
 
@@ -126,13 +126,13 @@ class StallWatch:
         held: Callable[[], bool] = lambda: False,
         wall_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """held: whether the kernel is stopped."""
+        """held: returns whether the kernel is stopped."""
         self._virtual_ns, self._seen_ns = virtual_ns, -1
         self._new_limit = partial(TimeLimit, limit_s, held, wall_s)
         self._limit = self._new_limit()
 
     def has_stalled(self) -> bool:
-        """To be asked all the while."""
+        """Returns whether no virtual time has passed for as long as the limit. Must be called often (`TimeLimit`)."""
         now_ns = self._virtual_ns()
         if now_ns != self._seen_ns:
             self._seen_ns, self._limit = now_ns, self._new_limit()

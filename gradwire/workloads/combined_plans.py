@@ -263,7 +263,7 @@ def _joined_ops(parts: Sequence[Plan], name: str, starts: dict[str, Int64]) -> A
 
 @dataclass(frozen=True)
 class _Sets:
-    """Whose the chunks of one part are, with all of its workers as the last set."""
+    """The sets of contributors and receivers of one part's chunks, with all of its workers as the last set."""
 
     starts: Int64
     ranks: Int64
@@ -314,7 +314,8 @@ def _entry(job: PlacedJob, part: _Shifted) -> PlanJob:
 
 
 def carried_lag(plan: Plan) -> Int64:
-    """For each SEND and RECV, how many iterations before its own the data is that it carries: 0 or 1; 0 for all other ops.
+    """Returns, for each SEND and RECV, how many iterations older its data is than its own iteration: 0 or 1; 0 for all
+    other ops.
 
     The plan is executed without time for two iterations. In a plan that passes the checker, a message carries the same in any order.
     Raises InternalFault for a plan that gets stuck, or that would need more than two iterations.

@@ -26,7 +26,7 @@ MOST_WRITTEN_OUT = 1e6
 
 @dataclass(frozen=True)
 class Because:
-    """Why a field has its bounds, as a further constraint of the field."""
+    """A constraint of a field that says why the field has its bounds."""
 
     reason: str
 
@@ -124,7 +124,7 @@ class ValueKind:
 
     @property
     def because(self) -> str:
-        """Why the value has its bounds, in brackets, or "" where that goes without saying."""
+        """Returns the reason for the value's bounds, in brackets; "" if it goes without saying."""
         reason = next((constraint.reason for constraint in self.constraints if isinstance(constraint, Because)), "")
         return f" ({reason})" if reason else ""
 
@@ -171,7 +171,7 @@ class ValueKind:
         return "a table of keys" if self.is_table else ""
 
     def _length(self, of: str) -> str:
-        """How long a text or a list may be."""
+        """Returns the words for how long a text or a list may be."""
         least, most = self.bound("min_length"), self.bound("max_length")
         if most is not None:
             return f" of {least or 0:.0f} to {most:,.0f} {of}"
@@ -205,7 +205,7 @@ def kind_at(section: type[BaseModel], path: Sequence[str | int]) -> ValueKind | 
 
 @lru_cache(maxsize=1024)
 def _kind_at(section: type[BaseModel], path: tuple[str | int, ...]) -> ValueKind | None:
-    """It is asked of every one of thousands of layers and links."""
+    """Does the work of `kind_at`; cached, because it is called for every one of thousands of layers and links."""
     kind = ValueKind(section)
     for step in path:
         if kind.table is not None and step in kind.table.model_fields:

@@ -16,8 +16,8 @@ BYTES_PER_PARAMETER = 4
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who runs where: workers fill one host after the other; servers are on the workers' hosts (co-located) or on hosts
-    behind them.
+    """The workers and servers of a job, and the hosts that they run on: workers fill one host after the other; servers
+    are on the workers' hosts (co-located) or on hosts behind them.
 
     workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
     nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their

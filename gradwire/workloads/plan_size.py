@@ -61,7 +61,8 @@ class MostOps:
 
 
 def _free_bytes() -> int:
-    """Memory that this process may still take: what the machine, its control group and its own limits leave."""
+    """Returns the bytes of memory that this process may still take, given the machine, its control group and its own
+    limits."""
     free = []
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):

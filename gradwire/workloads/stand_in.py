@@ -97,7 +97,7 @@ class Load:
 
 @dataclass(frozen=True)
 class StandIn:
-    """How a cluster with load `own` behaves as one with load `meant`.
+    """A cluster with load `own` that stands in for one with load `meant`.
 
     Raises InputFault where the small cluster has no link of a kind that the large one is slowed down by.
     """

@@ -165,7 +165,7 @@ def exact_text(value: float, kind: Quantity, units: Sequence[str]) -> str:
 
 
 def _effort(text: str) -> tuple[int, bool]:
-    """How much there is to read in a quantity: significant digits, and whether its number is small or large."""
+    """Returns how hard a quantity is to read: its significant digits, and whether its number is small or large."""
     number = text.partition(" ")[0]
     digits = number.partition("e")[0].replace(".", "").strip("0")
     return len(digits), not 1 <= float(number) < 1000

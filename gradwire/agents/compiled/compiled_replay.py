@@ -167,7 +167,7 @@ class LedgerSlots:
         return np.searchsorted(self.keys, ranks.astype(np.int64) * self.chunks + chunks).astype(np.int64)
 
     def rank_and_chunk(self, slot: int) -> tuple[int, int]:
-        """Whose a place is, and of which chunk."""
+        """Returns the rank and the chunk that a place of the ledger is for."""
         rank, chunk = divmod(int(self.keys[slot]), self.chunks)
         return rank, chunk
 
@@ -226,7 +226,7 @@ class CompiledReplay:
         self._given.successors = self._columns.lists(graph.successors_start, graph.successor)
 
     def _give_ledger(self, moves: Bools) -> None:
-        """Which holdings ops touch, and whose contributions make each complete."""
+        """Hands over the places of the ledger that ops use, and the contributions that make each complete."""
         plan, given, holdings = self._plan, self._given, self._holdings
         ops = plan.ops
         slot = np.full(len(ops), -1, np.int32)
@@ -254,7 +254,7 @@ class CompiledReplay:
         fill(given, self._columns, arrays)
 
     def _give_lanes(self) -> None:
-        """Which stream each op runs in, and the order of send queues that count."""
+        """Hands over the stream that each op runs in, and the order of send queues that count."""
         ops, given = self._plan.ops, self._given
         runs = self._is_own & ((ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE))
         lanes = np.column_stack([ops.rank[runs], ops.lane[runs]])
@@ -352,7 +352,7 @@ class CompiledReplay:
 
     @property
     def lateness_ns(self) -> Int64:
-        """How long after its time each timer was noticed."""
+        """Returns how long after its time each timer was noticed."""
         return self._lateness_ns[: self._told.timers]
 
     @property

@@ -164,7 +164,7 @@ class Trail:
 
 
 def _distance(start: int, end: int) -> int:
-    """How far `end` is after `start`, or before it if negative; sequence numbers wrap around."""
+    """Returns how far `end` is after `start`, negative if it is before it; sequence numbers wrap around."""
     half = SEQUENCE_NUMBERS // 2
     return (end - start + half) % SEQUENCE_NUMBERS - half
 

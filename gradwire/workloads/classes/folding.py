@@ -64,14 +64,14 @@ class Call:
 
 
 class PeerTable:
-    """Which copies the messages of a plan go to."""
+    """The numbers of the kinds of receivers that a plan's messages go to."""
 
     def __init__(self) -> None:
         self._numbers: dict[Peers, int] = {Peers(): 0}
         self._columns: dict[int, Int64] = {}
 
     def number(self, peers: Peers) -> int:
-        """That of a kind of receivers."""
+        """Returns the number of a kind of receivers."""
         return self._numbers.setdefault(peers, len(self._numbers))
 
     def note(self, first_op: int, numbers: Int64) -> None:

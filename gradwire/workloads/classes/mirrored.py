@@ -131,7 +131,7 @@ class _MirroredClasses(AllreducePlan):
         self._connections = Connections(self.builder, self.hosts)
 
     def compile_classes(self, options: AllreduceOptions) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         sizes = [bucket.values * self.communicator.bytes_per_value for bucket in self.buckets]
         whole, _, _ = chosen_schedules(self._whole, sizes, DOUBLE_TREE, segments=options.segments)
         folded = {id(schedule): mirrored_half(schedule) for schedule in {id(each): each for each in whole}.values()}
@@ -180,6 +180,6 @@ class _MirroredClasses(AllreducePlan):
         return self._connections
 
     def _chunks(self, numbers: Sequence[int], sizes: Int64) -> Int64:
-        """None: only the checker reads them."""
+        """Returns -1 for all chunks: only the checker reads them."""
         del numbers
         return np.full(sizes.shape, -1, np.int64)

@@ -152,7 +152,7 @@ class _Classes(ModelParallelPlan):
                     self.programs[rank].arrivals.append(arrival)
 
     def compile_classes(self) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         plan: Plan = self.compile()
         samples = self.batch * self.whole.data // self.division.context
         return self._folded.folded(replace(plan, samples=samples))
@@ -201,7 +201,7 @@ class _SharesOfOne(GroupCollectives):
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, as one message that takes as long as its steps."""
+        """Adds a collective to a series, as one message that takes as long as all steps."""
         del tensor, needed
         builder = self.builder
         (rank,) = series.members
@@ -240,7 +240,7 @@ class _FoldedCollectives(GroupCollectives):
     """Collectives of replicas, of which each group's only member stands for all."""
 
     def __init__(self, builder: PlanBuilder, job: Job, rings: FoldedRings, traffic_class: int, stride: int = 1) -> None:
-        """stride: every so many-th copy is of one ring."""
+        """stride: every `stride`-th copy is of the same ring."""
         super().__init__(builder, job)
         self.rings = rings
         self._traffic_class, self._stride = traffic_class, stride
@@ -249,7 +249,7 @@ class _FoldedCollectives(GroupCollectives):
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, without the chunks that only the checker reads."""
+        """Adds a collective to a series, without the chunks that only the checker reads."""
         del tensor, needed
         done = [self.builder.compute(rank, lane=GATE_LANE) for rank in series.members]
         for op, start in zip(done, started, strict=True):

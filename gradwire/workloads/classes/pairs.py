@@ -176,7 +176,7 @@ class _PairedClasses(AllreducePlan):
         self._folded = FoldedRings(self.builder, job, members, folding.undelayed)
 
     def compile_classes(self, in_parts: bool) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         workers = self._whole.cluster.workers
         steps = steps_of_half(workers, None) if in_parts else butterfly(workers)
         parts, width = workers if in_parts else 1, BYTES_ON_WIRE[self._options.wire]

@@ -92,7 +92,7 @@ class ReplicaExchanges:
         return arrived
 
     def _neighbour(self, place: int, further: int, count: int) -> _Neighbour:
-        """That which is so many replicas further in a group of `count`."""
+        """Returns the neighbour that is `further` replicas behind the one at `place`, in a group of `count`."""
         if count <= self.groups:
             first = place - place % count
             return self._of_class(place, first + (place % count + further) % count, Peers())
@@ -109,7 +109,7 @@ class ReplicaExchanges:
         return near + [self._of_class(place, other, Peers(1, around, around - 1)) for other in range(self.groups)]
 
     def _of_class(self, place: int, other: int, peers: Peers) -> _Neighbour:
-        """That copy of the class at another place."""
+        """Returns the neighbour that is a copy, given by `peers`, of the class at place `other`."""
         on_one_machine = peers.further == 0 and place // self.on_machine == other // self.on_machine
         return _Neighbour(other, peers, on_one_machine)
 

@@ -55,7 +55,7 @@ class _ShardedClasses(ShardedPlan):
         self._whole, self._folding = job, folding
 
     def compile_classes(self) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
         gathers = [self.collectives.add(unit.layers[0], empty) for unit, _ in self.uses]
@@ -95,7 +95,7 @@ class _PartitionedClasses(PartitionedPlan):
         self._whole, self._folding = job, folding
 
     def compile_classes(self) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
         sums = [self.collectives.add(bucket.ready_layer, empty) for bucket in self.buckets]

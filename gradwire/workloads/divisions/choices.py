@@ -142,7 +142,7 @@ class Choice:
         return found
 
     def __str__(self) -> str:
-        """In the words of `--parallel`, and what else there is."""
+        """Returns the choice in the words of `--parallel`, and the rest of it behind them."""
         words = [f"data={self.data}", f"tensor={self.tensor}", f"pipeline={self.pipeline}"]
         words += [f"context={self.context}"] if self.context > 1 else []
         words += [f"experts={self.experts}"] if self.experts > 1 else []

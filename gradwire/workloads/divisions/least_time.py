@@ -135,8 +135,11 @@ def _to_experts_s(job: Job, choice: Choice, segment: Segment, rate: float) -> fl
 
 
 def _attending_s(job: Job, choice: Choice, cut: Cut, segment: Segment, rate: float) -> tuple[float, float]:
-    """By how much handing on keys and values outlasts the core of attention at least, in a forward and a backward
-    pass.
+    """Returns the least time by which handing on keys and values outlasts the core of attention, in a forward and a
+    backward pass.
+
+    It is 0 if only some members of a group send to other machines: the others run ahead, and keys and values come
+    during other computation.
 
     Nothing is taken for sure where only some members of a group send to other machines: the others run ahead, and keys
     and values come during other computation.

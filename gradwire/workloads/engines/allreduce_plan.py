@@ -62,7 +62,7 @@ COPY_LANE, HOLD_LANE, READING_LANE = 2, 4, 6
 
 @dataclass(frozen=True)
 class Communicator:
-    """How buckets are reduced."""
+    """Settings by which buckets are reduced."""
 
     #: Size of a gradient on the wire.
     bytes_per_value: int = 4
@@ -92,7 +92,7 @@ def compile_allreduce(
 def ops_of_allreduce(
     job: Job, buckets: Sequence[Bucket], schedules: Sequence[Schedule], communicator: Communicator
 ) -> int:
-    """How many ops `compile_allreduce` makes, at most."""
+    """Returns the most ops that `compile_allreduce` makes."""
     workers = job.cluster.workers
     held = sum(1 + bool(hold.reading_s) for hold in {bucket.hold for bucket in buckets if bucket.hold is not None})
     ops = workers * (ops_of_passes(job) + 2 * len(buckets) + held + 1)
@@ -159,7 +159,7 @@ class AllreducePlan:
         return add_gates(self.builder, durations_s, len(self.ranks), lane)
 
     def compile(self, schedules: Sequence[Schedule]) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         self._readiness()
         workers = self._workers(schedules)
         by_schedule: dict[int, list[int]] = {}
@@ -405,7 +405,7 @@ def ready_buckets(buckets: Sequence[Bucket], options: AllreduceOptions) -> list[
 
 
 def communicator_of(options: AllreduceOptions) -> Communicator:
-    """How options have buckets reduced."""
+    """Returns the settings by which these options have buckets reduced."""
     return Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
 
 

@@ -117,7 +117,7 @@ class ParameterServer(Workers):
         return self.builder.message(self.flows.queue(src, dst, CONTROL_CLASS), dst, CONTROL_BYTES)
 
     def request(self, worker: int, server: int) -> None:
-        """At the beginning of its iteration a worker asks a server for its parameters."""
+        """Adds a worker's request to a server for its parameters, at the beginning of its iteration."""
         send, recv = self.token(self.workers[worker], self.servers[server])
         self.builder.depend(send, self.passes[worker].begin)
         self.requests[worker, server] = recv
@@ -284,8 +284,8 @@ def _answer(servers: ParameterServer, classes: Sequence[int], distribution: Dist
 
 
 def _positions(job: Job, distribution: DistributionOrder, pieces: Sequence[Piece]) -> list[list[int]]:
-    """For each worker: the position of each piece among all that are sent (random order, or together: among those sent
-    to that worker)."""
+    """Returns, for each worker, the position of each piece among all that are sent; for random order, or together,
+    among those sent to that worker."""
     count, workers = len(pieces), job.cluster.workers
     if distribution == "round-robin":
         return in_turn(pieces, workers)

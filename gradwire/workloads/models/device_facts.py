@@ -28,7 +28,7 @@ class Fact:
 
 
 class ByKind(StrEnum):
-    """Which models without a fact take what their layers take by kind (workloads/models/layer_times.py)."""
+    """The models without a fact whose times are those of their layers' kinds (workloads/models/layer_times.py)."""
 
     #: Those whose FLOPs are mostly convolutions. A share of the peak is of transformers' whole trainings, which take more
     #: time than their kernels: optimisers, activations computed anew, waiting.

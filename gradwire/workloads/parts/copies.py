@@ -78,7 +78,7 @@ def _goes_far(peers: Peers) -> bool:
 
 
 def _defect(classes: ClassPlan, copies: int) -> str:
-    """Why so many copies cannot stand for all; "" if they can."""
+    """Returns the reason why so many copies cannot stand for all; "" if they can."""
     around = _around(classes)
     if copies >= around:
         return f"there are {around:,} copies of each class"
@@ -217,7 +217,7 @@ class _Copies:
         )
 
     def _of_copies(self, class_ops: Int64) -> Int64:
-        """These ops, one of each class, at all ranks in their order."""
+        """Returns these ops, one of each class, at all ranks in their order."""
         in_copies: Int64 = (self.first[class_ops][:, None] + np.arange(self.kept) * len(self.of)).ravel()
         return in_copies
 

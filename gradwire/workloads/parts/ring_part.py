@@ -73,7 +73,7 @@ class _RingPart:
         self.came: list[Int64] = []
 
     def build(self) -> PartOfPlan:
-        """Builds everything."""
+        """Builds the part."""
         builder = self.builder
         ends = self._computation()
         done: Int64 | None = None
@@ -96,7 +96,8 @@ class _RingPart:
         return PartOfPlan(placed, self.hosts, self.own_hosts)
 
     def _computation(self) -> list[Int64]:
-        """For each call, the op at each rank after which it may start; then those at which ranks have computed."""
+        """Returns, for each call, the op at each rank after which it may start; last, the ops at which ranks have
+        computed."""
         count = len(self.members)
         until_ns = [
             np.broadcast_to(call.ready_ns, (self.sequence.ranks,))[self.members] for call in self.sequence.calls

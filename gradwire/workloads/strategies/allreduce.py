@@ -47,7 +47,7 @@ class RingOptions(AllreduceOptions):
 
 
 class HierarchicalOptions(AllreduceOptions):
-    """How workers are grouped."""
+    """Options for the groups of workers."""
 
     group: int | None = Field(None, ge=1)
     """Neighbouring workers that form a group; None: those of one machine."""

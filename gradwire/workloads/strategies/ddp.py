@@ -49,7 +49,7 @@ FIRST_CAP_BYTES = 1 << 20
 
 
 class DdpOptions(AllreduceOptions, NcclKeys):
-    """How large buckets are, in bytes of fp32 gradients, whatever the wire's format."""
+    """Options for the size of buckets, in bytes of fp32 gradients, whatever the wire's format."""
 
     algorithm: AnyAlgorithm = "ring"
     """Of the allreduces. NCCL has rings and double trees; "nccl" and "auto" take one for each bucket: as NCCL chooses, and as

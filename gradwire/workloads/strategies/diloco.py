@@ -56,7 +56,7 @@ SUM_LANE = 2
 
 
 class DilocoOptions(NcclKeys):
-    """How seldom workers talk, and how."""
+    """Options for how seldom workers talk, and by which collectives."""
 
     inner_steps: int = Field(INNER_STEPS, ge=1, le=MOST_INNER_STEPS)
     """Steps that a worker takes by itself in an outer round, which is an iteration here: DiLoCo's H."""
@@ -156,7 +156,7 @@ class _Round:
         self.started, self.done = (add_gates(self.builder, idle, len(self.ranks), SUM_LANE) for _ in range(2))
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         connections = Connections(self.builder, self.hosts)
         for number, (fragment, schedule) in enumerate(zip(self.fragments, self.schedules, strict=True)):
             self._order(number, fragment)

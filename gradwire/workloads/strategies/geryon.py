@@ -36,14 +36,14 @@ Rule = Literal["paper", "coarse", "threshold", "search"]
 
 
 class PartitionOptions(Options):
-    """How tensors are cut."""
+    """Options for how tensors are cut."""
 
     slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
     """Shards with more parameters are cut into slices; 0 slices none."""
 
 
 class GeryonOptions(PartitionOptions):
-    """How tensors are cut, and which layers are urgent."""
+    """Options for how tensors are cut, and for which layers are urgent."""
 
     partition: bool = True
     """Whether tensors are cut. Otherwise they stay whole and only the priorities of flows differ from vanilla (Fig.

@@ -31,7 +31,7 @@ Format = Literal["fp32", "fp16", "bf16"]
 
 
 class MegatronOptions(NcclKeys):
-    """How workers share a model."""
+    """Options for how workers share a model."""
 
     tensor: int = Field(1, ge=1, le=10_000)
     """Workers that share every product of a layer; neighbours, so that they are on one host if it has so many."""

@@ -232,7 +232,7 @@ models give: `python -m benchmarks.fitting.fit_late_share`."""
 
 
 class TictacOptions(Options):
-    """How TicTac orders transfers, and where it enforces that order."""
+    """Options for how TicTac orders transfers, and for where it enforces that order."""
 
     order: Order = "tic"
     """Of the transfers to a worker. "random" and "almost-layer" are baselines: nothing is enforced, and each worker has

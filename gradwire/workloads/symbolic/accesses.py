@@ -51,13 +51,13 @@ class Accesses:
     iteration: UInt8
 
     def of(self, chosen: npt.NDArray[np.generic]) -> Accesses:
-        """Those that are chosen by their numbers, or by a mask."""
+        """Returns the accesses that are chosen by their numbers, or by a mask."""
         return Accesses(
             self.row[chosen], self.node[chosen], self.phase[chosen], self.what[chosen], self.iteration[chosen]
         )
 
     def and_those(self, others: Accesses) -> Accesses:
-        """These and others."""
+        """Returns these accesses and `others` behind them."""
         return Accesses(
             np.concatenate([self.row, others.row]),
             np.concatenate([self.node, others.node]),

@@ -38,7 +38,7 @@ class Precedence(Protocol):
 
 
 class PrecedenceInPython:
-    """As Precedence. Edges: a node, and one that comes after it."""
+    """Precedence of small graphs, in Python. Edges: a node, and one that comes after it."""
 
     def __init__(self, count: int, source: Int32, target: Int32) -> None:
         by_source = np.argsort(source, kind="stable")
@@ -104,7 +104,7 @@ class _Edges(NamedTuple):
 
 
 class PrecedenceInCode:
-    """As `precedence.Precedence`."""
+    """Precedence of large graphs, in machine code."""
 
     def __init__(self, count: int, source: Int32, target: Int32) -> None:
         start, after = _rows(source, target, count)

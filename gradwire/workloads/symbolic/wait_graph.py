@@ -36,7 +36,7 @@ class Graph:
 
     @cached_property
     def waits_for(self) -> Int64:
-        """How many nodes each node waits for."""
+        """Returns how many nodes each node waits for."""
         within = np.bincount(self.target[self.lag == 0], minlength=self.count)
         across = np.bincount(self.target[self.lag == 1], minlength=self.count)
         return np.concatenate([within + across * (iteration > 0) for iteration in range(ITERATIONS)])

@@ -110,7 +110,7 @@ class _ReplayPlan:
         self._exit = self._entry.copy()
 
     def compile(self, compute_s: float, samples: int) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         self._tasks()
         self._messages()
         for calls in self._alike():

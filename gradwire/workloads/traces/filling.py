@@ -131,6 +131,6 @@ class _Shapes:
 
 
 def _shape(ranks: Iterable[int]) -> tuple[int, ...]:
-    """How many ranks a group has, and how far apart."""
+    """Returns the distances of a group's ranks from its first one."""
     listed = list(ranks)
     return tuple(rank - listed[0] for rank in listed)

@@ -48,7 +48,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """One line."""
+        """Returns the finding as one line."""
         about = "".join(f"{part}: " for part in (self.file, self.place) if part)
         more = f" ({self.count:,} in all)" if self.count > 1 else ""
         return f"{about}{self.what}{more}"

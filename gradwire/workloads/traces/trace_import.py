@@ -158,7 +158,7 @@ class Imported:
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
-        """Why there is no workload."""
+        """Returns the findings for which there is no workload."""
         return tuple(finding for finding in self.findings if finding.refused)
 
     def write(self, folder: Path) -> None:

@@ -89,7 +89,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How a kind of collective goes."""
+    """An algorithm for a kind of collective."""
 
     build: Callable[[Layout], Schedule]
     #: Whether the algorithm fits a layout, and the members that it needs, in words.

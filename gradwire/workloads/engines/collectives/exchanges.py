@@ -39,7 +39,8 @@ def to_all(members: int, combine: Combine) -> Schedule:
 
 
 def direct_all_reduce(members: int) -> Schedule:
-    """Everybody sends each part to the member that adds it up, which sends the sum to everybody: two steps."""
+    """Returns an all-reduce of two steps: members send each part to the one that adds it up, which sends the sum to all
+    others."""
     scatter = to_all(members, Combine.ADD).rows.tolist()
     gather = to_all(members, Combine.COPY).rows.tolist()
     rows = [(*row[:3], step, *row[4:]) for step, half in enumerate((scatter, gather)) for row in half]

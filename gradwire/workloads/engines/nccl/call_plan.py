@@ -180,7 +180,7 @@ class _CallPlan:
         return come.first if lane.is_inside else come.whole
 
     def build(self) -> Plan:
-        """The plan."""
+        """Builds the plan."""
         for channel in range(self.channels):
             self._add(channel)
         return self.builder.build(0.0, 1)
@@ -217,7 +217,7 @@ class _RingPlan(_CallPlan):
 
 
 class _ChainPlan(_CallPlan):
-    """From the first GPU to the last."""
+    """The plan of a chain from the first GPU to the last."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call, call.comm.gpus)
@@ -255,7 +255,7 @@ class _TreePlan(_CallPlan):
         return above
 
     def _lanes(self, above: list[int], data: float) -> tuple[dict[int, _Lane], dict[int, _Lane]]:
-        """By rank, the queue up to its parent, and the one down from there.
+        """Returns, by rank, the queue up to its parent, and the one down from there.
 
         What a GPU sends inside of its machine takes turns, up and down, as its links have both to carry.
         """

@@ -141,8 +141,8 @@ class Call:
 
     @property
     def slot_s(self) -> float | None:
-        """From a slice's last byte leaving a machine until its slot may be filled again, on top of what NCCL's table has,
-        which was measured with as many slots; None: at once."""
+        """Returns the seconds from a slice's last byte leaving a machine until its slot may be filled again, on top of
+        NCCL's table, which was measured with as many slots; None: at once."""
         return None if self.network.back_s is None else self.network.crossing_s + self.network.back_s
 
     def refilled_s(self, sent_s: float) -> float:
@@ -229,7 +229,7 @@ class Call:
 
 
 def duration_s(call: Call) -> float:
-    """How long a call takes, from its launch to its last byte at the last GPU."""
+    """Returns the seconds that a call takes, from its launch to its last byte at the last GPU."""
     if call.comm.machines == 1:
         return call.choice.expected_us / 1e6
     if call.algorithm is RING:

@@ -47,7 +47,7 @@ LEAST_TRAFFIC_BYTES = 512
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a call is divided. Sizes are of data, without what a protocol adds."""
+    """The division of a call into pieces. Sizes are of data, without what a protocol adds."""
 
     channels: int
     #: Size of a chunk, which goes from one GPU to the next before the next chunk of the channel.
@@ -61,7 +61,7 @@ class Pieces:
 
 
 def divide(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int) -> Pieces:
-    """How a call of some size is divided; size_bytes as `chooser.choose` has it."""
+    """Returns the division of a call into pieces; size_bytes as `chooser.choose` has it."""
     channels = _tuned_channels(comm, kind, algorithm, protocol, size_bytes) or _channels(
         comm, algorithm, protocol, size_bytes
     )

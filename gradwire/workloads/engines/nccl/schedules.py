@@ -259,7 +259,7 @@ def _tree(shape: _Shape) -> Schedule:
 
 
 def _nvls(shape: _Shape) -> Schedule:
-    """On one machine."""
+    """Returns the schedule of NVLS on one machine."""
     members = len(shape.machines)
     if shape.kind is not Collective.ALL_REDUCE:
         return exchanges.to_all(members, Combine.COPY if shape.kind is Collective.ALL_GATHER else Combine.ADD)

@@ -249,5 +249,5 @@ def version_of(text: str) -> Version:
 
 
 def name_of(version: Version) -> str:
-    """As users write it."""
+    """Returns a version as users write it."""
     return f"{version[0]}.{version[1]}"

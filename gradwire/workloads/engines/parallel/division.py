@@ -80,7 +80,7 @@ the replicas (megatron/core/distributed/distributed_data_parallel.py)."""
 
 @dataclass(frozen=True, kw_only=True)
 class Division:
-    """How a job is divided. Raises InputFault for options that exclude one another."""
+    """The division of a job among its workers. Raises InputFault for options that exclude one another."""
 
     tensor: int
     stages: int

@@ -210,7 +210,7 @@ _PART, _OPENS = 2, 6
 
 @dataclass(frozen=True)
 class Way:
-    """How members of a group exchange."""
+    """The way in which members of a group exchange data."""
 
     algorithm: Algorithm
     #: Machine of each rank.

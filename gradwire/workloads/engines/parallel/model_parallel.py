@@ -88,7 +88,7 @@ class ModelParallelPlan:
         self.yielded: dict[tuple[int, Segment], int] = {}
 
     def _grid(self) -> Grid:
-        """Who is where."""
+        """Returns the places of the workers among stages, replicas and tensor groups."""
         return Grid.of(self.job.cluster.workers, self.division.tensor, self.division.stages)
 
     def _replica_count(self) -> int:
@@ -129,7 +129,7 @@ class ModelParallelPlan:
         return Rings(self.builder, self.job.costs, self.collectives.hosts, size_bytes)
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         for stage in range(self.grid.stages):
             self._stage(stage)
         self._between_stages()
@@ -378,7 +378,7 @@ class ModelParallelPlan:
         return self.grid.same_experts(stage, self.division.experts)
 
     def _gradients(self) -> list[int]:
-        """Step 6; returns the op that ends each worker's iteration."""
+        """Adds step 6; returns the op that ends each worker's iteration."""
         builder, division = self.builder, self.division
         ends = [builder.compute(rank) for rank in self.ranks]
         late: list[list[int]] = [[] for _ in self.ranks]

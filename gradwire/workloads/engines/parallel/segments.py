@@ -173,7 +173,7 @@ def _parameters(profile: Profile, layers: Iterable[int]) -> int:
 
 
 def _activation_values(profile: Profile) -> int:
-    """Those of the first residual sum, which costs one operation for each."""
+    """Returns the number of values of the first residual sum, which costs one operation for each."""
     return next(
         round(layer.flops) for layer in profile.layers if HALF.match(layer.name) and layer.name.endswith("/add")
     )

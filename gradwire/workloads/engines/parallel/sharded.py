@@ -121,7 +121,7 @@ class PartitionedPlan:
         self.updates = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)[0]
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         add, partition = self.collectives.add, self.partition
         whole = ring_among(self.ranks, len(self.ranks))
         rings = {half: whole if half is None else whole.only(half) for half in (self.summing, Combine.COPY)}
@@ -146,7 +146,7 @@ class PartitionedPlan:
 
     @property
     def summing(self) -> Combine | None:
-        """How gradients are summed: by the half of an allreduce, or by a whole one."""
+        """Returns the half of an allreduce by which gradients are summed; None for a whole one."""
         return Combine.ADD if self.partition.scatter else None
 
     def _wait(self, sums: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
@@ -233,7 +233,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Sharding:
-    """How shards travel."""
+    """Sizes and times of the transfers of shards."""
 
     #: Size of a parameter on the wire.
     parameter_bytes: int
@@ -302,7 +302,7 @@ class ShardedPlan:
         self.yields = self.units[::-1]
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         add = self.collectives.add
         gather, scatter = self._schedules()
         gathers = [add(unit.layers[0], gather(unit)) for unit, _ in self.uses]

@@ -88,8 +88,8 @@ class GroupCollectives:
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, of so many bytes for each member, which it starts after one of its ops. Its last ops are
-        `series.done[-1]`.
+        """Adds a collective to a series, of `share_bytes` for each member, which it starts after one of its ops. Its
+        last ops are `series.done[-1]`.
 
         needed: is called for each member and each part that it receives.
         """

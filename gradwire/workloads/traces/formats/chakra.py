@@ -126,7 +126,7 @@ def _more(path: Path, file: IO[bytes]) -> bytes:
 
 @dataclass
 class _Dialect:
-    """Who wrote the file."""
+    """The program that wrote a file, as far as reading depends on it."""
 
     schema: str = ""
     #: As gradwire's own files say them; None for others.

@@ -63,7 +63,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def progress(file: IO[bytes]) -> tuple[int, int]:
-    """How many bytes of what `opened` yielded have been read from the disk, and of how many."""
+    """Returns how many bytes of a file that `opened` yielded have been read from the disk, and how many there are."""
     on_disk = getattr(file, "fileobj", None) or file
     total_bytes = os.fstat(on_disk.fileno()).st_size
     return min(on_disk.tell(), total_bytes), total_bytes

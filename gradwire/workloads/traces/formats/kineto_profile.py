@@ -50,7 +50,8 @@ def length(begin: Int64, end: Int64) -> int:
 
 
 def length_outside(begin: Int64, end: Int64, other_begin: Int64, other_end: Int64) -> int:
-    """How long the first times are outside of the second: of communication and computation, what is exposed."""
+    """Returns the nanoseconds of the first intervals that lie outside of the second ones: for communication and
+    computation, the exposed time."""
     both = union(np.concatenate([begin, other_begin]), np.concatenate([end, other_end]))
     return length(*both) - length(*union(other_begin, other_end))
 
@@ -121,8 +122,8 @@ class _Gpu:
         return host_ns + int(self.begin[0] - self.launched[0])
 
     def held_up(self, host_ns: int) -> tuple[int, int] | None:
-        """For the first kernel launched after a time: when it could have begun, and when it did; None if there is
-        none."""
+        """Returns, for the first kernel launched after a time, when it could have begun and when it did; None if there
+        is none."""
         at = int(np.searchsorted(self.launched, host_ns))
         if at == len(self.launched):
             return None
@@ -345,7 +346,8 @@ def _calls(host_calls: list[HostCall], record: RankRecord) -> tuple[list[Call], 
 
 
 def _without_nested(host_calls: list[HostCall], record: RankRecord) -> Iterator[HostCall]:
-    """Leaves out what lies in another call of the same thread: torch from 2.4 on records a call at two levels."""
+    """Yields the calls that do not lie within another call of the same thread: torch from 2.4 on records a call at two
+    levels."""
     last: dict[int | str, HostCall] = {}
     for call in host_calls:
         outer = last.get(call.tid)

@@ -219,7 +219,8 @@ def _size_of(kind: Kind, arguments: CallArguments, item: str, record: RankRecord
 
 
 def _ratio(kind: Kind, arguments: CallArguments) -> float | None:
-    """How many times larger the result of an all-gather, or the input of a reduce-scatter, is; None for other kinds."""
+    """Returns how many times larger the result of an all-gather, or the input of a reduce-scatter, is; None for other
+    kinds."""
     small, large = arguments.in_elements, arguments.out_elements
     if kind is Kind.REDUCE_SCATTER:
         small, large = large, small
