@@ -151,7 +151,7 @@ def _info(sock: socket.socket) -> tuple[int, int, int, int, int]:
 TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
 SO_MAX_PACING_RATE = 47
-"""By Linux's asm-generic/socket.h; Python does not name it."""
+"""Socket option of Linux's asm-generic/socket.h that Python does not name."""
 SO_RCVBUFFORCE = 33
 """SO_RCVBUF beyond net.core.rmem_max, which Python does not name either."""
 LISTEN_BACKLOG = 4096

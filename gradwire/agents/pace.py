@@ -1,4 +1,4 @@
-"""How fast workers compute while faults slow them down, without a clock."""
+"""The pace at which workers compute while faults slow them down, without a clock."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import MachineFault
 
 MOST_AWAITED = 3
-"""How many of the messages that ranks wait for are named."""
+"""The most messages that are named of those that ranks wait for."""
 
 
 class Stalled(MachineFault):

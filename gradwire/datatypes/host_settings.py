@@ -1,5 +1,5 @@
-"""How the kernels of hosts are set up: parameters in a host's network namespace that users set, and its TCP as gradwire
-tunes it, or as Linux comes. Imports only the standard library.
+"""Setup of hosts' kernels: parameters in a host's network namespace that users set, and its TCP as gradwire tunes it,
+or as Linux comes. Imports only the standard library.
 
 What stock hosts have are Linux's defaults: Documentation/networking/ip-sysctl.rst of the kernel, tcp_init() of
 net/ipv4/tcp.c for the largest buffers, on machines with more than 1 GiB of memory for sockets, and tcp_sk_init() of

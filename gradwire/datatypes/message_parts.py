@@ -1,5 +1,4 @@
-"""Which messages of a plan are parts of others, which travel at the same time on other connections. Pure; imports only
-numpy and frozen data.
+"""Parts of messages, which travel at the same time on different connections. Pure; imports only numpy and frozen data.
 
 A message that is divided over the connections of its pair (workloads/divided_messages.py) has a first part, which says
 what it carries of which chunk, and others, which only carry bytes: the first part's RECV waits for theirs.

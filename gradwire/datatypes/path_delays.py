@@ -1,5 +1,5 @@
-"""How long packets are under way in addition to their time on the line, and what that asks of windows. Pure; imports
-only frozen data.
+"""Delays of packets in addition to their time on the line, and the windows that they require. Pure; imports only frozen
+data.
 
 A link has the delay that the fabric gives it for good, and those of faults of kind "delay", which are there for
 packets of both directions.

@@ -18,7 +18,7 @@ from gradwire.array_files import Column, read_arrays
 
 Int64 = npt.NDArray[np.int64]
 PAUSES_FILE = "pauses.npz"
-"""In the folder of a run: its PauseEvents."""
+"""File in the folder of a run with its PauseEvents."""
 MOST_EVENTS = 1 << 17
 """The most pauses and resumptions whose times the kernel's patch keeps (EVENTS_MAX)."""
 

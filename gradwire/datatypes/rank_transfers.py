@@ -1,4 +1,4 @@
-"""Which messages are under way together at a worker's rank, where communication slows computation down."""
+"""Messages that are under way together at a worker's rank, which slow its computation down."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class AgentSummary:
     faults: tuple[FaultRecord, ...] = ()
     #: One for each connection that begins here, if a congestion control was asked for.
     sockets: tuple[SocketState, ...] = ()
-    #: There also: what the connections that end here have, each once.
+    #: The congestion controls of the connections that end here, each once, if one was asked for.
     accepted_congestion: tuple[str, ...] = ()
     #: One for each connection that begins here, if links have a delay.
     windows: tuple[WindowState, ...] = ()
@@ -168,7 +168,7 @@ class AgentSummary:
     flowlets: tuple[FlowletCount, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
-    #: Those that the scenario sets (`fabric.host`).
+    #: Parameters of hosts' kernels that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
     #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.
     code: str = "python"
@@ -378,7 +378,7 @@ class PointRecord:
     faults: tuple[FaultRecord, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
-    #: Those that the scenario sets (`fabric.host`).
+    #: Parameters of hosts' kernels that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
     #: The ways that the flows of a user's controller gave (datatypes/read_ways.py); empty without one.
     ways: tuple[tuple[int, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""Which lines a packet passes on its way through a fabric. Pure; imports only frozen data.
+"""The lines that a packet passes on its way through a fabric. Pure; imports only frozen data.
 
 A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links
 between switches in the order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down").

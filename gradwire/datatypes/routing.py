@@ -1,4 +1,4 @@
-"""How switches choose ways, and the rows of a table that says it. Imports only the standard library."""
+"""The rules by which switches choose ways, and the rows of a table of routes. Imports only the standard library."""
 
 from __future__ import annotations
 

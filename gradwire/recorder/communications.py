@@ -144,7 +144,7 @@ C10D: dict[str, Callable[[dict[str, Any]], Communication]] = {
     "barrier": _barrier,
     "monitored_barrier": _barrier,
 }
-"""By the name of the operation, without the underscore that some end in."""
+"""Operations by name, without the underscore that some end in."""
 
 FUNCTIONAL_KINDS = {
     "all_reduce": "all-reduce",

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NOTHING = -1
-"""In place of a computation that something comes from."""
+"""Stands for a computation where content comes from none."""
 
 
 @dataclass(frozen=True)

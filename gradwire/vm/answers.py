@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 
 FOLDER_NAME = "answers"
-"""In the folder through which caller and kernel exchange data (vm/machine.py)."""
+"""Name of the folder of answers, in that through which caller and kernel exchange data (vm/machine.py)."""
 LAST_NAME, PARTIAL_NAME = "last", "partial"
 READ_BYTES = 1 << 16
 

@@ -26,12 +26,13 @@ SOURCE_ROOT = PACKAGE.parent
 INSIDE = "gradwire/inside"
 """The folder of all that runs in the machine, but for the programs that it starts there."""
 STARTED_MODULES = ("gradwire.agents.__main__", "gradwire.agents.capture.recorder", "gradwire.controller.__main__")
-"""These programs."""
+"""The programs that the code inside the machine starts there."""
 OTHER_MODULES = ("gradwire.vm.machines", "gradwire.controller.own", "gradwire.devices")
 """Further modules that decide a result: how a machine is booted, what runs a user's controller, and what users' scripts
 import."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
-"""How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
+"""Modules that build a kernel. They are imported with the rest but do not count: a point's key has the kernel's
+name."""
 FAULT_MODULES = ("gradwire.vm.kernel_death", "gradwire.vm.packages")
 """Modules that explain a kernel's death. They do not count either: other words in an explanation change no result."""
 NAMES_MODULES = ("gradwire",)

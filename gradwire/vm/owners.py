@@ -1,5 +1,5 @@
-"""Whose a process or a temporary folder is: the command that made it, by which it can be said for ever whether it
-lives.
+"""The owner of a process or a temporary folder: the command that made it. From its name it can be told at any later
+time whether that command still runs.
 
 A process id alone would not do, for ids are used again. With the time at which the process began, counted from the
 machine's start, and the process namespace that the id belongs to, it does.
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 OWNER_VARIABLE = "GRADWIRE_OWNER"
-"""In the environment of what a command starts outside its own process group."""
+"""Environment variable that names the owner of the processes that a command starts outside its own process group."""
 FOLDER_PREFIX = "gradwire-"
 START_FIELD = 19
 """Index in /proc/PID/stat, counted behind the name, of the time at which the process began, in clock ticks since the

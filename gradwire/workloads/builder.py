@@ -26,7 +26,7 @@ ROW = struct.Struct("=" + "".join(np.dtype(dtype).char.replace("l", "q") for dty
 ROW_DTYPE = np.dtype([(name, dtype) for name, dtype in OP_DTYPES.items()])
 LOOK_EVERY = 1 << 12
 ROWS_KEPT_BYTES = 1 << 22
-"""How many bytes of ops wait for their columns."""
+"""Bytes of ops that are kept as rows before they move into the columns."""
 
 
 class PlanBuilder:

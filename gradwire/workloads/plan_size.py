@@ -1,4 +1,4 @@
-"""How many ops a plan may have: at most MOST_OPS, and no more than fit into the memory that is free.
+"""The most ops that a plan may have: MOST_OPS, and no more than fit into the memory that is free.
 
 Whoever is about to make many ops says how many first (`PlanBuilder.expect`), so that a plan that is too large is refused
 before it takes memory. What nobody said is counted as it is made.

@@ -30,7 +30,7 @@ class Senders:
     #: Most bytes that may wait unsent in a connection's socket when the SEND ends; None: it ends when its last byte
     #: has left the host.
     unsent_bytes: int | None
-    #: Whose senders do so, and what shows it.
+    #: The system whose senders do so, and the evidence for it.
     source: str
 
     @property

@@ -119,7 +119,7 @@ BUILT_IN = by_name(_declared_strategies())
 
 
 REGISTERED: dict[str, Strategy] = {}
-"""By name. A later one of the same name replaces the earlier, so that a notebook's cell can be run again."""
+"""Strategies by name. A later one of the same name replaces the earlier, so that a notebook's cell can be run again."""
 
 
 def register(strategy: Strategy) -> Strategy:

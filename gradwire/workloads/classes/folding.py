@@ -1,4 +1,4 @@
-"""How the ranks of a job are folded to classes, and collectives around rings as one copy of each class has them.
+"""Folds the ranks of a job to classes, and compiles collectives around rings as one copy of each class has them.
 
 If all parts of a ring's collective are of one size, every rank does the same in every step: it sends a part on when it
 has come. A ring of k classes with m copies each, one class behind the other and one copy behind the other, is folded to
@@ -51,7 +51,7 @@ class Call:
     #: Its place in the order of what its queues carry.
     number: int
     layer: int
-    #: By member, the ops between which it is.
+    #: For each member, the op after which the collective starts there, and the op before which it is over.
     started: Int64
     done: Int64
     #: How each turn around the ring combines what arrives.

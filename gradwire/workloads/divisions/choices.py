@@ -1,4 +1,4 @@
-"""Which divisions of a model there are: data x tensor x pipeline x context, experts, chunks, microbatches and
+"""The possible divisions of a model: data x tensor x pipeline x context, experts, chunks, microbatches and
 recomputation."""
 
 from __future__ import annotations

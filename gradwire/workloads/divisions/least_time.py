@@ -1,4 +1,4 @@
-"""How fast a divided model can be at most: the longest chain through its pipeline's schedule.
+"""The least time of an iteration of a divided model: the longest chain through its pipeline's schedule.
 
 A stage runs its passes in the order of 1F1B, each as long as it computes and as its tensor group's collectives take,
 with a message's time between stages; what exchanges of tokens and of keys and values add at least is added; then

@@ -285,7 +285,8 @@ AnyAlgorithm = Literal[
     "nccl",
     "auto",
 ]
-"""Those, and what depends on a bucket's size or on who shares a machine (docs/collectives.md)."""
+"""The algorithms of `Algorithm`, and those that depend on a bucket's size or on who shares a machine
+(docs/collectives.md)."""
 BYTES_ON_WIRE = {"fp32": 4, "fp16": 2, "bf16": 2}
 FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
     "ring": ring,

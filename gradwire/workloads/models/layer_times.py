@@ -1,4 +1,4 @@
-"""How long each layer takes by what it does: shares of a device's peak and memory rate, by kind of layer.
+"""The time of each layer by what it does: shares of a device's peak and memory rate, by kind of layer.
 
 One share of the peak rate for a whole model is right for the products of large transformers only. A convolution of few
 channels, a normalisation or an addition moves more bytes than it computes: on an H100, a ResNet-50 in PyTorch's bf16
@@ -36,9 +36,9 @@ class Work(StrEnum):
     CONV = "conv"
     PRODUCT = "product"
     SCORES = "scores"
-    #: On images, with the ReLU that follows it in all models of this kind.
+    #: Batch normalisation on images, with the ReLU that follows it in all models of this kind.
     BATCH_NORM = "batch-norm"
-    #: On sequences.
+    #: Normalisation of sequences.
     LAYER_NORM = "layer-norm"
     #: A residual addition, with the sum of the two gradients where the branches begin.
     ADD = "add"
@@ -67,7 +67,7 @@ class Share:
 class Shares:
     """The shares of a device's rates that layers of each kind reach."""
 
-    #: By rising intensity. Below the first, bytes are the limit; above the last, the share stays.
+    #: Shares by rising intensity. Below the first, bytes are the limit; above the last, the share stays.
     products: Mapping[Work, tuple[Share, ...]]
     #: For work that moves bytes, how often its activations cross the memory, in the forward and the backward pass.
     passes: Mapping[Work, tuple[float, float]]

@@ -78,7 +78,7 @@ class Profile:
     layers: tuple[Layer, ...]
     #: Samples that a worker processes in an iteration.
     batch: int
-    #: Who printed the model.
+    #: The source in which the model was printed.
     source: str
 
     def __post_init__(self) -> None:

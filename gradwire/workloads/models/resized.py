@@ -14,7 +14,7 @@ from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, Profile
 
 BLOCK = re.compile(r"block(\d+)/")
-"""How models name the layers of a transformer's blocks."""
+"""Pattern of the names that models give the layers of a transformer's blocks."""
 SCORES = "/attend"
 """Ending of the names of layers that compare every token with every other."""
 

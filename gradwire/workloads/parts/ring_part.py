@@ -26,11 +26,11 @@ class RingBorder:
     """The times at which messages pass the border in the estimate of the whole, in two consecutive iterations: by
     iteration, call and step."""
 
-    #: Those to the part begin to leave, before their latency.
+    #: When messages to the part begin to leave, before their latency.
     start_s: Float64
-    #: Those from the part have arrived.
+    #: When messages from the part have arrived.
     arrive_s: Float64
-    #: The first rank begins, by iteration.
+    #: When the first rank begins, by iteration.
     begin_s: Float64
 
 

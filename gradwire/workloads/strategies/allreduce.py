@@ -69,7 +69,7 @@ class MixingOptions(AllreduceOptions):
     concurrent: bool = True
     """NetOps pipelines the steps of different parameters (section 8.2.2)."""
     forward_waits: ForwardWaits = "barrier"
-    """As for NetOps' ring."""
+    """The default is that of NetOps' ring."""
 
 
 def _by_algorithm(name: str, algorithm: Algorithm) -> Callable[[Job, AllreduceOptions], Mapping[str, Plan]]:

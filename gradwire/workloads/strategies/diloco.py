@@ -68,7 +68,7 @@ class DilocoOptions(NcclKeys):
     outer_bits: Literal[32, 16, 8, 4] = 32
     """Bits of each value of an outer gradient on the wire. Streaming DiLoCo has 4."""
     algorithm: AnyAlgorithm = "ring"
-    """Of the outer sums (docs/collectives.md)."""
+    """Algorithm of the outer sums (docs/collectives.md)."""
     channels: int = Field(1, ge=1, le=64)
     """Rings that each sum by "ring" is divided among, each over separate connections."""
     segments: int = Field(1, ge=1, le=MOST_SEGMENTS)

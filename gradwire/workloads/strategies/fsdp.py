@@ -48,7 +48,7 @@ class FsdpOptions(NcclKeys):
     """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the
     gradients of their shards (hybrid sharding). Unset: all workers are one group."""
     algorithm: Algorithm = "ring"
-    """Of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
+    """Algorithm of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
 
 
 def _sharding(job: Job, options: FsdpOptions) -> Sharding:

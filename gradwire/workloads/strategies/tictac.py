@@ -235,14 +235,14 @@ class TictacOptions(Options):
     """Options for how TicTac orders transfers, and for where it enforces that order."""
 
     order: Order = "tic"
-    """Of the transfers to a worker. "random" and "almost-layer" are baselines: nothing is enforced, and each worker has
-    another order. "random": all orders are as likely. "almost-layer": tensors as created, of which a few come late
-    (`late_share`). "layer": tensors as created. "reverse": from last to first, the worst case (Geryon, Fig. 4b).
-    "shared-random": a random order that is enforced at all workers alike (section 6.3)."""
+    """Order of the transfers to a worker. "random" and "almost-layer" are baselines: nothing is enforced, and each
+    worker has another order. "random": all orders are as likely. "almost-layer": tensors as created, of which a few
+    come late (`late_share`). "layer": tensors as created. "reverse": from last to first, the worst case (Geryon, Fig.
+    4b). "shared-random": a random order that is enforced at all workers alike (section 6.3)."""
     late_share: float = Field(LATE_SHARE, ge=0, le=1)
-    """Of order "almost-layer": how likely a tensor is late. It then comes at a place that is drawn evenly from its own to
-    the last. The default is fitted to section 2.2: 493 different orders in 1000 iterations of VGG-16. Orders are drawn
-    anew for each seed and worker, and stay the same in all iterations of a run."""
+    """Probability that a tensor is late, with order "almost-layer". It then comes at a place that is drawn evenly from
+    its own to the last. The default is fitted to section 2.2: 493 different orders in 1000 iterations of VGG-16. Orders
+    are drawn anew for each seed and worker, and stay the same in all iterations of a run."""
     workload: Literal["training", "inference"] = "training"
     """"inference": agents only pull parameters and compute the forward pass."""
     enforcement: Enforcement = "sender"

@@ -51,7 +51,7 @@ class Zero1Options(NcclKeys):
     overlap: bool = False
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it (`overlap_comm`)."""
     algorithm: Literal["ring", "nccl"] = "ring"
-    """Of all that it moves: rings, or as NCCL chooses by size (docs/collectives.md)."""
+    """Algorithm of all transfers: rings, or as NCCL chooses by size (docs/collectives.md)."""
     overlap_gather: bool = False
     """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for
     all of them."""

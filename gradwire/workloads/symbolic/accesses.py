@@ -1,4 +1,4 @@
-"""Which ops use and change what their ranks hold of a chunk: the sum under way, and the last complete value (see
+"""Accesses of ops to what their ranks hold of a chunk: the sum under way, and the last complete value (see
 plan.Ledger).
 
 Accesses to one thing that may come in any order among themselves are a run; `neighbours` says what must come before

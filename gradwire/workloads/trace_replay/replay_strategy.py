@@ -59,20 +59,20 @@ class ReplayOptions(NcclKeys):
     """
 
     all_reduce: rule_type(Collective.ALL_REDUCE) = "ring"  # type: ignore[valid-type]
-    """Of all-reduces."""
+    """Algorithm of all-reduces."""
     all_gather: rule_type(Collective.ALL_GATHER) = "ring"  # type: ignore[valid-type]
-    """Of all-gathers."""
+    """Algorithm of all-gathers."""
     reduce_scatter: rule_type(Collective.REDUCE_SCATTER) = "ring"  # type: ignore[valid-type]
-    """Of reduce-scatters."""
+    """Algorithm of reduce-scatters."""
     all_to_all: rule_type(Collective.ALL_TO_ALL) = "direct"  # type: ignore[valid-type]
-    """Of all-to-alls."""
+    """Algorithm of all-to-alls."""
     broadcast: rule_type(Collective.BROADCAST, Collective.REDUCE) = "tree"  # type: ignore[valid-type]
-    """Of broadcasts and of reductions to one rank."""
+    """Algorithm of broadcasts and of reductions to one rank."""
     channels: int = Field(1, ge=1, le=64)
     """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over separate
     connections."""
     piece: SizeBytes = Field(PIECE_BYTES, ge=1)
-    """What a double tree, or the ring of a broadcast or reduction, passes on at a time."""
+    """Bytes that a double tree, or the ring of a broadcast or reduction, passes on at a time."""
     fuse: SizeBytes | None = Field(None, ge=1)
     """Neighbouring all-reduces of a group are made one as long as they are not larger than this together, and none of
     them waits for another. None: each stays as it was recorded."""

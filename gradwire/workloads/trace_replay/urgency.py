@@ -1,4 +1,4 @@
-"""Which calls of a workload are urgent: by the priorities that were recorded, or by how soon something waits for them.
+"""The urgency of a workload's calls: by the priorities that were recorded, or by how soon something waits for them.
 
 Both give every call a traffic class of the fabric, of which 0 is the most urgent, and which switches and hosts serve
 strictly in order.

@@ -227,13 +227,13 @@ class Call:
     element_bytes: int = 1
     #: Name of the process group; "" for all ranks.
     group: str = ""
-    #: The other end of a message; of a collective, its root where that is known.
+    #: The other end of a message; for a collective, its root if that is known.
     peer: int = UNKNOWN
     #: Tells messages between the same ranks apart.
     tag: int = 0
-    #: As recorded.
+    #: The recorded duration.
     duration_ns: int = UNKNOWN
-    #: As recorded, the larger the more urgent.
+    #: The recorded priority; a larger one is more urgent.
     priority: int = UNKNOWN
     #: The parts of an all-to-all whose parts differ in size; None if they are alike.
     parts: Parts | None = None

@@ -141,7 +141,7 @@ class Source:
 
     file: str
     format: str
-    #: As the file says; None if it does not.
+    #: The rank that the file names; None if it names none.
     rank: int | None
     calls: int
 

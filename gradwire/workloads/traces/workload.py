@@ -37,7 +37,7 @@ class Kind(IntEnum):
     """The kinds of tasks. For communication, the text says which bytes of a rank its size counts."""
 
     COMPUTE = 1
-    """Computes for a time; of no size."""
+    """Computes for a time; has no size."""
     SEND = 2
     """Sends a message: its bytes."""
     RECV = 3
@@ -49,17 +49,17 @@ class Kind(IntEnum):
     BROADCAST = 6
     """The buffer that is sent to all."""
     ALL_GATHER = 7
-    """What the rank puts in; it gets that times the group's size."""
+    """The bytes that the rank puts in; it gets that times the group's size."""
     REDUCE_SCATTER = 8
-    """What the rank puts in; it gets that over the group's size."""
+    """The bytes that the rank puts in; it gets that over the group's size."""
     ALL_TO_ALL = 9
-    """What the rank puts in, its own share included."""
+    """The bytes that the rank puts in, its own share included."""
     GATHER = 10
-    """What the rank puts in."""
+    """The bytes that the rank puts in."""
     SCATTER = 11
-    """What the rank gets."""
+    """The bytes that the rank gets."""
     BARRIER = 12
-    """Of no size."""
+    """A barrier has no size."""
 
     @property
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""Which algorithms each kind of collective has, and which one `auto` takes.
+"""The algorithms of each kind of collective, and the choice among them that `auto` makes.
 
 What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization
 of Collective Communication Operations in MPICH, International Journal of High Performance Computing Applications 19,
@@ -201,7 +201,7 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
     },
     Collective.BARRIER: {"dissemination": _any(exchanges.dissemination)},
 }
-"""By kind and name. All leave the same with whom it belongs; they differ in how many steps and bytes that takes."""
+"""Algorithms by kind and name. All of a kind have the same result; they differ in how many steps and bytes it takes."""
 
 
 @dataclass(frozen=True)

@@ -32,17 +32,17 @@ class Collective(StrEnum):
     BROADCAST = "broadcast"
     """The buffer that is sent to all."""
     ALL_GATHER = "all-gather"
-    """What one member puts in; it gets that times the number of members."""
+    """The bytes that one member puts in; it gets that times the number of members."""
     REDUCE_SCATTER = "reduce-scatter"
-    """What one member puts in; it gets that over the number of members."""
+    """The bytes that one member puts in; it gets that over the number of members."""
     ALL_TO_ALL = "all-to-all"
-    """What one member puts in, its own share included."""
+    """The bytes that one member puts in, its own share included."""
     GATHER = "gather"
-    """What one member puts in."""
+    """The bytes that one member puts in."""
     SCATTER = "scatter"
-    """What one member gets."""
+    """The bytes that one member gets."""
     BARRIER = "barrier"
-    """Of no size."""
+    """A barrier has no size."""
 
 
 PER_MEMBER = (Collective.ALL_GATHER, Collective.GATHER, Collective.SCATTER)

@@ -1,4 +1,4 @@
-"""Which algorithm and protocol NCCL takes for a collective: the one whose time is least by its own formulas.
+"""NCCL's choice of an algorithm and a protocol for a collective: the one whose time is least by its own formulas.
 
 Source: `ncclTopoTuneModel` and `ncclTopoGetAlgoTime`, src/graph/tuning.cc, and `updateCollCostTable` and
 `topoGetAlgoInfo`, src/enqueue.cc, at the tags in `tables.TAGS`. NCCL computes with single precision and this module

@@ -1,4 +1,4 @@
-"""How long a call of NCCL takes on a network: its pieces, one after the other and side by side, as it sends them.
+"""The duration of a call of NCCL on a network: of its pieces, one after the other and side by side, as it sends them.
 
 NCCL's own formulas (`chooser`) serve to choose. They know rates of a table, and neither chunks nor what a machine or a
 network really does. Here, the rates between machines are those of the network, and each channel pipelines its chunks:

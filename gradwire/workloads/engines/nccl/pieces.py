@@ -1,4 +1,4 @@
-"""How NCCL divides a call: among channels, and within a channel into chunks and slices.
+"""NCCL's division of a call: among channels, and within a channel into chunks and slices.
 
 Source: `topoGetAlgoInfo`, `scheduleCollTasksToPlan` and `calcCollChunking`, src/enqueue.cc (`getAlgoInfo` and
 `computeColl` before 2.20), src/include/collectives.h and src/include/device.h, at the tags in `tables.TAGS`.

@@ -23,7 +23,7 @@ from gradwire.workloads.engines.parallel.segments import Segment
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Program, Series
 
 Ready = Mapping[tuple[int, Segment], int]
-"""By rank and segment: the last op of its last backward pass."""
+"""The last op of the last backward pass, by rank and segment."""
 
 
 @dataclass

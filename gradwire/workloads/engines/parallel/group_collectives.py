@@ -75,7 +75,7 @@ class Halves:
     #: Machine of each rank.
     machines: Sequence[int]
     key: str = "strategy.options.algorithm"
-    #: Those of the network, where they add.
+    #: The switches of the network, if they add.
     switches: Switches | None = None
     #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
@@ -146,7 +146,7 @@ class PlannedCollective:
     #: By rank: the op after which it may start there, and the one before which it is over.
     started: Int64
     done: Int64
-    #: By part of the schedule.
+    #: The chunk of each part of the schedule.
     chunks: list[int] = field(default_factory=list)
 
 
@@ -215,7 +215,7 @@ class Way:
     algorithm: Algorithm
     #: Machine of each rank.
     machines: Sequence[int]
-    #: Those of the network, where they add.
+    #: The switches of the network, if they add.
     switches: Switches | None = None
 
     def schedule(self, members: Sequence[int], half: Combine | None, number: int = 0) -> Schedule:

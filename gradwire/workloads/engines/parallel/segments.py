@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.models.profile import Profile
 
 HALF = re.compile(r"(block(\d+)/(?:attention|ffn))/")
-"""How models name the layers of a transformer's blocks."""
+"""Pattern of the names that models give the layers of a transformer's blocks."""
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class PartitionedPlan:
 
 ROOT = "root"
 BLOCK = re.compile(r"block\d+(/unit\d+)?(?=/)")
-"""How models name the layers of a transformer's block, or of a residual network's unit."""
+"""Pattern of the names that models give the layers of a transformer's block, or of a residual network's unit."""
 
 
 @dataclass(frozen=True)

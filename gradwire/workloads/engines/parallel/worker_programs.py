@@ -57,7 +57,7 @@ class Series:
     done: list[list[int]] = field(default_factory=list)
     chunks: list[list[int]] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
-    #: By ring, or by the algorithm that the job has for the sums of gradients.
+    #: Whether the collectives go by the algorithm that the job has for the sums of gradients; otherwise by rings.
     chosen: bool = False
 
 

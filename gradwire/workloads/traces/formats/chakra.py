@@ -51,7 +51,7 @@ KINDS = {
     0: Kind.ALL_REDUCE, 1: Kind.REDUCE, 2: Kind.ALL_GATHER, 3: Kind.GATHER, 4: Kind.SCATTER, 5: Kind.BROADCAST,
     6: Kind.ALL_TO_ALL, 7: Kind.REDUCE_SCATTER, 8: Kind.REDUCE_SCATTER, 9: Kind.BARRIER,
 }  # fmt: skip
-"""By CollectiveCommType."""
+"""Kinds of collectives, by the number of CollectiveCommType."""
 OF_PYTORCH = re.compile(r"\d+\.\d+\.\d+(-chakra\.\d+\.\d+\.\d+)?")
 """Schema of an execution trace of PyTorch, which the converter keeps as the attribute `schema`."""
 IN_ELEMENTS = "symbolic_tensor_network"
@@ -129,7 +129,7 @@ class _Dialect:
     """The program that wrote a file, as far as reading depends on it."""
 
     schema: str = ""
-    #: As gradwire's own files say them; None for others.
+    #: Rank and number of ranks, which only gradwire's own files contain; None for others.
     rank: int | None = None
     world: int | None = None
     #: Whether it is the converter from PyTorch.

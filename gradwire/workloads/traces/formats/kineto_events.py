@@ -26,7 +26,7 @@ STREAM_WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent"})
 PARAM_COMMS = "record_param_comms"
 STEP = "ProfilerStep#"
 LATEST_US = 9e15
-"""In nanoseconds it still fits in 64 bits."""
+"""The latest time, in microseconds: in nanoseconds it still fits in 64 bits."""
 
 Number = int | float
 
