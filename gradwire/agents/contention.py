@@ -98,7 +98,7 @@ class Contention:
                 yield Moved(key, self._end_ns(rank, stream))
 
     def _progress(self, of_rank: _Communicating, computing: _Computing, now_ns: int) -> None:
-        """Takes off what has been done until now."""
+        """Subtracts the work that a stream has done until now."""
         spent_ns = now_ns - computing.since_ns
         if spent_ns <= 0:
             return

@@ -346,7 +346,7 @@ class Interpreter:
         self._ended.append(execution)
 
     def _move_timers(self, moved: Iterable[Moved]) -> None:
-        """Gives other ends to what is computed."""
+        """Moves the timers of computations whose ends have changed."""
         for stream, end_ns in moved:
             self._timers.remove(self._slowing[stream])
             heapq.heapify(self._timers)

@@ -101,7 +101,7 @@ class RankGraph:
 
 
 def column(values: npt.NDArray[Any]) -> Column:
-    """A view of the same numbers that is read and written one Python integer at a time."""
+    """Returns a view of the same numbers, whose elements are read and written as Python integers."""
     return cast(Column, np.ascontiguousarray(values).data)
 
 

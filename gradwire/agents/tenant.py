@@ -67,7 +67,7 @@ class Tenant:
             raise MachineFault(f"another tenant's flow broke: {self._trouble}") from self._trouble
 
     def sent_so_far(self) -> int:
-        """The payload that TCP has sent, what it sent again included."""
+        """Returns the payload in bytes that TCP has sent, retransmissions included."""
         info = self._source.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
         return int(SENT_BYTES.unpack(info)[0])
 

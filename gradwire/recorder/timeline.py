@@ -39,7 +39,7 @@ UNWRITTEN = Origin()
 
 
 def together(origins: Iterable[Origin]) -> Origin:
-    """The origin of what is made of several contents."""
+    """Returns the origin of content that is made of several contents."""
     computed, calls = NOTHING, UNWRITTEN.calls
     for origin in origins:
         computed = max(computed, origin.computed)
@@ -76,7 +76,7 @@ class Timeline:
         self._held: set[int] = set()
 
     def compute(self, reads: Collection[int], writes: Iterable[int], flops: int) -> None:
-        """A computation of so many FLOPs."""
+        """Adds a computation of `flops` FLOPs."""
         self.wait(reads)
         if self._open == NOTHING:
             before = {self._last_computed} - {NOTHING}
@@ -95,7 +95,7 @@ class Timeline:
                 self._origin[key] = origin
 
     def overwrite(self, reads: Collection[int], writes: Collection[int]) -> None:
-        """An operation that takes no time, and leaves nothing of what was where it writes."""
+        """Notes an operation that takes no time, and replaces all content of the memory that it writes."""
         origin = self._content(reads)
         for key in writes:
             self._origin[key] = origin
@@ -147,7 +147,7 @@ class Timeline:
         return together([origin[key] for key in reads if key in origin])
 
     def _wait(self, calls: Iterable[int]) -> None:
-        """The next computation begins when these have ended; so does what the host calls for from now on."""
+        """Makes the next computation wait for these tasks, and with it whatever the host calls for from now on."""
         calls = set(calls)
         self._open = NOTHING
         self._held |= calls

@@ -177,7 +177,7 @@ def _noted_status(file: Path) -> int:
 
 
 def whole_kernel(kernel: Path | None) -> Path:
-    """The kernel, by default the cached one, if its content is what was noted. Raises UnfitMachine."""
+    """Returns the kernel, by default the cached one. Raises UnfitMachine if its content is not as noted."""
     kernel = kernel or cached_kernel()
     if kernel is None:
         raise UnfitMachine("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")

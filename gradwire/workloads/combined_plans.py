@@ -112,7 +112,11 @@ def relative_times(plan: Plan, of_jobs: Sequence[Sequence[float]]) -> tuple[floa
 
 
 def repeated(plan: Plan, times: int) -> Plan:
-    """A plan whose iteration is so many of this one's, one after the other, of the same ranks.
+    """Returns a plan of the same ranks, each of whose iterations is `times` iterations of this one, one after the
+    other.
+
+    An op then mostly waits for ops of the same iteration where it waited for some of the iteration before, and holds
+    chunks of the same iteration as well.
 
     What an op waits for in the iteration before is then mostly an op of the same iteration, and so is the iteration that a chunk is of.
     """
@@ -241,7 +245,8 @@ def _moved(pairs: Int64, by_op: int, by_chunk: int) -> Int64:
 
 
 def _joined_ops(parts: Sequence[Plan], name: str, starts: dict[str, Int64]) -> Any:
-    """A column of the ops of all parts, with what it refers to by number moved to where that is now."""
+    """Returns a column of the ops of all parts. If its values are numbers of something, they are moved to its place in
+    the combined plan."""
     columns = []
     for number, part in enumerate(parts):
         ops = part.ops

@@ -124,7 +124,7 @@ def _contradictory(why: Contradictory, told: Told, plan: Plan, workers: int) -> 
 
 
 def not_complete(iteration: int, op: int, rank: int, chunk: int, held: int, needed: int) -> InternalFault:
-    """An op begins that needs a chunk of one iteration, and its rank holds that of another."""
+    """Describes the failure in which an op needs a chunk of one iteration, and its rank holds that of another."""
     of = "this iteration" if needed == iteration else "the iteration before"
     return InternalFault(
         f"iteration {iteration}, op {op} at rank {rank} needs chunk {chunk} of {of}, but holds that of iteration {held}"

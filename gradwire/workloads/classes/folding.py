@@ -227,5 +227,5 @@ class FoldedRings:
 
 
 def neighbours_folded(workers: int, neighbours: int) -> Int64:
-    """The ranks of as many classes as neighbours: every so many-th rank is of one class."""
+    """Returns the ranks of each class, shape (neighbours, copies): every `neighbours`-th rank is of the same class."""
     return np.arange(workers, dtype=np.int64).reshape(-1, neighbours).T

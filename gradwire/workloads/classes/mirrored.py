@@ -148,7 +148,8 @@ class _MirroredClasses(AllreducePlan):
         return ClassPlan(placed, members, hosts, (Peers(), Peers(further=1)), peers_of)
 
     def _passes(self) -> list[Passes]:
-        """Layers that nothing waits for by themselves are one op with those after which something does."""
+        """Adds the passes of each rank. Layers whose ends nothing waits for are one op with the next layer whose end
+        something does."""
         if self.communicator.forward_waits == "layer":
             return super()._passes()
         compute, count = self.job.compute, len(self.ranks)

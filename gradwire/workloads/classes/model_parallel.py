@@ -60,8 +60,9 @@ def model_parallel_classes(job: Job, name: str, division: Division, folding: Fol
 
 
 def _neighbouring_replicas(replicas: int, tensor: int, per_host: int, folding: Folding) -> int:
-    """Replicas of which each is a class: those of a machine, or of several that follow one another. Raises NotByClass
-    for workers that are not whole replicas' stages, and for a number that does not divide all replicas."""
+    """Returns how many neighbouring replicas are classes of their own: those of a machine, or of several that follow
+    one another. Raises NotByClass for workers that are not whole replicas' stages, and for a number that does not
+    divide all replicas."""
     if folding.neighbours == per_host < tensor:
         return 1
     count, rest = divmod(folding.neighbours, tensor)

@@ -49,7 +49,7 @@ def doubling(ranks: int) -> list[Step]:
 
 
 def butterfly(ranks: int) -> list[Step]:
-    """An all-reduce whose messages are all of it."""
+    """Returns the steps of an all-reduce in which every message has the whole buffer."""
     return [Step(1 << step, 1, Combine.ADD) for step in range(_levels(ranks))]
 
 
@@ -204,7 +204,8 @@ class _PairedClasses(AllreducePlan):
         )
 
     def _queues(self, steps: Sequence[Step]) -> Int64:
-        """One of each rank, or one for each rank that it exchanges with where calls are concurrent."""
+        """Returns the queue of each rank for each step: one for all steps, or one for each rank that it exchanges with
+        if calls are concurrent."""
         if not self.communicator.concurrent:
             return np.repeat(self._folded.queues(self.ranks)[:, None], len(steps), axis=1)
         of_distance = {step.distance: self._folded.queues(self.ranks) for step in steps}

@@ -62,8 +62,8 @@ class ReplicaExchanges:
         return received
 
     def hand_on(self, turn: Turn, size_bytes: int) -> None:
-        """Keys and values, from each replica to the next one of its group as soon as it has them; a slice waits for its
-        block."""
+        """Adds the messages that hand keys and values from each replica to the next one of its group, as soon as it has
+        them. A slice waits for the block that it needs."""
         after = list(turn.ready)
         for step in range(1, len(turn.slices[0])):
             arrived = self._around(turn, [[op] for op in after], size_bytes, Combine.COPY)
@@ -72,7 +72,8 @@ class ReplicaExchanges:
             after = arrived
 
     def add_up(self, turn: Turn, size_bytes: int) -> list[int]:
-        """Gradients of keys and values; returns the last message that each class awaits."""
+        """Adds the messages that sum gradients of keys and values around a group; returns the last message that each
+        class awaits."""
         count = len(turn.slices[0])
         arrived: list[int] = []
         for step in range(1, count):
@@ -101,7 +102,8 @@ class ReplicaExchanges:
         return self._of_class(place, other, Peers(copies % around, around))
 
     def _others(self, place: int, count: int) -> list[_Neighbour]:
-        """All others of a group, those of one class that are further copies together."""
+        """Returns all others of a group. Other copies of one class are a single entry, whose messages go out
+        together."""
         if count <= self.groups:
             return [self._neighbour(place, further, count) for further in range(1, count)]
         around = count // self.groups

@@ -207,8 +207,8 @@ def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
 
 
 def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, int]]:
-    """Numbers of neighbouring workers that divide tokens, and that divide experts, where so many hold the same
-    parameters. One of the two is 1, as in `megatron`."""
+    """Yields how many neighbouring workers divide tokens, and how many divide experts, for `holders` workers that hold
+    the same parameters. One of the two is 1, as in `megatron`."""
     groups = max(1, asked.machine_gpus // tensor)
     most = asked.tokens // LEAST_CONTEXT_TOKENS if asked.shape.divides_tokens else 1
     contexts = (2**power for power in range(1, max(1, most).bit_length()))

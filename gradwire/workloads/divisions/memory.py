@@ -79,7 +79,7 @@ class Memory:
 
     @property
     def total_bytes(self) -> float:
-        """All of it."""
+        """Returns the bytes of states and activations together."""
         return self.states_bytes + self.activations_bytes
 
 

@@ -197,7 +197,7 @@ class Transfers:
         return table
 
     def _pairs(self, rows: Int64) -> tuple[Int64, Int64]:
-        """Buckets, and indices into `rows`, of those that exist."""
+        """Returns the transfers of these rows that exist: their buckets, and their indices into `rows`."""
         bucket, index = np.nonzero(self.exists[:, rows])
         return bucket, index
 

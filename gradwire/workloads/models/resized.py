@@ -62,7 +62,7 @@ def kept_layers(profile: Profile, blocks: int) -> list[int]:
 
 
 def _blocks(profile: Profile, layers: Sequence[int] | None = None) -> list[int]:
-    """Numbers of the blocks, or of those that these layers are in."""
+    """Returns the numbers of the model's blocks, or of the blocks that these layers are in."""
     chosen = profile.layers if layers is None else [profile.layers[number] for number in layers]
     return sorted({int(match[1]) for layer in chosen if (match := BLOCK.match(layer.name))})
 

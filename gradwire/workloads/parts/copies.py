@@ -223,8 +223,8 @@ class _Copies:
 
 
 def _make_times(columns: dict[str, Int64], chosen: npt.NDArray[np.bool_]) -> None:
-    """Makes messages to a rank itself what they are to it: time that passes. SENDs of a queue pass one after the other, and
-    RECVs in no time."""
+    """Turns messages from a rank to itself into ops that only take time: SENDs of a queue pass one after the other, and
+    RECVs take no time."""
     ops = np.flatnonzero(chosen)
     is_send = columns["kind"][ops] == OpKind.SEND
     sends, recvs = ops[is_send], ops[~is_send]

@@ -172,7 +172,8 @@ class _Cut:
         return columns
 
     def _delays(self) -> dict[str, Int64]:
-        """An op for each message to the part, which ends at its turn; and behind them those up to the iteration's begin."""
+        """Returns columns of the ops that delay messages: one for each message to the part, which ends when it is the
+        message's turn, and behind them those that last until the iteration begins."""
         to_part, found, times = self.border.to_part, self.found, self.times
         cause = np.where(found.op >= 0, found.op, to_part)
         before = np.flatnonzero(self.is_before)

@@ -201,7 +201,8 @@ class _Round:
         return fragment.turn + 1 + self.options.overlap_steps
 
     def _sum(self, number: int, fragment: Fragment, schedule: Schedule) -> BucketOps:
-        """The bytes and chunks of each part of a fragment, with what yields and what needs them."""
+        """Returns a fragment's outer sum as one bucket, with the bytes and chunks of its parts and the ops that yield
+        and need them."""
         parts = np.arange(schedule.parts)
         values = fragment.values // schedule.parts + (parts < fragment.values % schedule.parts)
         sizes = sent_bytes(schedule, wire_bytes(values.astype(np.int64), self.options.outer_bits))

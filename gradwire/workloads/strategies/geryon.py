@@ -115,7 +115,7 @@ def compile_geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
 
 
 def traffic_classes(options: GeryonOptions) -> int:
-    """High and low, or one more than thresholds."""
+    """Returns the number of traffic classes: one more than thresholds, or two, high and low."""
     return len(options.thresholds) + 1 if options.rule == "threshold" else 2
 
 

@@ -237,7 +237,7 @@ def _enlist(state: _State, level: int, node: int) -> None:
 
 @_LOOPS
 def _release(code: _Code, state: _State, urgency: Int32, iterations: int, node: int) -> int:
-    """Enlists what has waited for a node alone; returns the most urgent level of that."""
+    """Lists the nodes that have waited only for this one as ready; returns the most urgent of their levels."""
     count, most_urgent = len(code.does), len(state.first)
     iteration, op = node // count, node % count
     for edge in range(code.after_start[op], code.after_start[op + 1]):

@@ -170,7 +170,8 @@ class _Races:
         return moments
 
     def _ends_of_chains(self, source: Int32, target: Int32) -> Int32:
-        """The node that each node leads to by edges that are the only ones of what they leave."""
+        """Returns, for each node, the last node of the chain that begins there: it follows edges as long as each is the
+        only one that leaves its node."""
         following = np.arange(self.nodes + self.joins, dtype=np.int32)
         only = np.bincount(source, minlength=self.nodes)[source] == 1
         following[source[only]] = target[only]
@@ -245,7 +246,7 @@ class _Races:
         return racing(nodes[user] % count, nodes[other] % count, does[user], does[other], chunk, later)
 
     def _last_of(self, join: int) -> int:
-        """The last of what makes a sum complete, in the order of the graph."""
+        """Returns the last of the nodes that make a sum complete, in the order of the graph."""
         start, members = self.completing.start, self.completing.members
         nodes = members[start[join - self.nodes] : start[join - self.nodes + 1]]
         return int(nodes[np.argmax(self.place[nodes])])

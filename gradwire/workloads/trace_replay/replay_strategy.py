@@ -110,7 +110,8 @@ def classes_of(trace: Workload, options: Options) -> int:
 
 
 def _classify(trace: Workload, options: ReplayOptions) -> tuple[Int64 | None, tuple[str, ...]]:
-    """The class of each task's messages, and what to say of it; None for one class. Raises InputFault."""
+    """Returns the class of each task's messages, and notes for the plan; None if there is one class. Raises
+    InputFault."""
     if options.priorities == "recorded":
         distinct = recorded_priorities(trace).tolist()
         shown = ", ".join(f"class {number}: {priority}" for number, priority in enumerate(distinct))
@@ -285,7 +286,8 @@ def _by_rank(workload: Workload, call: int) -> list[int]:
 
 
 def _merge(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
-    """The workload in which each task has become `target` of it. Calls are numbered anew, without gaps."""
+    """Returns the workload in which each task is merged into the task that `target` has for it. Calls are numbered
+    anew, without gaps."""
     kept = np.unique(target)
     new_number = np.full(len(target), -1, np.int64)
     new_number[kept] = np.arange(len(kept))

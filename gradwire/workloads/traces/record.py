@@ -61,7 +61,7 @@ class Findings:
         self._found: dict[tuple[str, str, bool], Finding] = {}
 
     def note(self, file: str, item: str, what: str, count: int = 1) -> None:
-        """Adds what the reading rests on."""
+        """Adds an assumption that the reading rests on."""
         self._add(Finding(file, item, what, refused=False, count=count))
 
     def refuse(self, file: str, item: str, what: str, count: int = 1) -> None:
@@ -77,7 +77,7 @@ class Findings:
         self._found[key] = finding
 
     def add_all(self, others: Iterable[Finding]) -> None:
-        """Adds those of others."""
+        """Adds findings of others."""
         for finding in others:
             self._add(finding)
 

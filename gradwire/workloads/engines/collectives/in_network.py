@@ -182,7 +182,8 @@ def _to_one(tree: Tree, part: int, receiver: int) -> Iterator[Row]:
 
 
 def all_gather(machines: Sequence[Sequence[int]]) -> Schedule:
-    """Every member to all others: by one multicast to those of other machines, and one by one inside its own."""
+    """Returns an all-gather: every member sends to those of other machines by one multicast, and one by one to those of
+    its own."""
     members = sum(len(machine) for machine in machines)
     return _multicasts(machines, [(member, member) for member in range(members)], members)
 

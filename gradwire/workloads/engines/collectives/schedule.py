@@ -272,7 +272,7 @@ class Schedule:
         return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
-        """The rows that ADD, or those that COPY, as a separate schedule: of a ring, its reduce-scatter or its
+        """Returns the rows that ADD, or those that COPY, as a separate schedule: a ring's reduce-scatter, or its
         allgather."""
         chosen = self.combine == combine
         channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))

@@ -240,7 +240,8 @@ class _TreePlan(_CallPlan):
         super().__init__(call, 1 if call.algorithm is NVLS_TREE else call.comm.gpus)
 
     def _above(self, channel: int) -> list[int]:
-        """The parent of each rank in a channel's tree: of a machine's first GPU, that of the machine's parent."""
+        """Returns the parent of each rank in a channel's tree. The GPUs of a machine are a chain, whose first one has
+        its parent on the machine above."""
         count, gpus = self.call.comm.machines, self.gpus
         machines = parents(count) if channel % 2 == 0 else second_parents(count)
         above = [NONE] * self.ranks

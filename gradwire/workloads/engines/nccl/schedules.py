@@ -305,8 +305,8 @@ def _from_head(machines: Sequence[Sequence[int]], head: int, part: int, step: in
 
 
 def _pat(shape: _Shape) -> Schedule:
-    """All-gathers: a member has the parts of those behind it, and hands them to one that lacks them. Backwards, a
-    reduce-scatter."""
+    """Returns the schedule of PAT. In an all-gather, a member has the parts of those behind it, and hands them to one
+    that lacks them; a reduce-scatter is the same backwards."""
     members = len(shape.machines)
     steps = (members - 1).bit_length()
     rows: list[Row] = []

@@ -41,7 +41,7 @@ class Replicas:
     copies: int = 1
 
     def sum(self, members: list[int], segments: Sequence[Segment], shares: int, ready: Ready) -> None:
-        """Segments in forward order, whose parameters are divided into so many shares."""
+        """Adds the sums of the gradients of segments, in forward order, whose parameters are divided into `shares`."""
         replicas = len(members) * self.copies
         if replicas == 1 or not segments:
             return

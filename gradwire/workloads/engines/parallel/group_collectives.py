@@ -83,7 +83,8 @@ class Halves:
     _schedules: dict[tuple[int, tuple[int, ...]], Schedule] = field(default_factory=dict)
 
     def among(self, members: Sequence[int], half: Combine | None, share_bytes: int) -> Among:
-        """One of so many bytes for each member. Raises InputFault where the algorithm does not suit the members.
+        """Returns a collective among these members, of `share_bytes` for each. Raises InputFault if the algorithm does
+        not suit the members.
 
         Schedules that are the same are one object, so that their messages can be made together.
         """
@@ -254,7 +255,7 @@ class SizedWays:
     _schedules: dict[int, Schedule] = field(default_factory=dict)
 
     def schedule(self, half: Combine | None, share_bytes: int) -> Schedule:
-        """One of so many bytes for each worker."""
+        """Returns the schedule of a collective of `share_bytes` for each worker."""
         kind, count = HALVES[half], len(self.machines)
         rules = {kind: Rule((), NCCL)}
         routes = self._routes.setdefault(half, Routes(rules, nccl=self.setup, key="strategy.options.algorithm"))

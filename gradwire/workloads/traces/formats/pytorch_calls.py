@@ -120,7 +120,8 @@ def is_wait(arguments: CallArguments) -> bool:
 
 
 def call_of(arguments: CallArguments, item: str, record: RankRecord, duration_ns: int = UNKNOWN) -> Call | None:
-    """The communication that a `record_param_comms` says; None for what is none, or is refused: the findings say so."""
+    """Returns the communication of a `record_param_comms` event; None if it is none, or is refused, which the findings
+    then say."""
     kind = _kind_of(arguments, item, record)
     group = None if kind is None else _group_of(arguments, item, record)
     if kind is None or group is None:
