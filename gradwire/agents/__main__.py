@@ -101,7 +101,8 @@ class Agent:
 
     @property
     def _tells_congestion(self) -> bool:
-        """Whether somebody chose a congestion control, so that the agent has to say what sockets have."""
+        """Returns whether a congestion control was chosen in the scenario or for a host, so that the agent has to
+        report which one its sockets have."""
         return bool(self._options.congestion) or any(self._fabric.congestion_of_hosts)
 
     def load(self, command: LoadPlan) -> None:

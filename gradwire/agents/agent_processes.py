@@ -66,7 +66,7 @@ OUT_OF_MAPPINGS = (
 
 @dataclass(frozen=True)
 class Mishaps:
-    """What happens to a replay besides its plan."""
+    """Faults that a replay carries out besides its plan, and the conditions under which it gives up."""
 
     #: Faults of workers, which agents carry out.
     faults: tuple[PlannedFault, ...] = ()

@@ -37,10 +37,11 @@ which is a socket option."""
 NAME_BYTES = 16
 """TCP_CA_NAME_MAX of linux/tcp.h."""
 INFO = struct.Struct("=76xII16xI88xII")
-"""Of struct tcp_info (linux/tcp.h): snd_ssthresh, snd_cwnd, total_retrans, delivered, delivered_ce."""
+"""Layout of the fields of struct tcp_info (linux/tcp.h) that agents read: snd_ssthresh, snd_cwnd, total_retrans,
+delivered, delivered_ce."""
 WINDOWS = struct.Struct("=16xI48xI8xI36xQ40xQQQ36xI")
-"""Of the same: snd_mss, rtt, snd_cwnd, bytes_acked, busy_time, rwnd_limited, sndbuf_limited, snd_wnd (since Linux
-5.4)."""
+"""Layout of the fields of struct tcp_info that tell of windows: snd_mss, rtt, snd_cwnd, bytes_acked, busy_time,
+rwnd_limited, sndbuf_limited, snd_wnd (since Linux 5.4)."""
 
 
 def choose_congestion(sock: socket.socket, name: str) -> None:
@@ -84,7 +85,7 @@ class Windows:
             self._range[number] = min(least, window), max(most, window)
 
     def states(self, connections: Iterable[Connection]) -> tuple[SocketState, ...]:
-        """What became of each socket."""
+        """Returns the final state of the socket of each of these connections; sockets that are closed are left out."""
         self.look()
         living = {number for number, sock in self._sockets.items() if sock.fileno() >= 0}
         return tuple(self._state(connection) for connection in connections if connection.number in living)
@@ -150,7 +151,7 @@ def _info(sock: socket.socket) -> tuple[int, int, int, int, int]:
 TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
 SO_MAX_PACING_RATE = 47
-"""By Linux's asm-generic/socket.h; Python does not name it."""
+"""Socket option of Linux's asm-generic/socket.h that Python does not name."""
 SO_RCVBUFFORCE = 33
 """SO_RCVBUF beyond net.core.rmem_max, which Python does not name either."""
 LISTEN_BACKLOG = 4096
@@ -181,21 +182,22 @@ class SocketOptions:
     unsent_bytes: int | None
     #: Congestion control of TCP by the kernel's name for it; "" for the kernel's default, whichever that is.
     congestion: str = ""
-    #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of
-    #: windows.
+    #: Bytes that the longest round trip holds at the line's rate, if links have a delay: agents then report the windows
+    #: of their connections. 0 otherwise.
     path_bytes: int = 0
     #: Payload that a host's line carries, at which DCQCN begins; 0 for other congestion controls.
     line_bytes_per_s: int = 0
 
     @property
     def datagram_window_bytes(self) -> int:
-        """What a multicast flow, whose window no kernel grows, may have under way."""
+        """Returns the most bytes that a multicast flow may have in flight: the kernel grows no window for it, so it is
+        LEAST_BUFFER_BYTES if sockets have no fixed buffer."""
         return self.buffer_bytes or LEAST_BUFFER_BYTES
 
 
 def needs_python(fabric: Fabric) -> bool:
-    """Whether sockets have to be used as the compiled agent does not: it asks for SO_RCVLOWAT, which takes windows out of the
-    kernel's hands, and marks no flowlets."""
+    """Returns whether a fabric needs the agent in Python: the compiled one asks for SO_RCVLOWAT, which keeps the kernel
+    from sizing windows itself, and it marks no flowlets."""
     return fabric.host_tcp.is_stock or fabric.routing is Routing.FLOWLET
 
 

@@ -26,16 +26,16 @@ class Moved(NamedTuple):
 
 @dataclass
 class _Computing:
-    """What a stream computes."""
+    """A computation that runs on a stream."""
 
-    #: What is left of its work as of `since_ns`, in FULL_SPEEDths of a nanosecond.
+    #: Its remaining work as of `since_ns`, in FULL_SPEEDths of a nanosecond.
     left: int
     since_ns: int
 
 
 @dataclass
 class _Communicating:
-    """What is under way at a rank."""
+    """The transfers that are under way at a rank."""
 
     transfers: int = 0
     #: The latest nominal end of a message that has ended.
@@ -57,7 +57,7 @@ class Contention:
         self._computing: dict[int, dict[tuple[int, int], _Computing]] = {}
 
     def slows(self, op: int) -> bool:
-        """Whether an op is slower meanwhile."""
+        """Returns whether an op runs more slowly while its rank communicates."""
         return bool(self._slows[op])
 
     def computes(self, stream: tuple[int, int], start_ns: int, work_ns: int) -> int:
@@ -98,7 +98,7 @@ class Contention:
                 yield Moved(key, self._end_ns(rank, stream))
 
     def _progress(self, of_rank: _Communicating, computing: _Computing, now_ns: int) -> None:
-        """Takes off what has been done until now."""
+        """Subtracts the work that a stream has done until now."""
         spent_ns = now_ns - computing.since_ns
         if spent_ns <= 0:
             return
@@ -120,5 +120,5 @@ class Contention:
 
 
 def _quotient(left: int, speed: int) -> int:
-    """Rounded up."""
+    """Returns `left` over `speed`, rounded up."""
     return (left + speed - 1) // speed

@@ -41,7 +41,8 @@ NUMBERS = 1 << 32
 """Timestamps are numbered in 32 bits: on TCP by the last byte that the call sent, on UDP by the datagrams that asked
 for one."""
 LENGTH_AT = ETHERNET_HEADER_BYTES + 2
-"""Where a packet has its total length (RFC 791), behind the Ethernet header."""
+"""Offset of a packet's total length (RFC 791) from its start, in bytes; it is in the IPv4 header, behind the Ethernet
+header."""
 ANCILLARY = struct.Struct("=64x QII IBBBBII 16x")
 """The timestamp's own control message, whose time is not needed, since epoll reports it at once; then one with a
 sock_extended_err of linux/errqueue.h, whose last field is the timestamp's number."""
@@ -60,7 +61,7 @@ class Departure(NamedTuple):
 
 
 def report_departures(sock: socket.socket) -> None:
-    """Has a socket report the timestamps that its messages ask for.
+    """Makes a socket report the timestamps that its messages ask for.
 
     A TCP socket must be connected and have sent nothing.
     """
@@ -125,7 +126,7 @@ class ErrorQueue:
 
 @dataclass(frozen=True)
 class Line:
-    """What a packet takes on the line of a host's port."""
+    """The line of a host's port, with the sizes that decide how long a packet occupies it."""
 
     ns_per_byte: float
     #: Payload of a full frame, and what each frame adds to it at the IP layer and on the line.
@@ -144,8 +145,8 @@ class Line:
         return _line(fabric, endpoint, IP_UDP_HEADER_BYTES - MULTICAST_HEADER_BYTES)
 
     def packet_ns(self, ip_bytes: int) -> int:
-        """How long a packet takes that has `ip_bytes` with its IP header, and is cut into frames where it is longer
-        than one."""
+        """Returns the nanoseconds that a packet of `ip_bytes`, IP header included, occupies the line. A packet longer
+        than a frame is cut into frames."""
         payload_bytes = ip_bytes - self.header_bytes
         frames = max(1, math.ceil(payload_bytes / self.payload_bytes))
         return round((payload_bytes + frames * (self.header_bytes + self.overhead_bytes)) * self.ns_per_byte)

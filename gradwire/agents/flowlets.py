@@ -16,7 +16,7 @@ from gradwire.network.sprayed_ways import ways_of
 from gradwire.network.wire.flows import Connection
 
 SIOCOUTQNSD = 0x894B
-"""Of linux/sockios.h: bytes in a socket that were not sent yet."""
+"""Number of the ioctl in linux/sockios.h that returns how many bytes in a socket have not been sent yet."""
 
 
 class Flowlets:
@@ -33,7 +33,8 @@ class Flowlets:
             self._mark(connection)
 
     def begin(self, connection: int, size_bytes: int, now_ns: int) -> None:
-        """Before a message: it begins a flowlet if the connection has sent nothing for as long as the gap."""
+        """Must be called before each message of a connection. Begins a flowlet if the connection has sent nothing for
+        as long as the gap."""
         ended_ns = self._ended_ns.get(connection)
         if ended_ns is not None and now_ns - ended_ns >= self._gap_ns and not self._waits(connection):
             self._number[connection] += 1
@@ -41,11 +42,13 @@ class Flowlets:
         self._bytes[connection, self._way(connection)] += size_bytes
 
     def end(self, connection: int, at_ns: int) -> None:
-        """After a message, whose last byte left the host, or was taken by the socket, at this time."""
+        """Must be called after each message of a connection. at_ns: when its last byte left the host, or was taken by
+        the socket."""
         self._ended_ns[connection] = at_ns
 
     def counts(self) -> tuple[FlowletCount, ...]:
-        """What of each connection's data took each way."""
+        """Returns how many bytes each connection sent each way, and in how many flowlets; connections of the control
+        band are left out."""
         return tuple(
             FlowletCount(connection, each.src_host, each.dst_host, way, self._begun[connection, way], size_bytes)
             for (connection, way), size_bytes in sorted(self._bytes.items())
@@ -53,7 +56,7 @@ class Flowlets:
         )
 
     def _waits(self, connection: int) -> bool:
-        """Whether a socket still has something to send, which leaves no gap."""
+        """Returns whether a socket still has bytes to send, so that the connection's data has no gap here."""
         (unsent,) = struct.unpack("i", fcntl.ioctl(self._sockets[connection], SIOCOUTQNSD, bytes(4)))
         return bool(unsent)
 

@@ -114,9 +114,9 @@ class Interpreter:
         self.plan, self.iterations = plan, iterations
         self._pace = pace
         self._contention = Contention(plan) if plan.speed_permille != FULL_SPEED else None
-        #: Of each stream that computes while what it does may slow down, its timer.
+        #: The timers of ops that compute on a stream and may slow down, by stream.
         self._slowing: dict[tuple[int, int], _Execution] = {}
-        #: Of each timer, how long after its time `advance` was called.
+        #: How long after its time `advance` was called, for each timer.
         self.lateness_ns: list[int] = []
         self.iterations_done = 0
         self._graph = RankGraph(plan, ranks)
@@ -144,7 +144,7 @@ class Interpreter:
 
     @property
     def finished(self) -> bool:
-        """Whether every op of every iteration has ended.
+        """Returns whether every op of every iteration has ended.
 
         Ranks without ops, or no ranks at all, are finished before they start.
         """
@@ -210,7 +210,7 @@ class Interpreter:
         self._settle()
 
     def _settle(self) -> None:
-        """Lets everything happen that takes no time; see "The invariant" above."""
+        """Carries out all that takes no time; see "The invariant" above."""
         while True:
             if self._ended:
                 self._propagate(self._ended.popleft())
@@ -346,7 +346,7 @@ class Interpreter:
         self._ended.append(execution)
 
     def _move_timers(self, moved: Iterable[Moved]) -> None:
-        """Gives other ends to what is computed."""
+        """Moves the timers of computations whose ends have changed."""
         for stream, end_ns in moved:
             self._timers.remove(self._slowing[stream])
             heapq.heapify(self._timers)

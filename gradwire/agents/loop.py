@@ -82,12 +82,12 @@ class ReplayLoop:
 
     @property
     def log(self) -> OpLog:
-        """What the ops did so far."""
+        """Returns the log of the ops that have ended so far."""
         return self._interpreter.log.freeze()
 
     @property
     def lateness_ns(self) -> Int64:
-        """How long after its time each timer was noticed."""
+        """Returns how long after its time each timer was noticed."""
         return np.array(self._interpreter.lateness_ns, np.int64)
 
     def run(
@@ -131,7 +131,7 @@ class ReplayLoop:
                 self._watch(self._perils, done, time.monotonic_ns() - start_ns, on_death)
 
     def _watch(self, perils: Perils, done: int, now_ns: int, on_death: Callable[[str], None]) -> None:
-        """Lets workers die, and gives up if nothing moves any more."""
+        """Carries out the deaths of workers that are due. Raises Stalled if nothing moves any more."""
         perils.iterated(done, now_ns)
         for rank, what in perils.deaths(now_ns, done).items():
             on_death(what)
@@ -157,7 +157,7 @@ class ReplayLoop:
                 receiver.sock.close()
 
     def _all_awaited(self) -> list[str]:
-        """What each rank that lives waits for first, in words."""
+        """Returns, in words, the first message that each living rank waits for."""
         first: dict[int, str] = {}
         for iteration, op in self._interpreter.awaited():
             if self._rank[op] not in self._dead:
@@ -165,7 +165,7 @@ class ReplayLoop:
         return list(first.values())
 
     def _awaited_in_words(self, iteration: int, op: int) -> str:
-        """What a RECV waits for, in words."""
+        """Returns the message that a RECV waits for, in words."""
         send = int(self._plan.ops.message[op])
         chunk = self._chunk[send]
         what = self._plan.tensors[self._tensor[chunk]] if chunk >= 0 else "a message"

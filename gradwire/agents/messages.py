@@ -1,5 +1,4 @@
-"""What the run loop and the processes that it starts tell each other over pipes: typed messages, one JSON object per
-line.
+"""Messages over the pipes between the run loop and the processes that it starts: typed, one JSON object per line.
 
 An agent process takes commands and gives answers; the capturing process only answers. Settings, which they read
 before anything else, are a file of the same form. Both ends of a pipe are one version of gradwire, and nothing of it
@@ -22,7 +21,7 @@ Message = TypeVar("Message")
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent process carries, and how."""
+    """Settings of an agent process: the hosts that it carries, their fabric and their sockets."""
 
     hosts: tuple[HostEntry, ...]
     #: The fabric as text (`Fabric.to_json`).
@@ -33,7 +32,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric."""
+        """Returns the fabric, from its text."""
         return Fabric.from_json(self.fabric_json)
 
 

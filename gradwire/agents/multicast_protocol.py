@@ -60,7 +60,7 @@ class SendWindow:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether every member has everything."""
+        """Returns whether every member has acknowledged every datagram, and nothing waits to be sent."""
         return self._slowest == self.next and not self.unsent
 
     @property
@@ -69,7 +69,7 @@ class SendWindow:
         return self._kept[-1].after - self.next if self._kept else 0
 
     def is_done(self, sequence: int) -> bool:
-        """Whether every member has datagram `sequence`."""
+        """Returns whether every member has acknowledged datagram `sequence`."""
         return sequence < self._slowest
 
     def begin(self, head: bytes, size_bytes: int) -> None:
@@ -204,6 +204,6 @@ class ReceiveWindow:
 
 
 def _without(span: Span, gone: Span) -> list[Span]:
-    """What is left of a span, as up to two spans."""
+    """Returns what remains of a span once `gone` is cut out: at most two spans."""
     left = (span[0], min(span[1], gone[0])), (max(span[0], gone[1]), span[1])
     return [piece for piece in left if piece[0] < piece[1]]

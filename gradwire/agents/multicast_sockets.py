@@ -38,7 +38,8 @@ WAITING_BYTES = 1 << 20
 """The most that waits in the host's queue where a SEND ends when its last datagram has left; more than a burst keeps
 the port busy."""
 LOSSLESS_PATIENCE_NS = 20_000_000_000
-"""The same on a lossless fabric, where what waits is not lost (topo/wiring.py gives TCP the same patience)."""
+"""How long a sender on a lossless fabric waits before it probes: what is queued there is not lost (topo/wiring.py gives
+TCP the same patience)."""
 
 
 def _group_ip(flow: MulticastFlow, fabric: Fabric) -> str:
@@ -284,7 +285,7 @@ class Multicast:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether everything that was sent has arrived at every member."""
+        """Returns whether every member has acknowledged everything that was sent."""
         return all(sender.window.is_quiet for sender in self._senders.values())
 
     def say_hello(self) -> None:

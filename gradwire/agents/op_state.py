@@ -1,5 +1,5 @@
-"""What the interpreter keeps: a plan's columns with the dependencies of some of its ranks, the lanes that ready ops
-queue for, and the log.
+"""State that the interpreter keeps: a plan's columns with the dependencies of some of its ranks, the lanes that ready
+ops queue for, and the log.
 
 Columns are memoryviews of numpy arrays. Reading one element is nearly as fast as reading a list, and a million ops
 take 50 MB where lists of Python integers take 600 MB. Memory matters inside the user-mode kernel: every stretch of a
@@ -31,7 +31,7 @@ class RankGraph:
         self.kind, self.rank, self.peer = column(ops.kind), column(ops.rank), column(ops.peer)
         self.lane, self.order, self.chunk = column(ops.lane), column(ops.order), column(ops.chunk)
         self.combine, self.duration_ns = column(ops.combine), column(ops.duration_ns)
-        #: Of each op: 1 if it is a SEND that crosses the network.
+        #: 1 for each op that is a SEND across the network.
         self.is_remote = column(plan.is_remote().astype(np.uint8))
         #: Each worker's bit in a set of contributions, by its rank.
         self.worker_number = {int(rank): number for number, rank in enumerate(plan.workers)}
@@ -44,7 +44,7 @@ class RankGraph:
         recvs = np.flatnonzero(ops.kind == OpKind.RECV)
         received_as = np.zeros(len(ops), np.uint8)
         received_as[ops.message[recvs]] = ops.combine[recvs]
-        #: Of each SEND: the `Combine` of its RECVs.
+        #: The `Combine` of each SEND's RECVs.
         self.received_as = column(received_as)
         self._index_recvs(recvs[is_own[recvs]])
         self._link(is_own)
@@ -64,7 +64,7 @@ class RankGraph:
         is_grouped = ops.group[ops.message[recvs]] == 1
         single, grouped = recvs[~is_grouped], recvs[is_grouped]
         only_recv[ops.message[single]] = single
-        #: Of each SEND to one rank, if that is one of `ranks`: its RECV; otherwise -1.
+        #: The RECV of each SEND to one rank, if that is one of `ranks`; otherwise -1.
         self.only_recv = column(only_recv)
         keys = zip(ops.message[grouped].tolist(), ops.rank[grouped].tolist(), strict=True)
         self._group_recvs = dict(zip(keys, grouped.tolist(), strict=True))
@@ -87,7 +87,7 @@ class RankGraph:
         same, before = (np.bincount(waiting[lag == value], minlength=count) for value in (0, 1))
         #: Dependencies of each op in iteration 0, which has none before it; the message of a RECV counts as one.
         self.waits_first = column((same + message).astype(np.int32))
-        #: The same in later iterations.
+        #: Dependencies of each op in later iterations, counted in the same way.
         self.waits_later = column((same + before + message).astype(np.int32))
 
     def send_queues(self) -> dict[int, tuple[Discipline, list[int]]]:
@@ -101,7 +101,7 @@ class RankGraph:
 
 
 def column(values: npt.NDArray[Any]) -> Column:
-    """A view of the same numbers that is read and written one Python integer at a time."""
+    """Returns a view of the same numbers, whose elements are read and written as Python integers."""
     return cast(Column, np.ascontiguousarray(values).data)
 
 

@@ -1,4 +1,4 @@
-"""How fast workers compute while faults slow them down, without a clock."""
+"""The pace at which workers compute while faults slow them down, without a clock."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Pace:
         return now_ns
 
     def records(self, end_ns: int) -> tuple[FaultRecord, ...]:
-        """What became of the faults of ranks that were here, in a replay that ended at `end_ns`."""
+        """Returns a record of each fault of these ranks, in a replay that ended at `end_ns`."""
         return tuple(_record(slowness, end_ns) for of_rank in self._of_rank.values() for slowness in of_rank)
 
     def _factor(self, rank: int, now_ns: int) -> float:

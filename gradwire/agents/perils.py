@@ -1,4 +1,4 @@
-"""What may end a replay early: workers that die, and a network on which nothing moves any more.
+"""Conditions that end a replay early: workers that die, and a network on which nothing moves any more.
 
 Without a clock and without I/O.
 """
@@ -11,11 +11,11 @@ from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import MachineFault
 
 MOST_AWAITED = 3
-"""How many of the messages that ranks wait for are named."""
+"""The most messages that are named of those that ranks wait for."""
 
 
 class Stalled(MachineFault):
-    """Nothing has moved for as long as a scenario allows."""
+    """Raised when nothing has moved for as long as a scenario allows."""
 
 
 class Interrupted(MachineFault):
@@ -82,7 +82,7 @@ class Perils:
 
 
 def last_words(reason: str, deaths: Sequence[str], awaited: Sequence[str]) -> str:
-    """Why a run ended early, who had died, and what others wait for; in one sentence."""
+    """Returns one sentence that says why a run ended early, who had died, and what other ranks wait for."""
     more = f", and {len(awaited) - MOST_AWAITED} more" if len(awaited) > MOST_AWAITED else ""
     waiting = [f"{', '.join(awaited[:MOST_AWAITED])}{more}"] if awaited else []
     return "; ".join([reason, *deaths, *waiting])

@@ -25,7 +25,7 @@ SO_MAX_PACING_RATE = 47
 """Socket option of asm-generic/socket.h that Python does not name: bytes of payload per second."""
 INFO_BYTES = 208
 SENT_BYTES = struct.Struct("200xQ")
-"""Where `struct tcp_info` (linux/tcp.h) has tcpi_bytes_sent: the payload that TCP has sent, what it sent again
+"""Layout of tcpi_bytes_sent in `struct tcp_info` (linux/tcp.h): the payload that TCP has sent, retransmissions
 included."""
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER without time: a close drops what the socket still holds, and resets the connection."""
@@ -47,7 +47,7 @@ class Tenant:
         self._wake, self._woken = socket.socketpair()
         self._trouble: OSError | None = None
         self._thread = threading.Thread(target=self._work, name="tenant", daemon=True)
-        #: What it has sent, known when it has ended.
+        #: Bytes that the flow has sent, known when it has ended.
         self.sent_bytes = 0
 
     def begin(self) -> None:
@@ -67,7 +67,7 @@ class Tenant:
             raise MachineFault(f"another tenant's flow broke: {self._trouble}") from self._trouble
 
     def sent_so_far(self) -> int:
-        """The payload that TCP has sent, what it sent again included."""
+        """Returns the payload in bytes that TCP has sent, retransmissions included."""
         info = self._source.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
         return int(SENT_BYTES.unpack(info)[0])
 

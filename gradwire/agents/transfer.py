@@ -22,8 +22,8 @@ PAYLOAD_FILE_BYTES = 1 << 24
 INLINE_BYTES = 4096
 """Messages up to this size are sent in one call together with their header."""
 TAIL = bytes(1)
-"""What a longer message keeps for the call that asks for a timestamp. It joins the packet before it unless that has
-gone already."""
+"""The last byte of a longer message, which is sent by a separate call that asks for a timestamp. It joins the packet
+before it unless that has gone already."""
 READ_BYTES = 16384
 SKIP_BYTES = 1 << 28
 """The most that one call takes off a socket. Nothing is written to the buffer, so it costs address space only."""
@@ -202,7 +202,7 @@ class Receiver:
         return arrival
 
     def set_low_water(self) -> None:
-        """After `arrivals`: says how much must wait before epoll reports the socket again."""
+        """Sets how many bytes must wait before epoll reports the socket again; must be called after `arrivals`."""
         low_water = min(self._left, self._most_low_water) if self._left > LOW_WATER_BYTES // 8 else 1
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)

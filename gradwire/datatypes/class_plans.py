@@ -22,7 +22,7 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Folding:
-    """How a job's ranks are folded."""
+    """The way in which a job's ranks are folded into classes."""
 
     #: Neighbours of which each is a class, where a strategy has one ring of all ranks: a multiple of a machine's
     #: workers, and a divisor of all.
@@ -32,11 +32,12 @@ class Folding:
 
 
 class NotByClass(Exception):
-    """Why a job has no classes of ranks, or none that fare alike on a fabric, in words that follow "because"."""
+    """Raised for a job without classes of ranks, or without any that fare alike on a fabric. Says why in words that
+    follow "because"."""
 
 
 class Peers(NamedTuple):
-    """Which copies of a class a message of another one goes to."""
+    """The copies of a class that a message of another class goes to."""
 
     #: The receiver is the copy that is so many further, counted around.
     further: int = 0
@@ -49,7 +50,8 @@ class Peers(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What classes send to one another: each combination once, and which of them SENDs are."""
+    """The SENDs between classes: each combination of sender, receiver and kind of receivers once, and the combination
+    of each SEND."""
 
     sender: Int64
     peer: Int64
@@ -64,7 +66,7 @@ class Sent(NamedTuple):
 class ClassPlan:
     """A plan with one rank for each class."""
 
-    #: Of the classes' ranks. A RECV's message is the SEND of the class that sends to it.
+    #: The plan, whose ranks stand for the classes. A RECV's message is the SEND of the class that sends to it.
     plan: Plan
     #: The ranks of each class, shape (classes, copies).
     members: Int64
@@ -73,7 +75,7 @@ class ClassPlan:
     #: Kinds of receivers, and that of each SEND; 0 for other ops.
     peers: tuple[Peers, ...]
     peers_of: Int64
-    #: What the plan has not as all ranks have it, a sentence without its stop; "" if nothing is left out.
+    #: How the plan differs from that of all ranks, as a sentence without its full stop; "" if nothing is left out.
     left_out: str = ""
 
     @property
@@ -82,7 +84,7 @@ class ClassPlan:
         return int(self.members.size)
 
     def sent(self) -> Sent:
-        """What classes send to one another."""
+        """Returns the SENDs between classes, grouped by sender, receiver and kind of receivers."""
         ops, classes, kinds = self.plan.ops, len(self.members), len(self.peers)
         sends = np.flatnonzero(ops.kind == OpKind.SEND)
         keys = (ops.rank[sends].astype(np.int64) * classes + ops.peer[sends]) * kinds + self.peers_of[sends]

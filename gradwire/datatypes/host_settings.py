@@ -1,5 +1,5 @@
-"""How the kernels of hosts are set up: parameters in a host's network namespace that users set, and its TCP as gradwire
-tunes it, or as Linux comes. Imports only the standard library.
+"""Setup of hosts' kernels: parameters in a host's network namespace that users set, and its TCP as gradwire tunes it,
+or as Linux comes. Imports only the standard library.
 
 What stock hosts have are Linux's defaults: Documentation/networking/ip-sysctl.rst of the kernel, tcp_init() of
 net/ipv4/tcp.c for the largest buffers, on machines with more than 1 GiB of memory for sockets, and tcp_sk_init() of
@@ -20,7 +20,7 @@ ALL = "all"
 CONGESTION_KEY = "net.ipv4.tcp_congestion_control"
 ECN_KEY = "net.ipv4.tcp_ecn"
 OF_TCP = ("net.ipv4.tcp_", "net.core.")
-"""What parameters begin with that decide how fast TCP sends. No ideal network knows them."""
+"""Prefixes of parameters that decide how fast TCP sends. No ideal network knows them."""
 RESENDING = (
     "early_retrans",
     "recovery",
@@ -32,13 +32,14 @@ RESENDING = (
     "dsack",
     "sack",
 )
-"""What parameters of TCP end with that decide what it sends again, also where nothing is lost."""
+"""Suffixes of parameters of TCP that decide when it retransmits, also where nothing is lost."""
 STOCK_SEND_BYTES = 4194304
 """The largest send buffer to which Linux grows a socket's (the third value of net.ipv4.tcp_wmem)."""
 STOCK_RECEIVE_BYTES = 6291456
 """The largest receive buffer to which Linux grows a socket's (the third value of net.ipv4.tcp_rmem)."""
 WRITTEN_SHARE = 2 / 3
-"""Of a send buffer, what is under way when its sender writes again (sk_stream_min_wspace of include/net/sock.h)."""
+"""Share of a send buffer that is in flight when its sender writes again (sk_stream_min_wspace of
+include/net/sock.h)."""
 HALF = 2
 """Before Linux 6.6, half of a receive buffer was for the kernel's own structures (net.ipv4.tcp_adv_win_scale = 1).
 Since then a socket measures what they take, which is next to nothing of large packets (dfa2f0483360, "tcp: get rid of
@@ -65,7 +66,7 @@ class AskedParameter:
     """The value that a user wants a host's parameter to have."""
 
     value: str
-    #: Of the setting that counts, which is the last one.
+    #: Pattern of the setting that the value is from, which is the last one for this key.
     pattern: str
 
 
@@ -75,20 +76,23 @@ class HostParameter:
 
     host: str
     key: str
-    #: What it was before.
+    #: Its value before the scenario set it.
     before: str
-    #: Whether that was a setting of gradwire's own.
+    #: Whether gradwire itself had set that value.
     is_own: bool
-    #: What it was when all was over.
+    #: Its value at the end of the run.
     at_end: str = ""
 
 
 Parameters = Mapping[str, AskedParameter]
-"""What is asked of one host, by key."""
+"""The parameters that settings ask for at one host, by key."""
 
 
 def parameters_of_hosts(names: Names, hosts: int, settings: Sequence[HostSetting]) -> tuple[Parameters, ...]:
-    """What is asked of each of so many hosts, by their names."""
+    """Returns the parameters that settings ask for at each host; a later setting overrides an earlier one.
+
+    names: of all hosts, by which the settings' patterns find them. hosts: how many there are.
+    """
     found: list[dict[str, AskedParameter]] = [{} for _ in range(hosts)]
     for setting in settings:
         asked = {key: AskedParameter(value, setting.pattern) for key, value in setting.sysctls}
@@ -98,22 +102,22 @@ def parameters_of_hosts(names: Names, hosts: int, settings: Sequence[HostSetting
 
 
 def hosts_meant(names: Names, hosts: int, setting: HostSetting) -> Sequence[int]:
-    """Which of so many hosts a setting is for, by their names."""
+    """Returns the numbers of the hosts that a setting is for, found by their names."""
     return range(hosts) if setting.pattern == ALL else names.matching(setting.pattern)
 
 
 def is_of_tcp(key: str) -> bool:
-    """Whether a parameter decides how fast TCP sends."""
+    """Returns whether a parameter decides how fast TCP sends."""
     return key.startswith(OF_TCP)
 
 
 def is_of_resending(key: str) -> bool:
-    """Whether a parameter decides what TCP sends again."""
+    """Returns whether a parameter decides when TCP retransmits."""
     return key.startswith("net.ipv4.tcp_") and key.endswith(RESENDING)
 
 
 def same_value(one: str, other: str) -> bool:
-    """Whether two values are equal, however their numbers are set apart: the kernel writes tabs."""
+    """Returns whether two values are equal, whatever white space separates their numbers: the kernel writes tabs."""
     return one.split() == other.split()
 
 
@@ -128,7 +132,7 @@ class RdmaDevice(StrEnum):
 
 
 class HostTcp(StrEnum):
-    """What a host's TCP is set up for."""
+    """The setup of TCP at all hosts."""
 
     #: For standing in for RDMA: large buffers from the start, no restart after a pause, no timer that takes a
     #: held-back class for lost.
@@ -140,13 +144,14 @@ class HostTcp(StrEnum):
 
     @property
     def is_stock(self) -> bool:
-        """Whether it is as Linux comes."""
+        """Returns whether TCP is as Linux comes, with the defaults of some version."""
         return self is not HostTcp.TUNED
 
     @property
     def window_bytes(self) -> int:
-        """What a connection of stock hosts keeps under way at most, by its two sockets' buffers. With a round trip of
-        20 ms at 2 Gbit/s, two hosts with 64 MB each way reached 134 MB/s, which are 2.7 MB in each round trip."""
+        """Returns the most bytes that a connection of stock hosts has in flight, by the buffers of its two sockets.
+        With a round trip of 20 ms at 2 Gbit/s, two hosts with 64 MB each way reached 134 MB/s, which are 2.7 MB in each
+        round trip."""
         return min(round(WRITTEN_SHARE * STOCK_SEND_BYTES), self.receive_bytes)
 
     @property

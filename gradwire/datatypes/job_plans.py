@@ -91,7 +91,8 @@ def _of(ops: Int64, first: int, last: int) -> Int64:
 
 
 def _own_dependencies(plan: Plan, first: int, last: int) -> tuple[Int64, Int64, UInt8]:
-    """Dependencies without those on what holds the job's first iteration back."""
+    """Returns the dependencies between a job's own ops, which are those from `first` up to `last`, without those that
+    delay its first iteration: where each op's begin, the ops, and the lags."""
     begin, end = int(plan.dep_start[first]), int(plan.dep_start[last])
     waiting = np.repeat(np.arange(last - first), np.diff(plan.dep_start[first : last + 1]))
     own = plan.dep_op[begin:end] < last

@@ -1,4 +1,4 @@
-"""What the lines of a network carried, as frozen data.
+"""Counts of the frames on the lines of a network, as frozen data.
 
 Each end of a cable counts what it is given, behind all queues and out of every program's reach
 (vm/patches/6.12/lines.patch). Imports the standard library.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LineCount:
-    """What was given to the line out of one port. Bytes are those of frames, as tc counts them."""
+    """The frames that one port put on its line. Bytes are those of frames, as tc counts them."""
 
     #: The port's interface.
     port: str
@@ -26,7 +26,7 @@ class LineCount:
     ahead_at_ns: int
     #: How long that may be.
     limit_ns: int
-    #: What it was given while that was longer, and the first and last moment of it.
+    #: Bytes put on the line while it was ahead by more than the limit, and the first and last moment of that.
     beyond_bytes: int = 0
     beyond_first_ns: int = 0
     beyond_last_ns: int = 0

@@ -1,4 +1,4 @@
-"""How large a machine with the virtual-time kernel is."""
+"""The size of a machine with the virtual-time kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which messages of a plan are parts of others, which travel at the same time on other connections. Pure; imports only
-numpy and frozen data.
+"""Parts of messages, which travel at the same time on different connections. Pure; imports only numpy and frozen data.
 
 A message that is divided over the connections of its pair (workloads/divided_messages.py) has a first part, which says
 what it carries of which chunk, and others, which only carry bytes: the first part's RECV waits for theirs.
@@ -13,7 +12,7 @@ from gradwire.datatypes.plan import Int64, OpKind, Plan
 
 
 def first_parts(plan: Plan) -> Int64:
-    """For each SEND that is a later part of a message, the SEND of the first part; -1 for all other ops."""
+    """Returns, for each SEND that is a later part of a message, the SEND of the first part; -1 for all other ops."""
     ops = plan.ops
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
     source = plan.dep_op
@@ -39,7 +38,8 @@ def most_parts(plan: Plan) -> int:
 
 
 def carried_chunks(plan: Plan) -> Int64:
-    """For each op, the chunk that it produces, moves or adds, where it is a part of a message as well; -1 for none."""
+    """Returns, for each op, the chunk that it produces, moves or adds, also if it is a later part of a message; -1 for
+    none."""
     ops = plan.ops
     chunks: Int64 = ops.chunk.astype(np.int64)
     first = first_parts(plan)

@@ -15,7 +15,7 @@ _LITERAL = re.compile(r"[^*?\[]*")
 
 
 class Names:
-    """What things are called, each of which may have several names. Things are known by their numbers from 0 on."""
+    """The names of things that are numbered from 0, by which patterns find them. A thing may have several names."""
 
     def __init__(self, names_of_things: Iterable[Iterable[str]]) -> None:
         things: dict[str, list[int]] = {}

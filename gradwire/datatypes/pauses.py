@@ -1,4 +1,4 @@
-"""What priority flow control did in a run, as frozen data: pauses by port and class, memory, and who waits for whom.
+"""Effects of priority flow control in a run, as frozen data: pauses by port and class, memory, and who waits for whom.
 
 A port tells the far end of its link to pause a class, and obeys its far end. Imports numpy and the standard
 library.
@@ -18,9 +18,9 @@ from gradwire.array_files import Column, read_arrays
 
 Int64 = npt.NDArray[np.int64]
 PAUSES_FILE = "pauses.npz"
-"""In the folder of a run: its PauseEvents."""
+"""File in the folder of a run with its PauseEvents."""
 MOST_EVENTS = 1 << 17
-"""Of which the kernel's patch keeps when they were (EVENTS_MAX)."""
+"""The most pauses and resumptions whose times the kernel's patch keeps (EVENTS_MAX)."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class PauseCount:
     stops: int
     stopped_ns: int
     is_stopped: bool
-    #: What waits in it to leave.
+    #: Bytes that wait in it to leave.
     waiting_bytes: int
-    #: What came by it and is still in the switch, headroom included.
+    #: Bytes that came by it and are still in the switch, headroom included.
     charged_bytes: int
 
 
 class Held(NamedTuple):
-    """What waits in a band of a switch's port, by the port by which it came."""
+    """The bytes that wait in a band of a switch's port, for one of the ports by which they came."""
 
     port: str
     band: int
@@ -75,7 +75,7 @@ class PauseState:
 
 @dataclass(frozen=True)
 class PauseEvents:
-    """When ports paused their far ends or let them continue, in columns."""
+    """The times at which ports paused their far ends or let them continue, in columns."""
 
     #: Interface names, which `port` numbers.
     ports: tuple[str, ...]
@@ -131,7 +131,7 @@ def deadlock_in(state: PauseState, far_ends: Mapping[str, str]) -> tuple[Waiting
 
 
 def circle_in_words(circle: Sequence[Waiting]) -> str:
-    """Who waits for whom in a circle."""
+    """Describes a circle of ports that wait for one another."""
     return "; ".join(
         f"{each.port} is paused by {each.by}, behind which its frames wait for {following.port}"
         for each, following in zip(circle, (*circle[1:], circle[0]), strict=True)

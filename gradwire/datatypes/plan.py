@@ -37,7 +37,7 @@ UInt8 = npt.NDArray[np.uint8]
 
 
 class OpKind(IntEnum):
-    """What an op does."""
+    """The kinds of ops."""
 
     COMPUTE = 1
     """Occupies the rank's serial stream `lane` for `duration_ns`."""
@@ -52,7 +52,7 @@ class OpKind(IntEnum):
 
 
 class Role(IntEnum):
-    """What a rank is."""
+    """The roles of ranks."""
 
     WORKER = 1
     SERVER = 2
@@ -61,10 +61,10 @@ class Role(IntEnum):
 
 
 class Combine(IntEnum):
-    """What a RECV does with the contributions that its message carries."""
+    """The ways in which a RECV treats the contributions that its message carries."""
 
     CONTROL = 1
-    """Nothing: the message is a request or a token."""
+    """They change nothing: the message is a request or a token."""
     COPY = 2
     """They replace those that the rank holds of the chunk."""
     ADD = 3
@@ -72,7 +72,7 @@ class Combine(IntEnum):
 
 
 class Discipline(IntEnum):
-    """How a send queue picks the next op among those that are ready."""
+    """The rules by which a send queue picks the next op among those that are ready."""
 
     FIFO = 1
     """In the order in which they became ready; `order` breaks ties."""
@@ -83,7 +83,7 @@ class Discipline(IntEnum):
 
 
 FULL_SPEED = 1000
-"""Of computation, in thousandths."""
+"""Full speed of computation, in thousandths."""
 CONTROL_CLASS = -1
 """Traffic class of requests and tokens: the band that pure ACKs use."""
 LATENCY_LANE = 64
@@ -155,9 +155,10 @@ FILE_COLUMNS: dict[str, Column] = {
     **{name: Column("i8", (2,) if name == "needs" else (), optional=True) for name in OF_GROUPS},
     **{f"ops.{name}": Column(np.dtype(dtype).str) for name, dtype in OP_DTYPES.items()},
 }
-"""What a plan's file has: the columns of the plan and of its ops, and the rest as JSON."""
+"""The columns of a plan's file: those of the plan and of its ops. The rest is JSON."""
 MOST_FILE_BYTES = 2 << 30
-"""Of a plan's file: 8,000,000 ops, the most that a builder makes (workloads/builder.py), with 12 dependencies each."""
+"""The largest size of a plan's file: 8,000,000 ops, the most that a builder makes (workloads/builder.py), with 12
+dependencies each."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ class Plan:
         return self.workers if number < 0 else self.set_rank[self.set_start[number] : self.set_start[number + 1]]
 
     def contributors(self) -> dict[int, int]:
-        """For each chunk with its own contributors, their bits, as in `Contributions`."""
+        """Returns the contributors of each chunk that has its own, as bits like those of `Contributions`."""
         number = {int(rank): place for place, rank in enumerate(self.workers)}
         bits = {
             one: sum(1 << number[rank] for rank in self.set_ranks(one).tolist())
@@ -277,7 +278,7 @@ class Plan:
         return {chunk: bits[one] for chunk, one in enumerate(self.chunk_contributors.tolist()) if one >= 0}
 
     def is_remote(self) -> npt.NDArray[np.bool_]:
-        """Whether each op is a SEND that crosses the network; group sends always do."""
+        """Returns, for each op, whether it is a SEND that crosses the network; SENDs to groups always do."""
         ops = self.ops
         sends = ops.kind == OpKind.SEND
         unicast = sends & (ops.group == 0)
@@ -353,7 +354,7 @@ class Plan:
 
     @staticmethod
     def ops_in(path: Path) -> int:
-        """How many ops a plan's file claims to have. Raises what `load` raises."""
+        """Returns the number of ops that a plan's file claims to have. Raises what `load` raises."""
         return lengths_in(path, FILE_COLUMNS)["ops.kind"]
 
 
@@ -366,7 +367,7 @@ class Contributions(NamedTuple):
 
 
 def contradiction(combine: Combine, arrived: Contributions, total: Contributions) -> str:
-    """Why arrived contributions do not add up with a sum, in words."""
+    """Returns the reason why arrived contributions do not add up with a sum, in words."""
     if combine == Combine.COPY:
         return f"{arrived} is to be copied, but is not complete"
     if not arrived.workers:
@@ -375,7 +376,7 @@ def contradiction(combine: Combine, arrived: Contributions, total: Contributions
 
 
 class Ledger:
-    """What every rank holds of every chunk: the sum under way and the last complete value.
+    """The contributions that every rank holds of every chunk: the sum under way, and the last complete value.
 
     The two are kept apart because a server still hands out the parameters of one iteration while gradients of the next
     arrive. The checker and the agents keep the same ledger, the checker symbolically and the agents from the headers

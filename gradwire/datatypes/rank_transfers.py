@@ -1,4 +1,4 @@
-"""Which messages are under way together at a worker's rank, where communication slows computation down."""
+"""Messages that are under way together at a worker's rank, which slow its computation down."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from gradwire.datatypes.plan import LATENCY_LANE, Int64, OpKind, Plan, Role
 
 
 class RankTransfers(NamedTuple):
-    """What may be under way at workers' ranks: the messages of one tensor that one rank sends and receives in an iteration."""
+    """The transfers that may be under way at workers' ranks: a transfer is all messages of one tensor that one rank
+    sends and receives in an iteration."""
 
-    #: Of each op: the transfer of its message; -1 for all ops but workers' SENDs and RECVs of data.
+    #: The transfer that each op's message belongs to; -1 for all ops but workers' SENDs and RECVs of data.
     transfer_of: Int64
-    #: Of each op: 1 if it slows down while a transfer of its rank is under way, as workers' COMPUTEs do.
+    #: 1 for each op that slows down while a transfer of its rank is under way, as workers' COMPUTEs do.
     slows: Int64
-    #: Of each transfer, its rank and the number of its messages.
+    #: The rank of each transfer, and the number of its messages.
     rank: Int64
     messages: Int64
 

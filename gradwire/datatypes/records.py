@@ -21,9 +21,10 @@ Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
 """Folder of captured packets, inside the point's folder."""
 MOST_CAPTURED_PACKETS = 20_000_000
-"""Of a port, whose rows take 5 GB when they are read: 24 s of full frames at 10 Gbit/s, or 17 minutes of bursts of 64 KiB."""
+"""Limit of packets captured at a port, whose rows take 5 GB when they are read: 24 s of full frames at 10 Gbit/s, or 17
+minutes of bursts of 64 KiB."""
 MOST_CAPTURED_BYTES = 32 << 30
-"""Of a port's file: what so many full frames take there."""
+"""Limit of the size of a port's capture file: that many full frames take as much."""
 COMPILED, IN_PYTHON = "compiled", "python"
 """Kinds of agents."""
 NOT_SERVED = "python, because this kernel has no compiled agent or does not serve it"
@@ -34,7 +35,7 @@ TENANTS_CLASS = 0
 
 @dataclass(frozen=True)
 class OpLog:
-    """What ops did, in columns: one row per op and iteration."""
+    """The log of ops in columns: one row per op and iteration."""
 
     iteration: Int64
     op: Int64
@@ -56,7 +57,7 @@ class OpLog:
 
     @staticmethod
     def rows_in(path: Path) -> int:
-        """How many rows a log's file claims to have. Raises what `load` raises."""
+        """Returns the number of rows that a log's file claims to have. Raises what `load` raises."""
         return max(lengths_in(path, _columns_of(OpLog)).values())
 
     @staticmethod
@@ -72,8 +73,7 @@ def _columns_of(log: type[OpLog]) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class SocketState:
-    """What a connection's congestion control was, and what became of it, at the sending end. Windows are in
-    segments."""
+    """The congestion control of a connection and its outcome, at the sending end. Windows are in segments."""
 
     connection: int
     src_host: int
@@ -95,7 +95,7 @@ class SocketState:
 
 @dataclass(frozen=True)
 class WindowState:
-    """What windows a connection had, and how long they held it back, at the sending end when the replay ended.
+    """The windows of a connection, and how long they limited it, at the sending end when the replay ended.
 
     The kernel counts these times in ticks of 10 ms.
     """
@@ -121,13 +121,13 @@ class WindowState:
 
     @property
     def limited_us(self) -> int:
-        """How long one of the sockets' buffers was the limit."""
+        """Returns how long one of the sockets' buffers was the limit, in microseconds."""
         return self.receive_limited_us + self.buffer_limited_us
 
 
 @dataclass(frozen=True)
 class FlowletCount:
-    """What of the data of a connection its host sent one of its ways (`fabric.routing = "flowlet"`)."""
+    """The data that a connection sent one way (`fabric.routing = "flowlet"`)."""
 
     connection: int
     src_host: int
@@ -158,17 +158,17 @@ class AgentSummary:
     multicast_repairs: int = 0
     #: Faults of this agent's workers.
     faults: tuple[FaultRecord, ...] = ()
-    #: Where a congestion control was asked for: each connection that begins here.
+    #: One for each connection that begins here, if a congestion control was asked for.
     sockets: tuple[SocketState, ...] = ()
-    #: There also: what the connections that end here have, each once.
+    #: The congestion controls of the connections that end here, each once, if one was asked for.
     accepted_congestion: tuple[str, ...] = ()
-    #: Where links have a delay: each connection that begins here.
+    #: One for each connection that begins here, if links have a delay.
     windows: tuple[WindowState, ...] = ()
-    #: Where ways are chosen by flowlets: each connection that begins here and each of its ways.
+    #: One for each connection that begins here and each of its ways, if ways are chosen by flowlets.
     flowlets: tuple[FlowletCount, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
-    #: Those that the scenario sets (`fabric.host`).
+    #: Parameters of hosts' kernels that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
     #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.
     code: str = "python"
@@ -186,8 +186,8 @@ class BandCount:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
-    #: Of a switch's queue that drops or marks, as the kernel has it: the most that it holds, the length from which
-    #: it marks some packets, and the length from which it marks all. 0 for what it has not.
+    #: For a switch's queue that drops or marks, as the kernel has it: the most bytes that it holds, the length from
+    #: which it marks some packets, and the length from which it marks all. 0 for those that it does not have.
     limit_bytes: int = 0
     threshold_bytes: int = 0
     all_marked_bytes: int = 0
@@ -218,7 +218,7 @@ class NetworkCounts:
 
 @dataclass(frozen=True)
 class QueueLengths:
-    """How long the queues of switches' ports were, at equal intervals."""
+    """The lengths of the queues of switches' ports, at equal intervals."""
 
     #: Interface names, a column of `waiting_bytes` for each.
     ports: tuple[str, ...]
@@ -278,22 +278,22 @@ class PlannedFault:
     iteration: int = -1
     #: How long it lasts; -1 to the end of the replay.
     duration_ns: int = -1
-    #: Of a link: one of its ports, by the name of its interface. Of a restart: the switch.
+    #: For a fault of a link, one of its ports, by the name of its interface; for a restart, the switch.
     place: str = ""
     #: Number of the worker, among those of all jobs; -1 for faults of other things.
     worker: int = -1
-    #: What its kind needs: a share lost, a delay or a period in seconds, a rate in bit/s, a factor.
+    #: The kind's parameter: a share lost, a delay or a period in seconds, a rate in bit/s, a factor.
     value: float = 0.0
-    #: Of a tenant: indices of the hosts that its flow comes from and goes to; -1 for other faults.
+    #: For a tenant, indices of the hosts that its flow comes from and goes to; -1 for other faults.
     source: int = -1
     destination: int = -1
-    #: Of a worker of one of several jobs: the job's name, and the worker's number in it.
+    #: For a worker of one of several jobs, the job's name and the worker's number in it.
     job: str = ""
     worker_of_job: int = -1
 
     @property
     def is_of_worker(self) -> bool:
-        """Whether agents carry it out; all others are the network's."""
+        """Returns whether the fault is of a worker, so that agents carry it out; all others are of the network."""
         return self.worker >= 0
 
     @property
@@ -311,7 +311,7 @@ class PlannedFault:
 
     @property
     def what(self) -> str:
-        """What happens there, in words: "link h1-eth0 is down"."""
+        """Returns the fault in words: "link h1-eth0 is down"."""
         return f"{self.where} {self._happens}"
 
     @property
@@ -331,7 +331,7 @@ class PlannedFault:
 
 @dataclass(frozen=True)
 class FaultRecord:
-    """What became of a fault. Times count from the agents' common start."""
+    """The course of a fault in a run. Times count from the agents' common start."""
 
     fault: PlannedFault
     #: When it should have begun; -1 if its iteration never did.
@@ -342,17 +342,17 @@ class FaultRecord:
     ended_ns: int
     #: How often something was done to the network or a worker.
     changes: int = 0
-    #: Of a tenant: the payload that its TCP sent.
+    #: For a tenant, the payload that its TCP sent.
     sent_bytes: int = 0
 
     def overlaps(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether it was there at some time between these two."""
+        """Returns whether the fault was active at any time between these two."""
         return self.begun_ns >= 0 and self.begun_ns < end_ns and (self.ended_ns < 0 or self.ended_ns > begin_ns)
 
 
 @dataclass(frozen=True)
 class PointRecord:
-    """Everything about a point's run that analysis needs besides the plan and the op log."""
+    """The record of a point's run: all that analysis needs besides the plan and the op log."""
 
     #: "virtual" or "wall".
     clock: str
@@ -374,13 +374,13 @@ class PointRecord:
     captures: tuple[CaptureRecord, ...] = ()
     #: The agents' common start on the clock that stamps packets, in nanoseconds since 1970; 0 without captures.
     capture_start_ns: int = 0
-    #: What became of the scenario's faults.
+    #: The course of each of the scenario's faults.
     faults: tuple[FaultRecord, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
-    #: Those that the scenario sets (`fabric.host`).
+    #: Parameters of hosts' kernels that the scenario sets (`fabric.host`).
     host_parameters: tuple[HostParameter, ...] = ()
-    #: What the flows of a user's controller said (network/read_ways.py); empty without one.
+    #: The ways that the flows of a user's controller gave (network/read_ways.py); empty without one.
     ways: tuple[tuple[int, ...], ...] = ()
-    #: What priority flow control did; None without it.
+    #: The effects of priority flow control; None without it.
     pauses: PauseState | None = None

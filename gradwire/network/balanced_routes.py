@@ -60,7 +60,7 @@ class BalancedRoutes:
         return ways if near < far else tuple(tuple((trunk, not is_up) for trunk, is_up in way[::-1]) for way in ways)
 
     def choice(self, source: int, target: int) -> int:
-        """Which of the ways between their switches two hosts take."""
+        """Returns the number of the way that two hosts take, among those between their switches."""
         near, far = self.graph.host_links[source].b, self.graph.host_links[target].b
         return (self.places[source] + self.places[target]) % self.most_ways % len(self.ways_between(near, far))
 
@@ -123,8 +123,8 @@ def _chosen(graph: Graph, seed: int) -> dict[tuple[int, int], tuple[tuple[Step, 
 def _least_loaded(
     graph: Graph, near: int, far: int, distances: list[int], load: list[float], seed: int
 ) -> tuple[Step, ...]:
-    """Of the ways with the fewest links, the one whose links carry the least together; between equal ones the seed
-    decides."""
+    """Returns the way with the least total load among those with the fewest links; the seed decides between equal
+    ones."""
     layers: list[list[int]] = [[near]]
     for _ in range(distances[near]):
         below = {

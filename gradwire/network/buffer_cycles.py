@@ -38,7 +38,8 @@ def circle_of_ways(ways: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _in_or_behind_circles(before: dict[int, set[int]]) -> set[int]:
-    """Lines that stay when those without a line before them are taken away, again and again."""
+    """Returns the lines in circles, and those behind them: lines without a line before them are removed until none is
+    left."""
     after: dict[int, list[int]] = {line: [] for line in before}
     for line, ahead in before.items():
         for each in ahead:

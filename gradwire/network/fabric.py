@@ -89,12 +89,12 @@ class Fabric(Shape):
     queue_packets: int = 100_000
     #: Share of frames dropped (by netem) at every switch port towards a host; 0 for a lossless fabric.
     loss: float = 0.0
-    #: What each band of a switch's port holds before it drops what comes next; 0 for the deep queues of a lossless
+    #: Size of each band's queue at a switch's port, which drops what does not fit; 0 for the deep queues of a lossless
     #: fabric.
     buffer_bytes: int = 0
     #: Length from which on a band's queue at a switch's port marks packets (ECN); 0 for no marks.
     ecn_bytes: int = 0
-    #: Where RED marks: the length from which on all are marked (Kmax), and the share just below it (Pmax).
+    #: Parameters of RED: the length from which all packets are marked (Kmax), and the share just below it (Pmax).
     ecn_most_bytes: int = 0
     ecn_share: float = 1.0
     #: Whether faults may lose packets, so that TCP and multicast keep the timers that they have on a network with
@@ -135,7 +135,7 @@ class Fabric(Shape):
 
     @property
     def is_lossless(self) -> bool:
-        """Whether no packet is meant to get lost."""
+        """Returns whether no packet is meant to be lost."""
         return not self.losses and not self.faulty and not self.drops
 
     @cached_property
@@ -159,27 +159,28 @@ class Fabric(Shape):
 
     @cached_property
     def drops(self) -> bool:
-        """Whether queues of switches' ports drop what is too much."""
+        """Returns whether any queue of a switch's port is finite, and so drops packets."""
         return any(link.buffer_bytes for link in self.links())
 
     @cached_property
     def marks(self) -> bool:
-        """Whether queues of switches' ports mark what waits behind too much."""
+        """Returns whether any queue of a switch's port marks packets (ECN)."""
         return any(link.ecn_bytes for link in self.links())
 
     @property
     def has_switch_queues(self) -> bool:
-        """Whether queues of switches' ports do more than wait: they drop what is too much, or mark it."""
+        """Returns whether any queue of a switch's port drops or marks packets."""
         return self.drops or self.marks
 
     @property
     def switch_queue_bytes(self) -> tuple[int, int]:
-        """What a band's queue at a switch's port holds, and the length from which it marks (0: never), unless its link
-        says otherwise."""
+        """Returns the size of each band's queue at a switch's port, and the length from which it marks (0: never), for
+        links without settings of their own."""
         return self.buffer_bytes or NO_LIMIT_BYTES, self.ecn_bytes
 
     def queue_bytes_by_port(self) -> dict[str, tuple[int, int]]:
-        """The same for each switch's port that drops or marks, by the name of its interface."""
+        """Returns the size of each band's queue and the length from which it marks (0: never), for each switch's port
+        that drops or marks, by the name of its interface."""
         switches = set(self.switch_names())
         return {
             end.interface: (link.buffer_bytes or NO_LIMIT_BYTES, link.ecn_bytes)
@@ -227,7 +228,7 @@ class Fabric(Shape):
         return self.classes + 1
 
     def frame_bytes(self) -> int:
-        """What a full frame takes on the line."""
+        """Returns the bytes that a full frame occupies on the line."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
 
     def mss_bytes(self) -> int:
@@ -281,8 +282,8 @@ class Fabric(Shape):
         return max(loose_bytes, self.gso_bytes, self.mtu_bytes + ETHERNET_HEADER_BYTES)
 
     def grain_s(self, *, exact_timers: bool, rate_bps: float | None = None) -> float:
-        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave
-        at once.
+        """Returns how much earlier than at line rate a message may arrive through idle ports, in seconds: a port's
+        burst, and the packet that overdraws it, leave at once.
 
         rate_bps: of the slowest port on its way; by default, hosts' ports.
         """

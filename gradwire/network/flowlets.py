@@ -20,5 +20,5 @@ def flowlet_way(seed: int, connection: int, flowlet: int, ways: int) -> int:
 
 
 def mark_of_way(way: int) -> int:
-    """What a socket's packets are marked with (SO_MARK) inside their host. Packets without a mark have 0."""
+    """Returns the mark (SO_MARK) that packets carry inside their host for a way. Packets without a mark have 0."""
     return way + 1

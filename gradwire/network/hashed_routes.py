@@ -27,7 +27,7 @@ class Exit:
     far: int
     #: Number of the link in `Fabric.trunk_links`.
     trunk: int
-    #: Whether it is passed from its end `a` to its end `b`.
+    #: Whether packets pass the link from its end `a` to its end `b`.
     is_up: bool
 
 
@@ -54,7 +54,8 @@ class HashedRoutes:
         return self._towards[switch, target]
 
     def exits_to(self, switch: int, endpoint: int) -> tuple[Exit, ...]:
-        """The same towards an endpoint."""
+        """Returns the equal ways out of a switch towards an endpoint, by number of the port; none at the endpoint's own
+        switch."""
         return self.exits(switch, self.fabric.switch_of(endpoint))
 
     def steps(self, source: int, target: int, ports: FlowPorts | None) -> Iterator[tuple[int, bool]]:
@@ -82,7 +83,8 @@ class HashedRoutes:
             here = chosen.far
 
     def all_steps(self, source: int, target: int) -> set[tuple[int, bool]]:
-        """Those of all connections that there may be from one endpoint to another."""
+        """Returns the links between switches that any connection from one endpoint to another may pass, and whether
+        from `a` to `b`."""
         waiting, seen, steps = [self.fabric.switch_of(source)], set[int](), set[tuple[int, bool]]()
         while waiting:
             here = waiting.pop()
@@ -112,7 +114,7 @@ def parameter_of(seed: int, switch: int) -> int:
 
 
 def _trunk_ends(fabric: Fabric) -> Iterator[tuple[int, int, int, int]]:
-    """Of each link between switches: the switch and the port's number at its end `a`, then those at `b`."""
+    """Yields the two ends of each link between switches: the switch and the port's number at `a`, then those at `b`."""
     index = {name: number for number, name in enumerate(fabric.switch_names())}
     for link in fabric.trunk_links():
         yield index[link.a.device], link.a.number, index[link.b.device], link.b.number

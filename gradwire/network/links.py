@@ -47,7 +47,8 @@ class LinkBetween(Generic[A, B]):
     jitter_s: float = 0.0
     #: Share of packets of each direction that are lost on the way.
     loss: float = 0.0
-    #: What a band of a switch's port at this link holds before it drops; 0 for the deep queues of a lossless fabric.
+    #: Size of each band's queue at a switch's port at this link, which drops what does not fit; 0 for the deep queues
+    #: of a lossless fabric.
     buffer_bytes: int = 0
     #: Length from which on such a queue marks packets (ECN); 0 for no marks.
     ecn_bytes: int = 0
@@ -68,7 +69,7 @@ class Link(LinkBetween[Port, Port]):
 
 @dataclass(frozen=True)
 class LinkSetting:
-    """What links are like whose names match a pattern; None leaves a link as it is."""
+    """Properties of the links whose names match a pattern; a property that is None stays as it is."""
 
     #: A link's name, or a pattern as of a shell's file names: "s1-*".
     pattern: str
@@ -105,12 +106,12 @@ def with_settings(links: Sequence[Link], settings: Sequence[LinkSetting], names:
 
 
 def names_of_links(links: Iterable[Link], aliases: Mapping[str, Sequence[str]]) -> Names:
-    """Everything that the links are called. aliases: what devices are called."""
+    """Returns the names of all links. aliases: other names of devices."""
     return Names(link_names(link, aliases) for link in links)
 
 
 def link_names(link: Link, aliases: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Everything that a link is called."""
+    """Yields all names of a link."""
     for end in (link.a, link.b):
         yield from (Port(name, end.number).interface for name in aliases.get(end.device, (end.device,)))
     which = f"#{link.number}" if link.number > 1 else ""
@@ -135,7 +136,8 @@ def numbered(links: Iterable[Link]) -> list[Link]:
 
 
 def queue_defects(buffer_bytes: int, ecn_bytes: int, loss: float, gso_bytes: int) -> Iterator[str]:
-    """What is wrong with the queues that a fabric has at all links: their buffers, and where they begin to mark."""
+    """Yields the defects of the sizes that a fabric sets for the queues of all links: their buffers, and where they
+    begin to mark."""
     if buffer_bytes and loss:
         yield (
             f"fabric.loss = {loss:g}: drops of a finite fabric.buffer could not be distinguished from those at random; "
@@ -147,7 +149,8 @@ def queue_defects(buffer_bytes: int, ecn_bytes: int, loss: float, gso_bytes: int
 
 
 def link_queue_defects(settings: Iterable[LinkSetting], links: Iterable[Link], gso_bytes: int) -> Iterator[str]:
-    """What is wrong with the queues that settings ask for at links, between which bursts of `gso_bytes` travel."""
+    """Yields the defects of the queues that settings ask for at single links, on a fabric whose bursts have
+    `gso_bytes`."""
     for setting in settings:
         key = f"fabric.link.'{setting.pattern}'"
         sizes = {f"{key}.buffer": setting.buffer_bytes or 0, f"{key}.ecn": setting.ecn_bytes or 0}
@@ -158,7 +161,7 @@ def link_queue_defects(settings: Iterable[LinkSetting], links: Iterable[Link], g
 
 
 def _short_queues(sizes: Mapping[str, int], gso_bytes: int) -> Iterator[str]:
-    """Which queues, by the key that asks for them, hold too few bursts; 0 stands for no limit."""
+    """Yields the defects of queues that hold too few bursts, by the key that asks for them; 0 stands for no limit."""
     for key, size_bytes in sizes.items():
         if 0 < size_bytes < LEAST_BURSTS * gso_bytes:
             yield (

@@ -37,7 +37,7 @@ are up to 1 us late, and this is twice that. Without it, 391 of 90,000 frames di
 
 
 class PausedFabric(Protocol):
-    """What has to be known of a fabric (network/fabric.py)."""
+    """The properties of a fabric (network/fabric.py) that priority flow control depends on."""
 
     @property
     def lossless(self) -> Lossless | None: ...  # noqa: D102 (documented there, as all of these)
@@ -69,14 +69,14 @@ class PausedFabric(Protocol):
 
 @dataclass(frozen=True)
 class Lossless:
-    """What makes a network lossless. 0 stands for a size that is not set."""
+    """Settings of priority flow control, which makes a network lossless. 0 stands for a size that is not set."""
 
     buffer_bytes: int = BUFFER_BYTES
-    #: What one class of one port may have of the memory that is free; 0 if only `xoff_bytes` counts.
+    #: The most that one class of one port may use, as a multiple of the free memory; 0 if only `xoff_bytes` counts.
     alpha: float = ALPHA
-    #: What one class of one port may have at most.
+    #: The most that one class of one port may use before it pauses.
     xoff_bytes: int = 0
-    #: What may still be waiting when it continues.
+    #: How much may still be waiting when a paused class continues.
     xon_bytes: int = 0
     #: Memory of each class of each port for what is under way when it is paused; 0: as much as its link needs.
     headroom_bytes: int = 0
@@ -85,7 +85,7 @@ class Lossless:
 
     @staticmethod
     def from_fields(fields: Mapping[str, Any] | None) -> Lossless | None:
-        """What a fabric's JSON says of it."""
+        """Returns the settings that a fabric's JSON has, from its fields; None for None."""
         return None if fields is None else Lossless(**{**fields, "classes": tuple(fields["classes"])})
 
     def paused_classes(self, classes: int) -> tuple[int, ...]:
@@ -108,13 +108,13 @@ class Lossless:
         )
 
     def pool_bytes(self, switch: str, fabric: PausedFabric) -> int:
-        """What the ports of a switch share: its memory without the headroom of all."""
+        """Returns the bytes of memory that the ports of a switch share: all of it without their headroom."""
         links = [link for link in fabric.links() for end in (link.a, link.b) if end.device == switch]
         reserved = sum(self.headroom_of(link, fabric) for link in links)
         return self.buffer_bytes - reserved * len(self.paused_classes(fabric.classes))
 
     def gap_bytes(self, fabric: PausedFabric) -> int:
-        """How far below the threshold a paused class continues."""
+        """Returns the number of bytes below the threshold at which a paused class continues."""
         return GAP_BURSTS * fabric.gso_bytes
 
     def settling_s(self, fabric: PausedFabric) -> float:
@@ -127,12 +127,12 @@ class Lossless:
 
 
 def pause_frame_s(link: Link) -> float:
-    """How long a pause frame is on the line."""
+    """Returns the seconds that a pause frame occupies the line."""
     return PAUSE_FRAME_BYTES * 8 / link.rate_bps
 
 
 def lossless_defects(fabric: PausedFabric) -> Iterator[str]:
-    """What is wrong with a fabric's flow control, a line each."""
+    """Yields the defects of a fabric's flow control, a line each."""
     wanted = fabric.lossless
     if wanted is None:
         return

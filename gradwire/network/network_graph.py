@@ -39,10 +39,10 @@ class Graph:
     host_links: tuple[GraphLink, ...]
     #: Links between switches.
     trunks: tuple[GraphLink, ...]
-    #: What whoever made the network calls the hosts and the switches, where that is not h1, h2, ... and s1, s2, ...
+    #: Names that the author of the network gave to hosts and switches; empty for h1, h2, ... and s1, s2, ...
     host_labels: tuple[str, ...] = ()
     switch_labels: tuple[str, ...] = ()
-    #: What the network is: "torus 4 x 4".
+    #: Description of the network: "torus 4 x 4".
     title: str = ""
 
     @staticmethod
@@ -94,7 +94,7 @@ class Graph:
 
     @cached_property
     def neighbours(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Of each switch: the switch at the other end of each of its trunks, and the trunk's number."""
+        """Returns, for each switch, the switch at the other end of each of its trunks, with the trunk's number."""
         found: list[list[tuple[int, int]]] = [[] for _ in range(self.switches)]
         for number, trunk in enumerate(self.trunks):
             found[trunk.a].append((trunk.b, number))
@@ -120,7 +120,7 @@ class Graph:
         return distances
 
     def defects(self) -> Iterator[str]:
-        """What makes the network impossible, a line for each reason."""
+        """Yields the reasons why the network is impossible, a line each."""
         if not self.switches:
             yield "fabric: the network has no switch"
             return
@@ -140,7 +140,7 @@ class Graph:
         return self.host_links[0].b if self.host_links else 0
 
     def switch_name(self, switch: int) -> str:
-        """What the user calls a switch."""
+        """Returns the user's name for a switch, or s1, s2, ... if the network has no names."""
         return self.switch_labels[switch] if self.switch_labels else f"s{switch + 1}"
 
 

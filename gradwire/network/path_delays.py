@@ -1,5 +1,5 @@
-"""How long packets are under way in addition to their time on the line, and what that asks of windows. Pure; imports
-only frozen data.
+"""Delays of packets in addition to their time on the line, and the windows that they require. Pure; imports only frozen
+data.
 
 A link has the delay that the fabric gives it for good, and those of faults of kind "delay", which are there for
 packets of both directions.
@@ -33,7 +33,9 @@ LARGEST_WINDOW_BYTES = 1 << 30
 
 
 def link_delays_s(fabric: Fabric, faults: Iterable[PlannedFault]) -> list[float]:
-    """What each link adds to the time of a packet in either direction, in the order of `Fabric.links`.
+    """Returns the delay in seconds that each link adds to a packet in either direction, in the order of `Fabric.links`.
+
+    It is the link's own delay, plus half of its jitter, plus those of all its faults at once.
 
     That is what it does for good, where the mean of a jitter counts, and all its faults at once.
     """
@@ -65,8 +67,8 @@ def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> floa
 
 
 def round_trip_bytes(fabric: Fabric, faults: Sequence[PlannedFault]) -> int:
-    """What the longest round trip holds at the rate of the fastest host's link (bandwidth-delay product); 0 where no
-    link has a delay."""
+    """Returns the bytes that the longest round trip holds at the rate of the fastest host's link (bandwidth-delay
+    product); 0 if no link has a delay."""
     return math.ceil(max(fabric.host_bps) * longest_round_trip_s(fabric, faults) / 8)
 
 

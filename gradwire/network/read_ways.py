@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gradwire.network.fabric import Fabric
 
 MOST_HOSTS = 128
-"""Of a network with a user's controller: 16,256 ways, which take seconds to follow."""
+"""Limit of hosts in a network with a user's controller: they have 16,256 ways, which take seconds to follow."""
 
 
 def way_of_steps(steps: Iterable[tuple[int, bool]]) -> tuple[int, ...]:
@@ -30,7 +30,8 @@ def steps_of_way(way: Iterable[int]) -> Iterator[tuple[int, bool]]:
 
 
 def way_defect(fabric: Fabric, ways: Sequence[Sequence[int]]) -> str:
-    """Why these cannot be the ways of a fabric; "" if they can: each leads from switch to switch, to its host's."""
+    """Returns the reason why these cannot be the ways of a fabric; "" if they can, since each leads from switch to
+    switch to its host's."""
     hosts, trunks = fabric.hosts, fabric.trunk_links()
     if len(ways) != hosts * hosts:
         return f"there are {len(ways)} ways, and {hosts * hosts} pairs of hosts"

@@ -1,4 +1,4 @@
-"""What messages of RoCEv2 take on a line, and the least time that they can take, by their headers alone. Pure.
+"""Sizes of RoCEv2 messages on a line, and the least time that they can take, by their headers alone. Pure.
 
 Sizes are those of the InfiniBand Architecture Specification, volume 1, release 1.4: sections 9.2 (base transport header),
 9.3 (extended headers), 7.8 (invariant CRC), and annex A17 (RoCEv2).
@@ -15,7 +15,7 @@ ADDRESS_HEADER_BYTES = 16
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """Payloads that a full packet can have."""
 LARGEST_HEADERS_BYTES = 80
-"""What rxe leaves of an interface's MTU for headers (RXE_MAX_HDR_LENGTH)."""
+"""Bytes of an interface's MTU that rxe reserves for headers (RXE_MAX_HDR_LENGTH)."""
 
 
 def path_mtu_bytes(mtu_bytes: int) -> int:
@@ -24,15 +24,15 @@ def path_mtu_bytes(mtu_bytes: int) -> int:
 
 
 def packet_line_bytes(payload_bytes: int, extended_bytes: int = 0) -> int:
-    """What a packet takes on the line: 82 bytes more than its payload, and its extended headers. Payload is padded to
-    four bytes."""
+    """Returns the bytes that a packet occupies on the line: 82 more than its payload, which is padded to four bytes,
+    and its extended headers."""
     padded = payload_bytes + -payload_bytes % 4
     headers = ETHERNET_HEADER_BYTES + IP_UDP_BYTES + BASE_HEADER_BYTES + extended_bytes
     return padded + headers + INVARIANT_CRC_BYTES + PREAMBLE_FCS_GAP_BYTES
 
 
 def message_line_bytes(size_bytes: int, mtu_bytes: int, *, is_write: bool) -> int:
-    """What a message of an RDMA write, or of a send, takes on the line at an interface's MTU."""
+    """Returns the bytes that a message of an RDMA write, or of a send, occupies on the line at an interface's MTU."""
     full = path_mtu_bytes(mtu_bytes)
     first = ADDRESS_HEADER_BYTES if is_write else 0
     packets, rest = divmod(size_bytes, full)

@@ -1,4 +1,4 @@
-"""Which lines a packet passes on its way through a fabric. Pure; imports only frozen data.
+"""The lines that a packet passes on its way through a fabric. Pure; imports only frozen data.
 
 A line is one direction of a link. Lines are numbered: out of each host, into each host, then those of the links
 between switches in the order of `Fabric.trunk_links`, all from `a` to `b` ("up") and all from `b` to `a` ("down").
@@ -37,7 +37,7 @@ class Routes(Protocol):
         """The lines from a host to all others of a multicast group, each once."""
 
     def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
-        """Those of them that lead to one of the group's members."""
+        """The lines of `tree` that lead to one of the group's members."""
 
 
 def routes_of(fabric: Fabric, summit_of: SummitOf | None = None) -> Routes:
@@ -83,22 +83,22 @@ class GraphRoutes:
         self._balanced = BalancedRoutes.of(fabric.graph, fabric.seed)
 
     def path(self, source: int, target: int, _ports: FlowPorts | None = None) -> list[int]:
-        """From one host to another."""
+        """Returns the lines from one host to another."""
         steps = self._balanced.steps(source, target)
         return [source, *map(self._line, steps), self._hosts + target]
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """The same."""
+        """Returns the lines of `path`, which all connections between two endpoints share."""
         return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
-        """From a host to all others of a group."""
+        """Returns the lines from a host to all others of a group."""
         others = [member for member in members if member != source]
         steps = self._balanced.tree(source, tuple(others))
         return [source, *map(self._line, steps), *(self._hosts + member for member in others)]
 
     def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
-        """Those that lead to one of the members."""
+        """Returns the lines of `tree` that lead to one of the members."""
         others = tuple(member for member in members if member != source)
         steps = self._balanced.tree(source, others, (target,))
         return [source, *map(self._line, steps), self._hosts + target]
@@ -116,19 +116,19 @@ class EqualCostRoutes:
         self._trunks = len(fabric.trunk_links())
 
     def path(self, source: int, target: int, ports: FlowPorts | None = None) -> list[int]:
-        """From one endpoint to another. Raises what `HashedRoutes.steps` raises."""
+        """Returns the lines from one endpoint to another. Raises what `HashedRoutes.steps` raises."""
         return self._with_ends(source, target, self._hashed.steps(source, target, ports))
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """Those of all connections that there may be."""
+        """Returns the lines that any connection between two endpoints may pass."""
         return self._with_ends(source, target, sorted(self._hashed.all_steps(source, target)))
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
-        """From a host to all others of a group."""
+        """Returns the lines from a host to all others of a group."""
         return self._trees.tree(source, members)
 
     def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
-        """Those that lead to one of the members."""
+        """Returns the lines of `tree` that lead to one of the members."""
         return self._trees.branch(source, target, members)
 
     def _with_ends(self, source: int, target: int, steps: Iterable[tuple[int, bool]]) -> list[int]:
@@ -149,7 +149,7 @@ class ReadRoutes:
         self._trunks = len(fabric.trunk_links())
 
     def path(self, source: int, target: int, _ports: FlowPorts | None = None) -> list[int]:
-        """From one host to another."""
+        """Returns the lines from one host to another."""
         hosts = self._fabric.hosts
         between = [
             2 * hosts + trunk + (0 if is_up else self._trunks)
@@ -158,15 +158,15 @@ class ReadRoutes:
         return [source, *between, hosts + target]
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """The same."""
+        """Returns the lines of `path`, which all connections between two endpoints share."""
         return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
-        """From a host to all others of a group, as without the controller."""
+        """Returns the lines from a host to all others of a group, as without the controller."""
         return self._trees.tree(source, members)
 
     def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
-        """Those that lead to one of the members, as without the controller."""
+        """Returns the lines of `tree` that lead to one of the members, as without the controller."""
         return self._trees.branch(source, target, members)
 
 
@@ -178,7 +178,8 @@ class TieredRoutes:
         self._paths: dict[tuple[int, int], list[int]] = {}
 
     def path(self, source: int, target: int, _ports: FlowPorts | None = None) -> list[int]:
-        """From one endpoint to another. Raises InternalFault if there are several spines and nothing says which."""
+        """Returns the lines from one endpoint to another. Raises InternalFault if there are several spines and nothing
+        says which."""
         if (source, target) not in self._paths:
             near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
             between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
@@ -186,11 +187,11 @@ class TieredRoutes:
         return self._paths[source, target]
 
     def all_lines(self, source: int, target: int) -> list[int]:
-        """The same."""
+        """Returns the lines of `path`, which all connections between two endpoints share."""
         return self.path(source, target)
 
     def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
-        """From a host to all others of a group. Raises InternalFault as `path` does."""
+        """Returns the lines from a host to all others of a group. Raises InternalFault as `path` does."""
         others = [member for member in members if member != source]
         near = self._fabric.switch_of(source)
         far = sorted({self._fabric.switch_of(member) for member in others} - {near})
@@ -198,7 +199,7 @@ class TieredRoutes:
         return [*self._out(source), *between, *(port for member in others for port in self._into(member))]
 
     def branch(self, source: int, target: int, members: tuple[int, ...]) -> list[int]:
-        """Those that lead to one of the members. Raises InternalFault as `path` does."""
+        """Returns the lines of `tree` that lead to one of the members. Raises InternalFault as `path` does."""
         near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
         between = [] if near == far else self._between(near, [far], self._summit(source, target, members))
         return [*self._out(source), *between, *self._into(target)]
@@ -210,7 +211,8 @@ class TieredRoutes:
         return [self._fabric.hosts + endpoint] if endpoint < self._fabric.hosts else []
 
     def _between(self, near: int, far: list[int], summit: int) -> list[int]:
-        """Up from a leaf and down to others; either end may be a spine, whose aggregator sends or receives."""
+        """Returns the lines up from a leaf and down to others; either end may be a spine, whose aggregator sends or
+        receives."""
         up, down = self._fabric.tree.between(near, far, summit)
         first = 2 * self._fabric.hosts
         return [first + number for number in up] + [first + len(self._fabric.tree.trunks) + number for number in down]

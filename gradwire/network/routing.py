@@ -1,4 +1,4 @@
-"""How switches choose ways, and the rows of a table that says it. Imports only the standard library."""
+"""The rules by which switches choose ways, and the rows of a table of routes. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Routing(StrEnum):
-    """How switches choose among equally short ways."""
+    """The rules by which switches choose among equally short ways."""
 
     #: Evenly, pair by pair of hosts (controller/flows.py: SummitChoice, network/balanced_routes.py).
     BALANCED = "balanced"
@@ -26,17 +26,17 @@ class Routing(StrEnum):
 
     @property
     def is_by_connection(self) -> bool:
-        """Whether two connections of the same hosts may take different ways."""
+        """Returns whether two connections between the same hosts may take different ways."""
         return self in (Routing.ECMP, Routing.STATIC)
 
     @property
     def is_by_summit(self) -> bool:
-        """Whether packets go up to a spine or core and down again, where switches are in tiers."""
+        """Returns whether packets go up to a spine or core and down again, if switches are in tiers."""
         return self in (Routing.BALANCED, Routing.SPRAY, Routing.FLOWLET)
 
     @property
     def is_by_burst(self) -> bool:
-        """Whether the bursts of one connection may take different ways, which their host writes into them."""
+        """Returns whether bursts of one connection may take different ways; its host writes the way into each."""
         return self in (Routing.SPRAY, Routing.FLOWLET)
 
 
@@ -45,8 +45,9 @@ MOST_SPRAYED_WAYS = 64
 
 
 def spray_defects(routing: Routing, summits: int, *, aggregates: bool, drops: bool) -> Iterator[str]:
-    """Why bursts cannot take several ways of a fabric. summits: ways between two leaves of different pods; 1 for a
-    graph, and 0 for a single switch. aggregates: whether switches add up. drops: whether anything drops or marks."""
+    """Yields the reasons why bursts cannot take several ways of a fabric. summits: ways between two leaves of different
+    pods; 1 for a graph, and 0 for a single switch. aggregates: whether switches add up. drops: whether anything drops
+    or marks."""
     key = f"fabric.routing = '{routing}'"
     if not summits:
         yield f"{key}: needs several switches: any other fabric.topology than 'single'"

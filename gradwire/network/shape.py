@@ -36,7 +36,7 @@ class Topology(StrEnum):
 
     @property
     def is_graph(self) -> bool:
-        """Whether the switches are those of a Graph, and not in tiers."""
+        """Returns whether the switches are those of a Graph, rather than in tiers."""
         return self not in (Topology.SINGLE_SWITCH, Topology.LEAF_SPINE, Topology.FAT_TREE)
 
 
@@ -66,9 +66,9 @@ class Shape:
     #: How long packets are under way on each link, unless `link_settings` say otherwise; 0 where a graph's links have
     #: delays of their own.
     delay_s: float = 0.0
-    #: What single links are like, a later one before an earlier one.
+    #: Settings of single links; a later one overrides an earlier one.
     link_settings: tuple[LinkSetting, ...] = ()
-    #: What the bytes on the line of one connection out of a host are limited to; 0 for no limit.
+    #: Limit of the rate of one connection out of a host, in bits on the line; 0 for no limit.
     flow_rate_bps: float = 0.0
     #: After how long without anything to send a connection may take another way; 0 where that does not happen.
     flowlet_gap_s: float = 0.0
@@ -78,7 +78,7 @@ class Shape:
     host_settings: tuple[HostSetting, ...] = ()
 
     def shape_defects(self) -> Iterator[str]:
-        """What makes the shape impossible, a line for each reason."""
+        """Yields the reasons why the shape is impossible, a line each."""
         if self.rate_bps <= 0:
             yield f"fabric.rate = {self.rate_bps}: must be above 0"
         if self.rails and self.nics_per_host == 1:
@@ -91,7 +91,7 @@ class Shape:
             yield from self._tiers_defects()
 
     def link_defects(self) -> Iterator[str]:
-        """What is wrong with settings of links, of a shape that has no other defects."""
+        """Yields the defects of settings of links, for a shape without other defects."""
         names = ", ".join(link.name for link in self._unset_links[:3])
         for setting in self.link_settings:
             if self._names_of_links.matching(setting.pattern):
@@ -99,7 +99,7 @@ class Shape:
             yield f"fabric.link.'{setting.pattern}': no link is called that; links are {names}, ..."
 
     def host_defects(self) -> Iterator[str]:
-        """What is wrong with settings of hosts, of a shape that has no other defects."""
+        """Yields the defects of settings of hosts, for a shape without other defects."""
         for setting in self.host_settings:
             if not hosts_meant(self._names_of_hosts, self.hosts, setting):
                 names = self.host_names()
@@ -108,17 +108,17 @@ class Shape:
 
     @cached_property
     def _names_of_hosts(self) -> Names:
-        """Everything that the hosts are called."""
+        """Returns all names of the hosts."""
         return Names((name, *self.aliases.get(name, ())) for name in self.host_names())
 
     @cached_property
     def _names_of_links(self) -> Names:
-        """Everything that the links are called."""
+        """Returns all names of the links."""
         return names_of_links(self._unset_links, self.aliases)
 
     @cached_property
     def host_parameters(self) -> tuple[Parameters, ...]:
-        """What is asked of each host's kernel, by key."""
+        """Returns the parameters that settings ask for in each host's kernel, by key."""
         if not self.host_settings:
             return ({},) * self.hosts
         return parameters_of_hosts(self._names_of_hosts, self.hosts, self.host_settings)
@@ -282,8 +282,8 @@ class Shape:
 
     @cached_property
     def aliases(self) -> Mapping[str, tuple[str, ...]]:
-        """What devices are called: as in the user's network, or else also by what they are among the tiers
-        ("leaf1")."""
+        """Returns the names by which users know devices: in a network of their own, the names there; in tiers, also
+        those of the tiers' switches ("leaf1")."""
         hosts, switches, tree = self.host_names(), self.switch_names(), self._unset_tree
         if self.graph is not None:
             labels = [
@@ -310,7 +310,7 @@ class Shape:
         return [] if self.graph is not None else self.switch_names()[self._unset_tree.leaf_count :]
 
     def switch_names(self) -> list[str]:
-        """Leaves, then spines, then cores; or the switches of the graph."""
+        """Returns the names of the switches: leaves, then spines, then cores; or those of the graph."""
         count = self._unset_tree.switches if self.graph is None else self.graph.switches
         return [f"s{i + 1}" for i in range(count)]
 

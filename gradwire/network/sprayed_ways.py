@@ -54,7 +54,7 @@ class SprayedRoutes:
         return self._equal.exits_to(switch, endpoint)
 
     def exit(self, switch: int, endpoint: int, way: int) -> Exit:
-        """That of them by which bursts leave that take a way."""
+        """Returns the one of the exits by which bursts that take a way leave a switch."""
         exits, target = self.exits(switch, endpoint), self._fabric.switch_of(endpoint)
         digit = way // self._strides.get((switch, target), 1)
         # Digits that have no room are 0 everywhere, and so are turned by the destination in graphs.
@@ -113,12 +113,12 @@ class SprayedRoutes:
 
 
 def ways_of(fabric: Fabric) -> int:
-    """How many numbers of ways there are."""
+    """Returns how many numbers of ways a fabric has."""
     return SprayedRoutes.of(fabric).ways
 
 
 def turns_of(fabric: Fabric) -> int:
-    """How many values the part of the IP identification has that tells the way (`way_of_turn`)."""
+    """Returns how many values the part of the IP identification has that gives the way (`way_of_turn`)."""
     ways = ways_of(fabric)
     room = 1 << IDENTIFICATION_BITS - chunk_bits(fabric)
     exact = 1 << (ways - 1).bit_length()
@@ -139,7 +139,7 @@ def _step(ways: int) -> int:
 
 
 def chunk_bits(fabric: Fabric) -> int:
-    """How many bits count the segments of a chunk, which is the shortest power of 2 that holds a burst."""
+    """Returns how many bits count the segments of a chunk, which is the shortest power of 2 that holds a burst."""
     return (max(1, fabric.gso_bytes // fabric.mss_bytes()) - 1).bit_length()
 
 

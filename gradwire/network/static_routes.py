@@ -77,7 +77,8 @@ class StaticRoutes(HashedRoutes):
         return used
 
     def way_key(self, endpoint: int) -> tuple[int, bytes]:
-        """What decides the ways to an endpoint: its switch, and the row of each switch."""
+        """Returns all that decides the ways to an endpoint: its switch, and the number of the row that each switch uses
+        for it. Endpoints with equal keys have equal ways."""
         return self.fabric.switch_of(endpoint), self._rows[:, endpoint].tobytes()
 
     def neighbours(self, switch: int) -> list[str]:
@@ -153,13 +154,13 @@ def _names(names: Sequence[str]) -> Names:
 
 
 def _matching(pattern: str, names: Names) -> tuple[int, ...]:
-    """What is called so, or else what the pattern matches."""
+    """Returns the things with exactly this name, or else those that the pattern matches."""
     return names.called(pattern) or names.matching(pattern)
 
 
 def route_defects(fabric: Fabric) -> list[str]:
-    """What is wrong with a fabric's table, a line each, which names the row and its key: names, and then pairs of
-    hosts without a way.
+    """Returns the defects of a fabric's table of routes, a line each with the row and its key: names that match
+    nothing, or else pairs of hosts without a way.
 
     Raises InputFault as `rows_of` does.
     """
@@ -232,7 +233,7 @@ def _first_wrong(routes: StaticRoutes, hosts: dict[int, int], target: int) -> tu
 
 
 def _in_words(routes: StaticRoutes, found: tuple[int, ...], target: int) -> str:
-    """What happens at the switches that `_walk` found."""
+    """Describes what happens to packets at the switches that `_walk` found."""
     switches = routes.fabric.switch_names()
     if len(found) == 1:
         name = switches[found[0]]
@@ -243,8 +244,8 @@ def _in_words(routes: StaticRoutes, found: tuple[int, ...], target: int) -> str:
 
 
 def _walk(routes: StaticRoutes, start: int, target: int, done: set[int]) -> tuple[int, ...]:
-    """What is wrong with the ways from a switch to an endpoint: the one switch that drops packets, or those of a circle,
-    from the lowest on; empty if nothing is. done: switches from which all ways arrive."""
+    """Finds a fault in the ways from a switch to an endpoint: returns the one switch that drops packets, or those of a
+    circle, from the lowest on; empty if all ways arrive. done: switches from which all ways arrive."""
     way: list[int] = [start]
     on_way = {start}
     left = [iter(routes.exits_to(start, target))]

@@ -20,19 +20,20 @@ SCORE = 2**16 - 1
 
 @dataclass(frozen=True)
 class FlowPorts:
-    """What of a connection's five-tuple the addresses of its ends do not say."""
+    """The ports and the protocol of a connection, which with the addresses of its ends are its five-tuple."""
 
     source: int
     target: int
     protocol: int = TCP
 
     def back(self) -> FlowPorts:
-        """The same of packets in the other direction."""
+        """Returns the ports of packets in the other direction."""
         return FlowPorts(self.target, self.source, self.protocol)
 
 
 def chosen_bucket(parameter: int, source_ip: str, target_ip: str, ports: FlowPorts, buckets: int) -> int:
-    """Which of a group's buckets, numbered from 0, takes the packets of a flow. parameter: the group's, of 64 bits."""
+    """Returns the number, from 0, of the group's bucket that takes the packets of a flow. parameter: the group's, of 64
+    bits."""
     basis = _finished(_added(_added(0, parameter & WORD), parameter >> 32), 8)
     fields = (
         IPv4Address(source_ip).packed,

@@ -85,7 +85,7 @@ class Tiers:
 
     @property
     def leaf_count(self) -> int:
-        """Leaves of all pods."""
+        """Returns the number of leaves in all pods."""
         return self.pods * self.leaves
 
     @property
@@ -137,7 +137,7 @@ class Tiers:
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
-        """Leaves, if anything is above them, and pods, if there are several."""
+        """Returns the tiers of parts: leaves, if anything is above them, and pods, if there are several."""
         if not self.spines:
             return ()
         found = [self._tier("leaf", [f"s{leaf + 1}" for leaf in range(self.leaf_count)])]
@@ -188,7 +188,7 @@ class Tiers:
         return [*first, self.leaf_count * self.spines + spine * self.cores_per_spine + core % self.cores_per_spine]
 
     def _spine_below(self, summit: int) -> int:
-        """Which spine of a pod leads to a summit."""
+        """Returns the number of a pod's spine that leads to a summit."""
         core = summit - self.spine_count
         return summit % self.spines if core < 0 else core // self.cores_per_spine
 

@@ -32,7 +32,7 @@ class Communication:
     #: Rank in the group: of the root, or of the other end of a message.
     other: int | None = None
     tag: int = 0
-    #: What about it was guessed.
+    #: What about the communication was guessed; "" for nothing.
     guess: str = ""
 
     @property
@@ -71,7 +71,7 @@ def group_of(said: dict[str, Any]) -> Any:
 
 
 def c10d_call(name: str, said: dict[str, Any]) -> Communication | None:
-    """What an operation of `c10d::` does; None for one that moves nothing."""
+    """Returns the communication that an operation of `c10d::` carries out; None for one that moves no data."""
     make = C10D.get(name.rstrip("_"))
     return make(said) if make is not None else None
 
@@ -87,7 +87,8 @@ def _in_place(kind: str) -> Callable[[dict[str, Any]], Communication]:
 
 
 def _from_to(kind: str, inputs: str, outputs: str, sized: str = "") -> Callable[[dict[str, Any]], Communication]:
-    """From input tensors to output tensors, of which `sized` are those that the size counts."""
+    """Returns a function that makes a communication of an operation's arguments, from the input tensors to the output
+    tensors. sized: the tensors that the size counts, if not the inputs."""
 
     def make(said: dict[str, Any]) -> Communication:
         reads, writes = flat(said[inputs]), flat(said[outputs])
@@ -143,7 +144,7 @@ C10D: dict[str, Callable[[dict[str, Any]], Communication]] = {
     "barrier": _barrier,
     "monitored_barrier": _barrier,
 }
-"""By the name of the operation, without the underscore that some end in."""
+"""Operations by name, without the underscore that some end in."""
 
 FUNCTIONAL_KINDS = {
     "all_reduce": "all-reduce",
@@ -157,8 +158,8 @@ FUNCTIONAL_KINDS = {
 
 
 def functional_call(name: str, said: dict[str, Any], outputs: list[torch.Tensor]) -> Communication | None:
-    """What an operation of `_c10d_functional::` does, given the tensors that it returns; None for one that moves
-    nothing."""
+    """Returns the communication that an operation of `_c10d_functional::` carries out, given the tensors that it
+    returns; None for one that moves no data."""
     kind = FUNCTIONAL_KINDS.get(name.rstrip("_").replace("_coalesced", "").replace("_out", ""))
     if kind is None:
         return None
@@ -174,8 +175,8 @@ def _out(said: dict[str, Any]) -> list[torch.Tensor]:
 
 
 def answer(communication: Communication) -> None:
-    """Leaves in small tensors what a collective would if all ranks had put in the same: scripts decide by such values
-    how to continue."""
+    """Fills small tensors with the result of a collective in which all ranks put in the same: scripts decide by such
+    values how to continue."""
     size = communication.group.size()
     with torch.no_grad():
         if communication.kind == "all-gather":

@@ -26,7 +26,7 @@ CONSTANTS: dict[str, Any] = {
     "get_device_capability": (9, 0),
     "get_device_name": "cuda, for which the CPU stands in",
 }
-"""What functions of torch.cuda answer that scripts call whether or not there is a device."""
+"""Results of functions of torch.cuda that scripts call whether or not there is a device."""
 
 
 def _is_cuda(value: Any) -> bool:
@@ -57,17 +57,17 @@ class _OnCpu(TorchFunctionMode):
 
 
 class _NoEvent:
-    """Of torch.cuda.Event: takes no time."""
+    """Stands in for torch.cuda.Event, and takes no time."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
 
     def elapsed_time(self, _: Any) -> float:
-        """Milliseconds."""
+        """Returns 0 ms."""
         return 0.0
 
     def query(self) -> bool:
-        """Whether it has happened."""
+        """Returns whether the event has happened, which is always so."""
         return True
 
     def __getattr__(self, name: str) -> Any:
@@ -75,7 +75,8 @@ class _NoEvent:
 
 
 def redirect(note: Callable[[str], None]) -> None:
-    """Has the CPU stand in from now on. note: hears of it when a script first asks for the device."""
+    """Makes the CPU stand in for torch.cuda from now on, unless there is a device. note: is called when a script first
+    asks for the device."""
     if torch.cuda.is_available():
         return
     told: list[bool] = []

@@ -124,7 +124,8 @@ class Recording(TorchDispatchMode):
         return int(formula(*args, **kwargs, out_val=out)) if formula is not None else 0
 
     def _carry_out(self, func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
-        """What the operation gives, with values where it is small."""
+        """Returns the result of an operation: with values if the script needs them or they are few, and otherwise
+        tensors of the right shape whose content is not computed."""
         effects = self._effects(func)
         if self.values or effects.is_view or (tensors and all(map(_is_small, tensors))):
             return func(*args, **kwargs)
@@ -209,7 +210,7 @@ class Recording(TorchDispatchMode):
 
 
 class _Effects:
-    """What an operation does to its arguments, by its schema."""
+    """The effects of an operation on its arguments, read from its schema."""
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -219,10 +220,11 @@ class _Effects:
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
         aliases = any(value.alias_info is not None and not value.alias_info.is_write for value in schema.returns)
-        #: Whether it gives another view of the same memory, or changes what a tensor is, and moves no data.
+        #: Whether the operation returns another view of the same memory, or changes a tensor's shape in place, and so
+        #: moves no data.
         self.is_view = (aliases and not self._written) or torch.Tag.inplace_view in func.tags
         self._returns = len(schema.returns)
-        #: What it returns where it is not carried out; None: what it would allocate.
+        #: Returns its result if it is not carried out; None if that has to be allocated.
         self.returned: Callable[[Any, Any], Any] | None = self._unchanged if self._written else None
 
     def changed(self, args: Any, kwargs: Any) -> list[torch.Tensor]:
@@ -281,7 +283,7 @@ def _allocated(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _returned(func: Any, args: Any, tensors: list[torch.Tensor]) -> Any:
-    """What an operation of c10d returns: its outputs, which are its first argument, and a Work that has ended.
+    """Returns the result of an operation of c10d: its outputs, which are its first argument, and a Work that has ended.
 
     The future of the Work has the tensors, as DDP's reducer wants it; that of PyTorch's fake process group has none.
     """
@@ -294,7 +296,8 @@ def _returned(func: Any, args: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _attention_flops(args: Any, *, backward: bool) -> int:
-    """Of attention as CPUs carry it out, for which torch has no formula; counted as torch counts that of GPUs."""
+    """Returns the FLOPs of attention as CPUs carry it out, for which torch has no formula; counted as torch counts
+    those of GPUs."""
     if backward:
         grad, query, key, value = (tensor.shape for tensor in args[:4])
         return int(sdpa_backward_flop_count(grad, query, key, value))

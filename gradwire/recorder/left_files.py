@@ -14,7 +14,7 @@ FORMAT, VERSION = "gradwire recording", 1
 
 
 def write_state(settings: dict[str, Any], state: str, about: str = "", kind: str = ".state") -> None:
-    """Leaves word of how far the script came, for whoever explains why there is no record."""
+    """Writes how far the script came, so that a missing record can be explained."""
     path = Path(settings["file"] + kind)
     write_whole(path, json.dumps({"state": state, "about": about}))
 

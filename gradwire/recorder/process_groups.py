@@ -28,7 +28,7 @@ class Groups:
         return self.numbers.setdefault(tuple(int(rank) for rank in ranks), len(self.numbers))
 
     def name(self, group: Any) -> str:
-        """What the file calls a process group."""
+        """Returns the name of a process group in the recorded file."""
         return str(self.learn(dist.get_process_group_ranks(group)))
 
     def rank_in(self, group: Any, place: int) -> int:

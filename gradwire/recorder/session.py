@@ -26,7 +26,7 @@ COMPILED = "torch.compile was left out: operations are counted one by one, unfus
 
 
 class Session:
-    """What is recorded of a script."""
+    """The recording of one script at one rank."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
@@ -95,7 +95,7 @@ class Session:
         }
 
     def _is_steady(self) -> bool:
-        """Whether the last two iterations are alike, neither of which is the first."""
+        """Returns whether the last two iterations are alike, neither of which may be the first."""
         if len(self._timeline.marks) < 3:
             return False
         before, begin, end = self._timeline.marks[-3:]
@@ -112,7 +112,7 @@ class Session:
             guess(UNSTEADY)
 
     def _load_alone(self) -> None:
-        """Data is loaded in this process: workers would be forks of it, with its modes."""
+        """Makes data loaders load in this process: workers would be forks of it, with its modes."""
         from torch.utils import data  # noqa: PLC0415 (only to change it)
 
         loader: Any = data.DataLoader
@@ -129,7 +129,7 @@ class Session:
         loader.__init__ = init
 
     def _note_compilation(self) -> None:
-        """Compilation is off by the environment; what it would have been for is noted."""
+        """Notes calls of torch.compile, which has no effect here because the environment disables compilation."""
         compiled = torch.compile
 
         def compile_(*given: Any, **named: Any) -> Any:

@@ -62,7 +62,8 @@ class _Then(importlib.abc.Loader):
 
 
 def watch_for_torch() -> None:
-    """To be called first of all, in every Python that the command starts and that these start."""
+    """Prepares to record once torch is imported. Must be called first, in every Python that the command starts and that
+    these start."""
     settings: dict[str, Any] = json.loads(os.environ[SETTINGS])
     first = settings.setdefault("process", os.getpid())
     settings["is_first"] = first == os.getpid()
@@ -74,7 +75,7 @@ def watch_for_torch() -> None:
 
 
 def _end_with_parent() -> None:
-    """Has the kernel end this process when gradwire's ends, however that ends (prctl(2))."""
+    """Makes the kernel end this process when gradwire's ends, however that ends (prctl(2))."""
     import ctypes  # noqa: PLC0415 (here alone)
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

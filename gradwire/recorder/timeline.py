@@ -1,4 +1,5 @@
-"""What a rank computes and calls, in order, and what waits for what: by the data that each reads and writes.
+"""The timeline of a rank: what it computes and calls, in order, and its dependencies, found by the data that each task
+reads and writes.
 
 A script runs here on one process, operation after operation. On a device, computations are in one stream, and the host
 runs ahead of it: a collective begins when its input is there, while the stream is still computing. What waits for what
@@ -21,12 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NOTHING = -1
-"""In place of a computation that something comes from."""
+"""Stands for a computation where content comes from none."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What the content of some memory comes from."""
+    """The tasks that the content of some memory depends on."""
 
     #: Task that computed it.
     computed: int = NOTHING
@@ -38,7 +39,7 @@ UNWRITTEN = Origin()
 
 
 def together(origins: Iterable[Origin]) -> Origin:
-    """The origin of what is made of several contents."""
+    """Returns the origin of content that is made of several contents."""
     computed, calls = NOTHING, UNWRITTEN.calls
     for origin in origins:
         computed = max(computed, origin.computed)
@@ -75,7 +76,7 @@ class Timeline:
         self._held: set[int] = set()
 
     def compute(self, reads: Collection[int], writes: Iterable[int], flops: int) -> None:
-        """A computation of so many FLOPs."""
+        """Adds a computation of `flops` FLOPs."""
         self.wait(reads)
         if self._open == NOTHING:
             before = {self._last_computed} - {NOTHING}
@@ -94,7 +95,7 @@ class Timeline:
                 self._origin[key] = origin
 
     def overwrite(self, reads: Collection[int], writes: Collection[int]) -> None:
-        """An operation that takes no time, and leaves nothing of what was where it writes."""
+        """Notes an operation that takes no time, and replaces all content of the memory that it writes."""
         origin = self._content(reads)
         for key in writes:
             self._origin[key] = origin
@@ -137,7 +138,7 @@ class Timeline:
         self.marks.append(len(self.tasks))
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Memory that is gone."""
+        """Forgets the origin of memory that is gone."""
         for key in keys:
             self._origin.pop(key, None)
 
@@ -146,7 +147,7 @@ class Timeline:
         return together([origin[key] for key in reads if key in origin])
 
     def _wait(self, calls: Iterable[int]) -> None:
-        """The next computation begins when these have ended; so does what the host calls for from now on."""
+        """Makes the next computation wait for these tasks, and with it whatever the host calls for from now on."""
         calls = set(calls)
         self._open = NOTHING
         self._held |= calls
@@ -180,7 +181,7 @@ def steady(timeline: Timeline, wanted: int) -> tuple[int, int]:
 
 
 def shapes(timeline: Timeline, first: int, end: int) -> list[Any]:
-    """What an iteration consists of, to compare it with another: its calls in order, and its FLOPs."""
+    """Returns the calls of an iteration in order, and last its FLOPs, for comparing it with another iteration."""
     tasks = timeline.tasks[first:end]
     flops = sum(task.said.get("flops", 0) for task in tasks)
     return [*(_shape(task) for task in tasks if task.said["kind"] != "compute"), flops]
@@ -223,7 +224,8 @@ def _continued(timeline: Timeline, after: dict[int, set[int]]) -> dict[int, int]
 
 
 def _nearest(timeline: Timeline, number: int, first: int) -> set[int]:
-    """What a task waits for in an iteration, without what these wait for themselves."""
+    """Returns the tasks of an iteration, which begins with task `first`, that a task waits for directly: without those
+    that one of them waits for."""
     inside = {other for other in timeline.tasks[number].after if other >= first}
     for other in sorted(inside, reverse=True):
         if other in inside:

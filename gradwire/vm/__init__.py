@@ -1,2 +1,2 @@
-"""Where points run: builds, caches and boots the virtual-time kernel, and runs jobs in it or on the machine's own
-kernel."""
+"""Machines that points run on: builds, caches and boots the virtual-time kernel, and runs jobs in it or on the host's
+own kernel."""

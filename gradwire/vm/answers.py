@@ -18,13 +18,14 @@ import os
 from pathlib import Path
 
 FOLDER_NAME = "answers"
-"""In the folder through which caller and kernel exchange data (vm/machine.py)."""
+"""Name of the folder of answers, in that through which caller and kernel exchange data (vm/machine.py)."""
 LAST_NAME, PARTIAL_NAME = "last", "partial"
 READ_BYTES = 1 << 16
 
 
 def _name(number: int) -> str:
-    """Equally long for all, since what is in memory may not depend on it, and in their order."""
+    """Returns the name of an answer. All are equally long, since the content of memory may not depend on it, and sort
+    by number."""
     return f"{number:09d}"
 
 
@@ -43,7 +44,7 @@ class Answering:
         self._show()
 
     def _show(self) -> None:
-        """Has the link name the last answer, which is whole."""
+        """Makes the link name the last answer, which is complete."""
         partial = self._folder / PARTIAL_NAME
         partial.symlink_to(_name(self._count))
         partial.rename(self._folder / LAST_NAME)
@@ -67,7 +68,8 @@ class Answers:
         return self._take(name)
 
     def _take(self, name: str) -> bytes:
-        """Python's own files ask whether they are terminals, and the call that says no lets a microsecond pass."""
+        """Reads and removes an answer. It does not use Python's own files: they ask whether they are terminals, and the
+        call that says no lets a microsecond pass."""
         file, parts = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder), []
         while part := os.read(file, READ_BYTES):
             parts.append(part)

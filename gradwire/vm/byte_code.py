@@ -57,7 +57,8 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a folder has byte code of."""
+    """The modules that a folder has byte code of, with the sources that it was compiled from and the version of
+    Python."""
 
     python: str
     modules: tuple[str, ...]
@@ -65,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def up_to_date(self) -> bool:
-        """Whether this Python wrote it and no source has changed since."""
+        """Returns whether this version of Python wrote the byte code and no source has changed since."""
         return self.python == sys.version and all(Source.of(source.path) == source for source in self.sources)
 
 
@@ -82,7 +83,7 @@ def byte_code_folder(modules: tuple[str, ...]) -> Path:
 
 
 def is_filled(folder: Path) -> bool:
-    """Whether a folder of byte code is there, as it is unless somebody has removed it."""
+    """Returns whether a folder of byte code is complete, which it stays unless somebody removes it."""
     return (folder / MANIFEST).exists()
 
 

@@ -26,13 +26,15 @@ SOURCE_ROOT = PACKAGE.parent
 INSIDE = "gradwire/inside"
 """The folder of all that runs in the machine, but for the programs that it starts there."""
 STARTED_MODULES = ("gradwire.agents.__main__", "gradwire.agents.capture.recorder", "gradwire.controller.__main__")
-"""These programs."""
+"""The programs that the code inside the machine starts there."""
 OTHER_MODULES = ("gradwire.vm.machines", "gradwire.controller.own", "gradwire.devices")
-"""What else decides a result: how a machine is booted, what runs a user's controller, and what users' scripts import."""
+"""Further modules that decide a result: how a machine is booted, what runs a user's controller, and what users' scripts
+import."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
-"""How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
+"""Modules that build a kernel. They are imported with the rest but do not count: a point's key has the kernel's
+name."""
 FAULT_MODULES = ("gradwire.vm.kernel_death", "gradwire.vm.packages")
-"""What a kernel's death is explained with. It does not count either: other words for it change no result."""
+"""Modules that explain a kernel's death. They do not count either: other words in an explanation change no result."""
 NAMES_MODULES = ("gradwire",)
 """Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
 BOOT_FILES = ("gradwire/vm/init.sh", "gradwire/vm/host_init.sh")
@@ -41,7 +43,7 @@ PLAN_FOLDERS = ("gradwire/scenario", "gradwire/workloads")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a module's text comes down to."""
+    """The facts of a module's text that decide the digest."""
 
     #: Hash of its syntax tree without docstrings, which layout and comments do not change.
     meaning: str
@@ -50,7 +52,8 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def machine_modules() -> tuple[str, ...]:
-    """What the machine's own processes begin with. With all that they import, they are the code inside it."""
+    """Returns the modules that the machine's own processes start with. Together with all that they import, they are the
+    code inside the machine."""
     paths = sorted((SOURCE_ROOT / INSIDE).rglob("*.py"))
     inside = [path.relative_to(SOURCE_ROOT).with_suffix("").parts for path in paths if path.stem != "__init__"]
     return (*map(".".join, inside), *STARTED_MODULES)
@@ -79,7 +82,7 @@ def plan_digest() -> str:
 
 
 def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
-    """These modules and what they import of gradwire, directly or not: their files by module."""
+    """Returns the files of these modules and of what they import of gradwire, directly or not, by module."""
     sources: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
@@ -104,8 +107,8 @@ def _meaning(path: Path) -> str:
 
 @functools.cache
 def _source(text: str) -> Source:
-    """What a module's text comes down to: from the cache, or parsed, which other versions of Python and of this module
-    do differently."""
+    """Returns the facts of a module's text, from the cache if they are there. The key includes `_reader`, since other
+    versions of Python and of this module parse differently."""
     path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
     with suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=Source)
@@ -119,7 +122,7 @@ def _source(text: str) -> Source:
 
 @functools.cache
 def _reader() -> str:
-    """What reads sources: this version of Python, and this module."""
+    """Returns a text that identifies what reads sources: the version of Python, and the text of this module."""
     return f"{platform.python_version()}\0{Path(__file__).read_text(encoding='utf-8')}"
 
 

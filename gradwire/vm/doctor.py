@@ -93,7 +93,7 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Everything that a run needs, in the order in which to fix it. Missing things are findings, not exceptions."""
+    """Checks all that a run needs, in the order in which to fix it. Missing things are findings, not exceptions."""
     return [
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
         *packages_findings(lambda name: importlib.util.find_spec(name) is not None),
@@ -116,14 +116,15 @@ def find_program(name: str) -> str | None:
 
 
 def machine_finding(architecture: str, cpus: int) -> Finding:
-    """Whether this is an x86-64 machine, and how many points run side by side."""
+    """Checks that this is an x86-64 machine, and says how many points run side by side."""
     ok = architecture == "x86_64"
     mend = "" if ok else "use an x86-64 machine, or --clock wall"
     return Finding("machine", ok, f"{architecture}, {cpus} CPUs: up to {cpus} points side by side", mend)
 
 
 def addresses_finding(*, are_fixed: bool) -> Finding:
-    """Whether a kernel's memory has the same addresses in each run (vm/addresses.py)."""
+    """Reports whether a kernel's memory has the same addresses in each run (vm/addresses.py); its absence is no
+    error."""
     if are_fixed:
         return Finding("addresses", True, "a kernel's memory has the same addresses in each run")
     return Finding(
@@ -238,7 +239,8 @@ def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
 
 
 def wall_findings(root: bool) -> list[Finding]:
-    """What `--clock wall` can do here, tried out in a network namespace that ends with the probe."""
+    """Checks which parts of `--clock wall` work on this machine, by trying each in a network namespace that ends with
+    the probe."""
     if not root:
         return [Finding("wall clock", False, "--clock wall needs root", "run as root (only for --clock wall)", False)]
     apart = _works([*NAMESPACES, "true"])

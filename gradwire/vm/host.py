@@ -21,7 +21,7 @@ from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 INIT = Path(__file__).with_name("host_init.sh")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PRIVATE = Path("/run")
-"""Where every run has a separate folder; what else is there it does not see."""
+"""Folder that every run has for itself: it does not see what the machine has there."""
 END_LIMIT_S = 10.0
 INIT_FAILED = 125
 """Exit status of host_init.sh if the job could not be started; the last line says why."""

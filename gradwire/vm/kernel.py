@@ -139,7 +139,7 @@ def keep_kernel(name: str, content: bytes) -> Path:
 
 
 def renewal(kernel: Path) -> str:
-    """How to replace a damaged kernel."""
+    """Returns the instruction for replacing a damaged kernel."""
     if kernel.parent == PREBUILT:
         return "install gradwire again, which ships with this kernel"
     return "build the kernel again: `gradwire kernel --force`"
@@ -221,7 +221,8 @@ class _Build:
         self._done = 0
 
     def run(self, target: Path, built: bytes | None) -> None:
-        """built: the kernel, where only its agent is missing."""
+        """Builds the kernel and its agent, and puts them at `target`. built: the kernel, if only its agent is
+        missing."""
         part = self._folder / target.name
         if built is None:
             self._build(part)

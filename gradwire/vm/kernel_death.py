@@ -35,7 +35,7 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Ending:
-    """How a kernel ended."""
+    """The facts of a kernel's end."""
 
     #: File of the kernel.
     kernel: Path
@@ -80,7 +80,7 @@ def _read(path: str) -> str:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a kernel died, and how to fix it."""
+    """The cause of a kernel's death, and its remedy."""
 
     #: Short name, for tests and for people who sort reports.
     name: str
@@ -101,13 +101,14 @@ class KernelFault(MachineFault):
         super().__init__("\n".join([f"{headline}: {cause.what}", f"remedy: {cause.remedy}", *console]))
 
     def under(self, headline: str) -> KernelFault:
-        """The same fault under another headline."""
+        """Returns this fault with another headline."""
         return KernelFault(headline, self.cause, self.last_words)
 
 
 Result = TypeVar("Result")
 MOST_BOOTS = 3
-"""Of a machine that signals stop. Who stops a run and resumes it does that once or twice; more is not an accident."""
+"""How often a machine is booted if signals stop it. A user who stops a run and resumes it does that once or twice; more
+is not an accident."""
 UNKNOWN = "unknown"
 STOPPED = "stopped"
 """The cause of which a kernel dies without a fault in it: booted again, it does what it would have done."""
@@ -119,9 +120,9 @@ STOPPED_WORDS = re.compile(
     # SIGCONT has taken back the SIGSTOP with which a new process waits for the kernel, and so it has ended.
     r"|start_userspace : expected SIGSTOP, got status = 0\b"
 )
-"""What a kernel says if someone stops one of its processes or resumes it. It traces them, and so hears of every signal
-to them first; it takes one that it does not send itself for the process's death, which may be that of its first
-process."""
+"""Messages of a kernel one of whose processes was stopped or resumed by a signal from outside. The kernel traces its
+processes, so it sees every signal before they do. It takes a signal that it has not sent for the death of the process,
+which may be its first."""
 
 
 def kernel_died(headline: str, ending: Ending, surroundings: Surroundings) -> KernelFault:
@@ -133,8 +134,11 @@ def kernel_died(headline: str, ending: Ending, surroundings: Surroundings) -> Ke
 def unless_stopped(
     boot: Callable[[], Result], clear: Callable[[], None], wanted: Callable[[], bool] = lambda: True
 ) -> tuple[Result, int]:
-    """What `boot` returns, and how many machines before were stopped by a signal: such a one is booted again, up to
-    MOST_BOOTS in all.
+    """Calls `boot`, again if a signal stopped its machine, up to MOST_BOOTS times in all. Returns the result, and how
+    many machines were stopped before it.
+
+    clear: removes the files that a stopped machine leaves. wanted: returns whether the result is still needed; if not,
+    the fault is raised. Raises what `boot` raises.
 
     clear: removes what a stopped machine has left. wanted: whether the result still is. Raises what `boot` raises.
     """

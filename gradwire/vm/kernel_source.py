@@ -56,10 +56,10 @@ _AGENT_TRAILER = struct.Struct("<Q8s16s")
 and AGENT_MAGIC."""
 
 NOTE_SUFFIX = ".sha256"
-"""Of the file next to a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes
-it."""
+"""Suffix of the file that holds the SHA-256 of a kernel or of its source, as `sha256sum` writes it; next to the kernel,
+or in the cache of the source."""
 PACKAGES_KNOWN = Path("/var/lib/dpkg/info")
-"""Where dpkg keeps the MD5 of each installed file, on Debian and its kin."""
+"""Folder in which dpkg keeps the MD5 of each installed file, on Debian and its derivatives."""
 
 TOOLS = ("bc", "bison", "flex", "gcc", "make", "patch", "strip", "tar", "xz")
 """Programs that a build calls."""
@@ -191,7 +191,7 @@ def attach_agent(kernel: Path, agent: Path, bare: str) -> None:
 
 
 def note_of(file: Path) -> Path:
-    """Where the content of a file is noted."""
+    """Returns the path of the note that holds the SHA-256 of a file."""
     return file.with_name(file.name + NOTE_SUFFIX)
 
 
@@ -202,8 +202,8 @@ def note_content(file: Path, note: Path | None = None) -> None:
 
 
 def has_noted_content(file: Path, note: Path | None = None) -> bool | None:
-    """Whether a file has the content that was noted; None if none was, or if the note cannot be read. Raises OSError
-    for the file."""
+    """Returns whether a file still has the content that was noted; None if there is no note, or it cannot be read.
+    Raises OSError if the file cannot be read."""
     try:
         noted = (note or note_of(file)).read_text(encoding="utf-8").split()[0]
     except (OSError, UnicodeDecodeError, IndexError):
@@ -217,7 +217,8 @@ def _hash_of(file: Path, algorithm: str) -> str:
 
 
 def source_damage(source: Source, cache: Path) -> str:
-    """What is wrong with the content of a source package; "" if nothing is, or if nobody knows what it should be.
+    """Describes how the content of a source package differs from what it should be; "" if it does not, or if that is
+    unknown.
 
     It should be what its package says, where dpkg installed it, and what it was when a kernel was first built from it,
     which the cache keeps. Reads the package, a second for each 100 MB. Raises OSError.

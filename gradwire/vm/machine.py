@@ -48,7 +48,7 @@ AGENT_FILE = "agent.so"
 COMPILED_AGENT = f"{JOB_FOLDER}/{BOX_NAME}/{AGENT_FILE}"
 """Path inside the kernel of the compiled agent, if the kernel's file has one."""
 KEY_FILE = "key"
-"""In the box of a session, what its caller and its job alone are to know; the job removes it."""
+"""File in the box of a session with a secret of its caller and its job, who removes it."""
 KEY_INSIDE = f"{JOB_FOLDER}/{BOX_NAME}/{KEY_FILE}"
 STATUS_FILE = "status"
 UMID = "gradwire"
@@ -177,7 +177,7 @@ def _noted_status(file: Path) -> int:
 
 
 def whole_kernel(kernel: Path | None) -> Path:
-    """The kernel, by default the cached one, if its content is what was noted. Raises UnfitMachine."""
+    """Returns the kernel, by default the cached one. Raises UnfitMachine if its content is not as noted."""
     kernel = kernel or cached_kernel()
     if kernel is None:
         raise UnfitMachine("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
@@ -190,8 +190,8 @@ def whole_kernel(kernel: Path | None) -> Path:
 
 
 def content_damage(kernel: Path) -> Cause | None:
-    """What is wrong with a kernel by what was noted of its content when it was built or came here; None if nothing is,
-    or was noted.
+    """Returns a cause if a kernel's file no longer has the content that was noted when it was built or copied here;
+    None if it has, or if nothing was noted.
 
     Reads it once for each change of the file, which takes 20 ms at most. Raises OSError.
     """
@@ -220,7 +220,7 @@ class BootWatch:
         self._is_up = False
 
     def failed(self) -> bool:
-        """Whether it has not come up within BOOT_LIMIT_S; to be asked all the while."""
+        """Returns whether the machine has failed to boot within BOOT_LIMIT_S; must be called often (`TimeLimit`)."""
         self._is_up = self._is_up or self._sign.exists()
         return not self._is_up and self._limit.left_s() <= 0
 
@@ -236,12 +236,12 @@ class BootWatch:
 
 
 class Console:
-    """What a kernel itself says."""
+    """The output of a kernel itself, not of the job in it."""
 
     def __init__(self) -> None:
         #: The last lines.
         self.lines: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
-        #: What tells that a signal has stopped one of its processes; "" if nothing does.
+        #: The message by which the kernel showed that a signal has stopped one of its processes; "" if there was none.
         self.stopped = ""
 
     def take(self, line: str) -> None:
@@ -337,7 +337,7 @@ def _quoted(path: Path) -> str:
 
 @lru_cache
 def knows_seccomp(kernel: Path) -> bool:
-    """Whether this kernel can intercept system calls by seccomp, at 0.6 of the cost of ptrace: 6.16 and later can."""
+    """Returns whether this kernel can intercept system calls by seccomp, at 0.6 of the cost of ptrace (6.16 and up)."""
     try:
         listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False, timeout=HELP_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):  # booting it gives a better message
@@ -359,12 +359,12 @@ def room_for_memory_mb(folder: Path) -> int:
 
 
 def forbids_programs(folder: Path) -> bool:
-    """Whether `folder` is on a file system mounted noexec: the kernel maps its memory as code too."""
+    """Returns whether `folder` is on a file system mounted noexec: the kernel maps its memory as code too."""
     return folder.exists() and bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
 
 
 def memory_remedy(memory_mb: int) -> str:
-    """How to make room for a kernel's memory on this machine."""
+    """Returns the instruction for making room for a kernel's memory on this machine."""
     barred = [folder for folder in memory_folders() if forbids_programs(folder)]
     if barred:
         return (
@@ -424,7 +424,7 @@ def _box(workdir: Path) -> Iterator[Path]:
 
 
 def _is_still(folder: Path, before: os.stat_result) -> bool:
-    """Whether a path leads to the folder that it led to before."""
+    """Returns whether a path still leads to the folder whose status was `before`."""
     try:
         return os.path.samestat(folder.stat(), before)
     except OSError:
@@ -432,7 +432,7 @@ def _is_still(folder: Path, before: os.stat_result) -> bool:
 
 
 def exit_status_of(process: subprocess.Popen[bytes]) -> int:
-    """Of a kernel that has ended or closed its outputs while it ends. Raises MachineFault if it does not end."""
+    """Waits for a kernel to end, and returns its exit status. Raises MachineFault if it does not end."""
     try:
         return process.wait(KILL_LIMIT_S)
     except subprocess.TimeoutExpired as error:

@@ -1,5 +1,5 @@
-"""Whose a process or a temporary folder is: the command that made it, by which it can be said for ever whether it
-lives.
+"""The owner of a process or a temporary folder: the command that made it. From its name it can be told at any later
+time whether that command still runs.
 
 A process id alone would not do, for ids are used again. With the time at which the process began, counted from the
 machine's start, and the process namespace that the id belongs to, it does.
@@ -15,22 +15,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 OWNER_VARIABLE = "GRADWIRE_OWNER"
-"""In the environment of what a command starts outside its own process group."""
+"""Environment variable that names the owner of the processes that a command starts outside its own process group."""
 FOLDER_PREFIX = "gradwire-"
 START_FIELD = 19
-"""Of /proc/PID/stat behind the name: the time at which the process began, in clock ticks since the machine's start
-(proc_pid_stat(5))."""
+"""Index in /proc/PID/stat, counted behind the name, of the time at which the process began, in clock ticks since the
+machine's start (proc_pid_stat(5))."""
 OWNER = re.compile(r"(\d{10})\.(\d{20})\.(\d{10})")
 
 
 def this_process() -> str:
-    """This process as an owner. The text is equally long for all, since what is in memory may not depend on it."""
+    """Returns this process as an owner. The text is equally long for all, since the content of memory may not depend on
+    it."""
     return f"{os.getpid():010d}.{_start_ticks(os.getpid()):020d}.{_namespace():010d}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the process of an owner is known to have ended; never of one in another process namespace, such as a
-    container's.
+    """Returns whether the process of an owner is known to have ended. False for one in another process namespace, such
+    as a container's, since it cannot be seen from here.
 
     Raises ValueError for a text that is not an owner.
     """

@@ -71,7 +71,10 @@ def install_command(*programs: str, of: str | None = None) -> str:
 
 
 def source_remedy(variable: str, of: str | None = None, *, anew: bool = False) -> str:
-    """How to get the kernel's source: a package if there is one, else a download that the environment variable names.
+    """Returns the instruction for getting the kernel's source: a package if there is one, else a download that the
+    environment variable names.
+
+    anew: whether it replaces one that is there.
 
     anew: in the place of one that is there.
     """

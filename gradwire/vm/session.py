@@ -52,22 +52,22 @@ another user is root's."""
 COUNT_PERIOD_S = 0.1
 """How often the kernel's processes are counted, in wall time: a fork takes it 0.2 ms or more."""
 MIB_PER_PROCESS = 2
-"""Of a kernel's memory: a shell of Mininet's takes 1.5, and with 1, copies of a Python filled the memory before they were
-too many. Each is a process of the machine as well."""
+"""Memory of a kernel, in MiB, for each process that it may have. A shell of Mininet's takes 1.5, and with 1, copies of
+a Python filled the memory before the limit of processes stopped them. Each is a process of the machine as well."""
 FULL_SHARE = 0.95
-"""Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it
+"""Share of a kernel's memory that is in use when there is no room left: the rest is its own page tables, which it
 touches last."""
 
 
 @dataclass(frozen=True)
 class LimitNames:
-    """What the user sets limits with: options, or keys of a scenario."""
+    """The names under which the user sets limits: options, or keys of a scenario."""
 
     virtual: str = "--time-limit"
     wall: str = "--wall-limit"
     stall: str = "--stall-limit"
     memory: str = "--memory"
-    #: Of processes at one time.
+    #: Limit of processes at one time.
     processes: str = "--memory"
 
 
@@ -202,8 +202,8 @@ class Session:
         return mapped_bytes(lines)
 
     def _process_count(self) -> int:
-        """How many processes of the machine the kernel has for those that run in it: one for each address space, and a
-        few that serve the kernel itself. 0 if that cannot be seen."""
+        """Returns how many processes of the machine the kernel has: one for each address space in it, and a few that
+        serve the kernel itself. 0 if they cannot be counted."""
         try:
             return len(
                 Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text(encoding="utf-8").split()
@@ -276,15 +276,15 @@ def _for_this_user(path: str, flags: int) -> int:
 
 
 def mapped_bytes(status: Sequence[str]) -> int:
-    """What a process has in memory of the files that it maps, by its /proc/PID/status: the kernel's memory is one, in a
-    tmpfs or, where that has no room, on a disk."""
+    """Returns how many bytes of the files that a process maps are in memory, from the lines of its /proc/PID/status.
+    The kernel's memory is such a file, in a tmpfs or, if that has no room, on a disk."""
     return sum(int(line.split()[1]) * KIB for line in status if line.startswith(("RssShmem:", "RssFile:")))
 
 
 def stalled(
     limit_s: float, activity: str, used_bytes: int, memory_mb: int, names: LimitNames = LimitNames()
 ) -> InputFault:
-    """Why no virtual time passes: memory is full, if it is, and otherwise the program that has the CPU.
+    """Returns the fault of a job in which no virtual time passes: memory is full, or else a program keeps the CPU.
 
     Where programs' memory leaves no room for their code, it drops pages of code and reads them again for ever. It
     kills nobody.

@@ -21,7 +21,8 @@ LineTaker = Callable[[str], None]
 POLL_S = 0.25
 """Longest wait between two checks of the stop event and the clock."""
 MOST_COUNTED_S = 4 * POLL_S
-"""What counts towards a limit of the time between two such checks. If more has passed, this process did not run."""
+"""The most that the time between two such checks counts towards a limit. If more has passed, this process did not
+run."""
 READ_BYTES = 65536
 LINE_BYTES = 1 << 24
 """Kept of a line that has not ended; a longer one is passed on in parts. The longest that a job writes, its report of
@@ -33,7 +34,7 @@ PIPE_BYTES = 1 << 20
 
 
 class FollowEnd(Enum):
-    """Why `follow` returned."""
+    """The reasons for which `follow` returns."""
 
     CLOSED = auto()
     FINISHED = auto()
@@ -100,12 +101,12 @@ class TimeLimit:
     def __init__(
         self, limit_s: float, held: Callable[[], bool] = lambda: False, wall_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """held: whether what is waited for is stopped."""
+        """held: returns whether the process that is waited for is stopped."""
         self._left_s, self._held, self._wall_s = limit_s, held, wall_s
         self._looked_s = wall_s()
 
     def left_s(self) -> float:
-        """What is left of it in seconds; 0 or less if nothing is."""
+        """Returns the seconds that are left of the limit; 0 or less once it has passed."""
         now_s = self._wall_s()
         since_s = now_s - self._looked_s
         if since_s < HELD_PERIOD_S and since_s < self._left_s:
@@ -257,7 +258,8 @@ def living_of_group(group: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal has stopped a process, until another resumes it."""
+    """Returns whether a signal has stopped a process, which stays so until another signal resumes it. False for a
+    process that is gone."""
     try:
         return _state_and_group(pid)[0] == "T"
     except (FileNotFoundError, ProcessLookupError):

@@ -87,8 +87,8 @@ def _not_booted(kernel: Path, limit_s: float) -> Cause:
 
 
 def kernel_file_damage(kernel: Path) -> Cause | None:
-    """What is wrong with a kernel's file, judged by its permissions, headers, size, and content if that was noted;
-    None if nothing is."""
+    """Returns a cause if a kernel's file is damaged, judged by its permissions, headers, size, and content if that was
+    noted; None if it is not."""
     try:
         head = kernel.read_bytes()
     except OSError as error:

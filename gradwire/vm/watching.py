@@ -28,7 +28,7 @@ class Places(NamedTuple):
     """Addresses in the kernel's memory, then offsets in bytes; in the patch's order."""
 
     time: int
-    #: Where the address of the running task is.
+    #: Address of the pointer to the running task.
     task: int
     #: In a task.
     pid: int
@@ -43,7 +43,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Activity:
-    """What has the CPU."""
+    """The process that has the kernel's CPU."""
 
     pid: int
     name: str
@@ -53,21 +53,21 @@ class Activity:
     system_call: int | None
 
     def __str__(self) -> str:
-        """In words."""
+        """Returns the activity in words."""
         call = "" if self.system_call is None else f", last system call number {self.system_call}"
         return f"{self.name} on {self.host} (process {self.pid}{call})"
 
 
 def places_of(kernel: Path) -> Places | None:
-    """What the file of a kernel says; None if it was built without the patch, as those of versions other than 6.12
-    are."""
+    """Returns the addresses that a kernel's file gives for its watchers; None if it was built without the patch, as
+    versions other than 6.12 are."""
     words = kernel.read_bytes()
     at = words.find(MARK)
     return None if at < 0 else Places(*struct.unpack_from(f"<{len(Places._fields)}Q", words, at + len(MARK)))
 
 
 def unwatched(kernel: Path) -> str:
-    """What to say of a kernel that cannot be watched; "" for one that can."""
+    """Returns the warning for a kernel that cannot be watched, which names the consequences; "" for one that can."""
     if places_of(kernel) is not None:
         return ""
     return (
@@ -126,13 +126,13 @@ class StallWatch:
         held: Callable[[], bool] = lambda: False,
         wall_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """held: whether the kernel is stopped."""
+        """held: returns whether the kernel is stopped."""
         self._virtual_ns, self._seen_ns = virtual_ns, -1
         self._new_limit = partial(TimeLimit, limit_s, held, wall_s)
         self._limit = self._new_limit()
 
     def has_stalled(self) -> bool:
-        """To be asked all the while."""
+        """Returns whether no virtual time has passed for as long as the limit. Must be called often (`TimeLimit`)."""
         now_ns = self._virtual_ns()
         if now_ns != self._seen_ns:
             self._seen_ns, self._limit = now_ns, self._new_limit()

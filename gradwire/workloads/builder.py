@@ -26,7 +26,7 @@ ROW = struct.Struct("=" + "".join(np.dtype(dtype).char.replace("l", "q") for dty
 ROW_DTYPE = np.dtype([(name, dtype) for name, dtype in OP_DTYPES.items()])
 LOOK_EVERY = 1 << 12
 ROWS_KEPT_BYTES = 1 << 22
-"""How many bytes of ops wait for their columns."""
+"""Bytes of ops that are kept as rows before they move into the columns."""
 
 
 class PlanBuilder:
@@ -44,9 +44,9 @@ class PlanBuilder:
         self._rows = bytearray()
         self._count = 0
         self._most = MostOps.here()
-        #: Of ops and chunks together, after how many memory is looked at again.
+        #: Number of ops and chunks together from which free memory is checked again.
         self._look_at = LOOK_EVERY
-        #: What was said of the plan's ops in advance.
+        #: Number of the plan's ops that were announced in advance (`expect`).
         self.expected = 0
         self._deps = array("q"), array("q"), array("q")
         self._produces, self._consumes = (array("q"), array("q")), (array("q"), array("q"))

@@ -37,7 +37,7 @@ def classes_of_strategy(strategy: Strategy, options: Options) -> int:
 
 
 def has_aggregators(strategy: Strategy, options: Options) -> bool:
-    """Whether a strategy wants an aggregator at every switch."""
+    """Returns whether a strategy needs an aggregator at every switch."""
     with _blaming(strategy, "aggregators"):
         return bool(strategy.aggregators(options))
 

@@ -112,7 +112,11 @@ def relative_times(plan: Plan, of_jobs: Sequence[Sequence[float]]) -> tuple[floa
 
 
 def repeated(plan: Plan, times: int) -> Plan:
-    """A plan whose iteration is so many of this one's, one after the other, of the same ranks.
+    """Returns a plan of the same ranks, each of whose iterations is `times` iterations of this one, one after the
+    other.
+
+    An op then mostly waits for ops of the same iteration where it waited for some of the iteration before, and holds
+    chunks of the same iteration as well.
 
     What an op waits for in the iteration before is then mostly an op of the same iteration, and so is the iteration that a chunk is of.
     """
@@ -211,7 +215,8 @@ def _placed(job: PlacedJob) -> Plan:
 
 
 def _stride(plan: Plan) -> Int64:
-    """What an op's order grows by from one iteration to the next: queues that go by order serve one iteration after the other.
+    """Returns the amount by which each op's order grows from one iteration to the next, so that queues that go by order
+    serve one iteration after the other; 0 for ops that need none.
 
     A stream that adds goes by order alone, and what goes by time needs none.
     """
@@ -240,7 +245,8 @@ def _moved(pairs: Int64, by_op: int, by_chunk: int) -> Int64:
 
 
 def _joined_ops(parts: Sequence[Plan], name: str, starts: dict[str, Int64]) -> Any:
-    """A column of the ops of all parts, with what it refers to by number moved to where that is now."""
+    """Returns a column of the ops of all parts. If its values are numbers of something, they are moved to its place in
+    the combined plan."""
     columns = []
     for number, part in enumerate(parts):
         ops = part.ops
@@ -262,7 +268,7 @@ def _joined_ops(parts: Sequence[Plan], name: str, starts: dict[str, Int64]) -> A
 
 @dataclass(frozen=True)
 class _Sets:
-    """Whose the chunks of one part are, with all of its workers as the last set."""
+    """The sets of contributors and receivers of one part's chunks, with all of its workers as the last set."""
 
     starts: Int64
     ranks: Int64
@@ -313,7 +319,8 @@ def _entry(job: PlacedJob, part: _Shifted) -> PlanJob:
 
 
 def carried_lag(plan: Plan) -> Int64:
-    """For each SEND and RECV, how many iterations before its own the data is that it carries: 0 or 1; 0 for all other ops.
+    """Returns, for each SEND and RECV, how many iterations older its data is than its own iteration: 0 or 1; 0 for all
+    other ops.
 
     The plan is executed without time for two iterations. In a plan that passes the checker, a message carries the same in any order.
     Raises InternalFault for a plan that gets stuck, or that would need more than two iterations.

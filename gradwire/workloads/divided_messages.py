@@ -93,7 +93,7 @@ def _begins(plan: Plan, sends: Int64, counts: Int64) -> Int64:
 
 
 def _places(counts: Int64) -> Int64:
-    """0, 1, ... for each of the counts."""
+    """Returns the numbers from 0 up to each of the counts, one after the other."""
     places: Int64 = np.arange(int(counts.sum()), dtype=np.int64)
     return places - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -134,7 +134,8 @@ def _with_parts(plan: Plan, parts: _Parts, connections: int) -> Plan:
 
 
 def _widths(plan: Plan, parts: _Parts) -> tuple[Int64, Int64]:
-    """The queue of the plan that each queue comes from, and where those of each begin: as many as its messages take connections."""
+    """Returns, for each queue, the plan's queue that it comes from; and for each of the plan's queues, where its queues
+    begin. It has as many as its messages take connections."""
     width: Int64 = np.ones(len(plan.queue_rank), np.int64)
     np.maximum.at(width, plan.ops.lane[parts.send], parts.connection + 1)
     return np.repeat(np.arange(len(width)), width), np.cumsum(width) - width

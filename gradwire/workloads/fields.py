@@ -26,14 +26,14 @@ MOST_WRITTEN_OUT = 1e6
 
 @dataclass(frozen=True)
 class Because:
-    """Why a field has its bounds, as a further constraint of the field."""
+    """A constraint of a field that says why the field has its bounds."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class InWords:
-    """What a value must be where its type does not say it well, as a further constraint of the field."""
+    """A constraint of a field that says in words what a value must be, if its type does not say it well."""
 
     words: str
 
@@ -68,7 +68,8 @@ class ValueKind:
 
     @property
     def of_numbers(self) -> Quantity | None:
-        """The same for a value that is either such a quantity or a word, like "deep"."""
+        """Returns the kind of quantity that the value is or may be: it may also be a word, like "deep". None if it is
+        none."""
         forms = [ValueKind(form) for form in self._without_none(self.annotation)]
         return self.quantity or next((form.quantity for form in forms if form.quantity is not None), None)
 
@@ -80,23 +81,24 @@ class ValueKind:
 
     @property
     def table(self) -> type[BaseModel] | None:
-        """The same for a value that may be something else as well, like a word."""
+        """Returns the model that validates the value if it is a table of fixed keys; the value may also be something
+        else, like a word."""
         forms = [ValueKind(form) for form in self._without_none(self.annotation)]
         return next((form.section for form in forms if form.section is not None), None)
 
     @property
     def is_list(self) -> bool:
-        """Whether the value is a list."""
+        """Returns whether the value is a list."""
         return get_origin(self.annotation) in (list, tuple)
 
     @property
     def is_table(self) -> bool:
-        """Whether the value is a table whose keys are free, or of a fixed set."""
+        """Returns whether the value is a table whose keys are free, or of a fixed set."""
         return get_origin(self.annotation) is dict
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the value is none that holds others, in each of its forms."""
+        """Returns whether the value holds no other values, in any of its forms."""
         forms = [ValueKind(form) for form in self._without_none(self.annotation)]
         return all(form.annotation in PLAIN or form.choices for form in forms)
 
@@ -107,7 +109,7 @@ class ValueKind:
 
     @property
     def element(self) -> ValueKind:
-        """What a list or a table holds."""
+        """Returns the kind of the values in a list or a table."""
         arguments = get_args(self.annotation)
         return ValueKind(arguments[1] if self.is_table else arguments[0])
 
@@ -122,7 +124,7 @@ class ValueKind:
 
     @property
     def because(self) -> str:
-        """Why the value has its bounds, in brackets, or "" where that goes without saying."""
+        """Returns the reason for the value's bounds, in brackets; "" if it goes without saying."""
         reason = next((constraint.reason for constraint in self.constraints if isinstance(constraint, Because)), "")
         return f" ({reason})" if reason else ""
 
@@ -139,12 +141,12 @@ class ValueKind:
 
     @property
     def given_words(self) -> str:
-        """What the value must be as the field says it itself, or ""."""
+        """Returns the field's own words for what the value must be; "" if it has none."""
         return next((constraint.words for constraint in self.constraints if isinstance(constraint, InWords)), "")
 
     @property
     def words(self) -> str:
-        """What the value must be, or "" for what has no words here."""
+        """Describes what the value must be; "" for kinds without a description."""
         if self.given_words:
             return self.given_words
         if self.choices:
@@ -169,7 +171,7 @@ class ValueKind:
         return "a table of keys" if self.is_table else ""
 
     def _length(self, of: str) -> str:
-        """How long a text or a list may be."""
+        """Returns the words for how long a text or a list may be."""
         least, most = self.bound("min_length"), self.bound("max_length")
         if most is not None:
             return f" of {least or 0:.0f} to {most:,.0f} {of}"
@@ -197,13 +199,13 @@ class ValueKind:
 
 
 def kind_at(section: type[BaseModel], path: Sequence[str | int]) -> ValueKind | None:
-    """What the value at a place in a section must be; None if the section does not say."""
+    """Returns the kind of the value at a place in a section; None if the section does not say."""
     return _kind_at(section, tuple(path))
 
 
 @lru_cache(maxsize=1024)
 def _kind_at(section: type[BaseModel], path: tuple[str | int, ...]) -> ValueKind | None:
-    """It is asked of every one of thousands of layers and links."""
+    """Does the work of `kind_at`; cached, because it is called for every one of thousands of layers and links."""
     kind = ValueKind(section)
     for step in path:
         if kind.table is not None and step in kind.table.model_fields:
@@ -233,7 +235,7 @@ def _names(value: Any) -> Any:
 
 
 def _groups(value: Any) -> Any:
-    """The same for numbers, of which one may stand by itself."""
+    """Splits a string at its commas, as `_names` does, into numbers or names; a number may stand by itself."""
     if isinstance(value, str):
         return tuple(int(name) if name.lstrip("-").isdecimal() else name for name in _names(value))
     if type(value) is int:

@@ -1,9 +1,8 @@
-"""What installed packages add: strategies, models and devices, through an entry-point group for each of these kinds.
+"""Strategies, models and devices of installed packages, found through an entry-point group for each of these kinds.
 
 Packages are found by their metadata. None is imported until a scenario names what it adds, so a broken package affects
 only the scenarios that use it. `installed_catalogue` has the models and devices that a scenario can name without
-defining them:
-gradwire's and theirs.
+defining them: gradwire's and theirs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Group:
 
     #: The entry-point group.
     name: str
-    #: What one is called in messages.
+    #: Word for one such thing in messages.
     noun: str
 
     def entries(self) -> Mapping[str, tuple[EntryPoint, ...]]:

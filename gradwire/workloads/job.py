@@ -1,4 +1,4 @@
-"""What a strategy compiles: a model with its compute times, on a cluster, with named costs and a seed."""
+"""Jobs that strategies compile: a model with its compute times, on a cluster, with named costs and a seed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BYTES_PER_PARAMETER = 4
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who runs where: workers fill one host after the other; servers are on the workers' hosts (co-located) or on hosts
-    behind them.
+    """The workers and servers of a job, and the hosts that they run on: workers fill one host after the other; servers
+    are on the workers' hosts (co-located) or on hosts behind them.
 
     workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
     nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their
@@ -108,13 +108,14 @@ class Costs:
         return self.message_latency_s if self.local_latency_s is None or not inside else self.local_latency_s
 
     def message_s(self, size_bytes: float, *, inside: bool) -> float:
-        """What a SEND takes before the network has it; for a message inside a machine, until it has arrived."""
+        """Returns the seconds that a SEND takes before the network has it; for a message inside a machine, until it has
+        arrived."""
         return self.latency_s(inside=inside) + (size_bytes / self.local_bytes_per_s if inside else 0.0)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a strategy compiles: one point of a scenario."""
+    """The input of a strategy: one point of a scenario."""
 
     profile: Profile
     compute: ComputeTime

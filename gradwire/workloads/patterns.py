@@ -34,7 +34,7 @@ class Transfer:
 
 
 def one(size_bytes: int) -> list[Transfer]:
-    """One flow."""
+    """Returns one flow, from host 0 to host 1."""
     return [Transfer(0, 1, size_bytes)]
 
 

@@ -1,4 +1,4 @@
-"""How many ops a plan may have: at most MOST_OPS, and no more than fit into the memory that is free.
+"""The most ops that a plan may have: MOST_OPS, and no more than fit into the memory that is free.
 
 Whoever is about to make many ops says how many first (`PlanBuilder.expect`), so that a plan that is too large is refused
 before it takes memory. What nobody said is counted as it is made.
@@ -18,10 +18,11 @@ MOST_OPS = 8_000_000
 """Five times the largest plan that agents replay with a machine's default settings (README, Limitations). A larger one
 would compile for minutes and take gigabytes before an agent dies of it."""
 BYTES_PER_OP = 600
-"""Of memory, with what the plan's checker has at the same time: rings and halving-doubling of 2.6 million ops took 510
-and 540 at most."""
+"""Bytes of memory for each op, with those of the plan's checker at the same time: rings and halving-doubling of 2.6
+million ops took 510 and 540 at most."""
 MOST_KEPT_BYTES_PER_OP = 250
-"""Of what the builder itself keeps, with dependencies and chunks: plans of all strategies have 100 to 210."""
+"""The most bytes that the builder itself keeps for each op, with dependencies and chunks: plans of all strategies have
+100 to 210."""
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -60,7 +61,8 @@ class MostOps:
 
 
 def _free_bytes() -> int:
-    """Memory that this process may still take: what the machine, its control group and its own limits leave."""
+    """Returns the bytes of memory that this process may still take, given the machine, its control group and its own
+    limits."""
     free = []
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):

@@ -50,13 +50,14 @@ next, came within 0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rat
 virtual time, and hosts read it one after the other, about twice per burst (vm/kernel_source.py). More hosts at a
 higher rate would eventually slow each other down."""
 MOST_CAPACITY_BPS = 2 * VIRTUAL_CAPACITY_BPS
-"""What it may be asked to carry where a larger division would do more harm. 64 hosts at 100 Gbit/s, and 128 at 50,
-take 1.004 and 1.006 of the ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 % longer than divided by
-twice as much. 512 at 12.5 Gbit/s take 1.017, which the verdict refuses, and 128 at 100 Gbit/s take 1.064."""
+"""The most that the virtual clock may be asked to carry if a larger division would do more harm. 64 hosts at 100
+Gbit/s, and 128 at 50, take 1.004 and 1.006 of the ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 %
+longer than divided by twice as much. 512 at 12.5 Gbit/s take 1.017, which the verdict refuses, and 128 at 100 Gbit/s
+take 1.064."""
 
 
 def capacity_warning(fabric: Fabric) -> str:
-    """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
+    """Returns a warning for a network that is larger than the virtual clock carries exactly; "" for a smaller one."""
     total_bps = sum(fabric.host_bps)
     if total_bps <= VIRTUAL_CAPACITY_BPS:
         return ""
@@ -82,7 +83,7 @@ def _divide(sizes: Int64, scale: int) -> Int64:
 
 @dataclass(frozen=True)
 class Load:
-    """What an allreduce of K bytes asks of the busiest of everything, on the path that decides its time."""
+    """The load of an allreduce of K bytes on the busiest of each resource, on the path that decides its time."""
 
     #: Messages one after the other, each of which pays the latency.
     messages: float
@@ -96,7 +97,7 @@ class Load:
 
 @dataclass(frozen=True)
 class StandIn:
-    """How a cluster with load `own` behaves as one with load `meant`.
+    """A cluster with load `own` that stands in for one with load `meant`.
 
     Raises InputFault where the small cluster has no link of a kind that the large one is slowed down by.
     """

@@ -1,4 +1,4 @@
-"""What a strategy is to the rest of gradwire: a name, its options, and the function that compiles it.
+"""The interface of a strategy to the rest of gradwire: a name, its options, and the function that compiles it.
 
 A strategy also says when the senders of the system that it comes from take a message for sent, so that their queue
 continues with the next one (`Strategy.senders`). What a scenario sets takes precedence: transport.send_ends and
@@ -20,17 +20,17 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.stand_in import Load
 
 UNSENT_BYTES = 1 << 20
-"""What may wait unsent for a connection where nobody says how much: several messages of most plans."""
+"""The most bytes that wait unsent for a connection if no source says how many: several messages of most plans."""
 
 
 @dataclass(frozen=True)
 class Senders:
-    """What ends a message's SEND, so that its queue continues."""
+    """The rule by which a message's SEND ends, so that its queue continues."""
 
     #: Most bytes that may wait unsent in a connection's socket when the SEND ends; None: it ends when its last byte
     #: has left the host.
     unsent_bytes: int | None
-    #: Whose senders do so, and what shows it.
+    #: The system whose senders do so, and the evidence for it.
     source: str
 
     @property
@@ -45,25 +45,25 @@ AS_THEY_LEAVE = Senders(
     "leave. So sent, plans take "
     "within 1 % of what Gloo and PyTorch's DDP take (docs/trust/exactness.md, real programs against plans)",
 )
-"""Of allreduces and all other exchanges step by step, and of strategies that say nothing."""
+"""Senders of allreduces and all other exchanges step by step, and of strategies that say nothing."""
 SIMULATED = Senders(
     None,
     "NetOps, section 6: a simulator, in which a message takes its bytes over the rate of the line, and the next one "
     "follows it",
 )
-"""Of NetOps' strategies, which no system was built for."""
+"""Senders of NetOps' strategies, which no system was built for."""
 GRPC = Senders(
     UNSENT_BYTES,
     "TensorFlow hands tensors to gRPC, where a message is sent when outgoing flow control has accepted its bytes "
     "(grpc_op_type, GRPC_OP_SEND_MESSAGE), and not when they have left",
 )
-"""Of TensorFlow's parameter servers."""
+"""Senders of TensorFlow's parameter servers."""
 PS_LITE = Senders(
     UNSENT_BYTES,
     "MXNet's ps-lite sends by ZeroMQ, where a message that was sent is queued on a socket and need not have reached "
     "the network (zmq_msg_send(3)); up to 1,000 may wait for a peer (ZMQ_SNDHWM)",
 )
-"""Of MXNet's KVStore."""
+"""Senders of MXNet's KVStore."""
 ONE_SLICE_BYTES = 256_000
 """A slice of P3's 50,000 parameters has 200 kB, and a socket takes its last byte when less than this waits."""
 P3_CONSUMER = Senders(
@@ -71,7 +71,7 @@ P3_CONSUMER = Senders(
     "P3, section 4.2: one thread sends with blocking calls. In the public code ps-lite's sockets hold one message "
     "(ZMQ_SNDHWM = 1), so that a call blocks while one slice waits",
 )
-"""Of P3's worker and server threads."""
+"""Senders of P3: its worker and server threads."""
 
 
 class Options(BaseModel):
@@ -99,7 +99,7 @@ activations come on top."""
 
 
 def whole_state(_cluster: Cluster, _options: Any) -> float:
-    """What a worker with all of the model keeps of each parameter."""
+    """Returns the bytes that a worker with all of the model keeps for each parameter."""
     return STATE_BYTES
 
 
@@ -123,7 +123,7 @@ class Strategy:
     needs_servers: bool = True
     #: Whether every switch has an aggregator, given its options.
     aggregators: Callable[[Any], bool] = no_aggregators
-    #: What each of its allreduces asks of a cluster, from which a small cluster can stand in for a large one; None if
+    #: The load of each of its allreduces on a cluster, by which a small cluster can stand in for a large one; None if
     #: unknown.
     load: Callable[[Cluster, Any], Load] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
@@ -162,4 +162,4 @@ KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "senders": (lambda value: isinstance(value, Senders), "a Senders: when its system takes a message for sent"),
     "state_bytes": (callable, "a function of a cluster and options, like state_bytes=lambda cluster, options: 16"),
 }
-"""Of what kind the fields of a Strategy are, and what to say of one that is not."""
+"""Checks of the fields of a Strategy: whether a value is of the right kind, and the words for a right one."""

@@ -51,7 +51,8 @@ def strategy_in(path: Path, name: str | None = None) -> Strategy:
 
 
 def strategies_in(path: Path) -> tuple[Strategy, ...]:
-    """What a file lists in STRATEGIES. Raises InputFault if it cannot be read or may not run, or lists no strategies there."""
+    """Returns the strategies that a file lists in STRATEGIES. Raises InputFault if it cannot be read or may not run, or
+    lists no strategies there."""
     text = code_in(path)
     with not_reading():  # its code may take what it likes
         declared = getattr(_module(path, text), "STRATEGIES", None)
@@ -118,7 +119,7 @@ BUILT_IN = by_name(_declared_strategies())
 
 
 REGISTERED: dict[str, Strategy] = {}
-"""By name. A later one of the same name replaces the earlier, so that a notebook's cell can be run again."""
+"""Strategies by name. A later one of the same name replaces the earlier, so that a notebook's cell can be run again."""
 
 
 def register(strategy: Strategy) -> Strategy:

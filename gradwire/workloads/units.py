@@ -63,7 +63,7 @@ class Quantity:
 
     @property
     def expected(self) -> str:
-        """What a value must be."""
+        """Returns the words for what a value must be."""
         return f"must be {self.name}: a number and a unit, such as {self.examples}"
 
 
@@ -109,7 +109,7 @@ def _second_factor(unit: str) -> float | None:
 
 
 def _hint(text: str, wanted: Quantity) -> str:
-    """What the text is instead, if it is another kind of quantity."""
+    """Returns a hint on what the text is instead, if it is another kind of quantity."""
     match = _number_and_unit(text)
     if match is None:
         return ""
@@ -165,7 +165,7 @@ def exact_text(value: float, kind: Quantity, units: Sequence[str]) -> str:
 
 
 def _effort(text: str) -> tuple[int, bool]:
-    """How much there is to read in a quantity: significant digits, and whether its number is small or large."""
+    """Returns how hard a quantity is to read: its significant digits, and whether its number is small or large."""
     number = text.partition(" ")[0]
     digits = number.partition("e")[0].replace(".", "").strip("0")
     return len(digits), not 1 <= float(number) < 1000

@@ -152,7 +152,7 @@ class PortEntry:
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """What to capture."""
+    """Settings of the capturing process: the ports to capture at, and how much of each packet to keep."""
 
     ports: tuple[PortEntry, ...]
     #: Bytes to keep of each packet.
@@ -233,7 +233,7 @@ class PortFile:
 
 
 def ring_shape(ports: int) -> tuple[int, int]:
-    """How many blocks each of so many ports' rings has, and how large they are."""
+    """Returns the number of blocks in each ring of so many ports, and the size of a block in bytes."""
     share_bytes = RING_BYTES_MAX // ports
     block_bytes = BLOCK_BYTES_MAX
     while block_bytes > BLOCK_BYTES_MIN and block_bytes * BLOCKS_MIN > share_bytes:
@@ -371,7 +371,7 @@ class PacketRing:
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program)))
 
     def counts(self) -> tuple[int, int]:
-        """How many packets the kernel has seen, and how many of them it has dropped, since the last call."""
+        """Returns how many packets the kernel has seen, and how many of them it has dropped, since the last call."""
         seen, dropped, _ = struct.unpack("<3I", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12))
         return seen, dropped
 

@@ -89,7 +89,8 @@ def border_digest() -> int:
 
 
 def is_in(agent: bytes) -> bool:
-    """Whether a compiled agent was built with this border: the digest is a constant of 64 bits in its code."""
+    """Returns whether a compiled agent, given as the bytes of its file, was built with this border: its code contains
+    the digest as a constant of 64 bits."""
     return border_digest().to_bytes(8, "little") in agent
 
 

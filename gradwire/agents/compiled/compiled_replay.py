@@ -124,7 +124,7 @@ def _contradictory(why: Contradictory, told: Told, plan: Plan, workers: int) -> 
 
 
 def not_complete(iteration: int, op: int, rank: int, chunk: int, held: int, needed: int) -> InternalFault:
-    """An op begins that needs a chunk of one iteration, and its rank holds that of another."""
+    """Describes the failure in which an op needs a chunk of one iteration, and its rank holds that of another."""
     of = "this iteration" if needed == iteration else "the iteration before"
     return InternalFault(
         f"iteration {iteration}, op {op} at rank {rank} needs chunk {chunk} of {of}, but holds that of iteration {held}"
@@ -140,7 +140,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 def can_replay(plan: Plan) -> bool:
-    """Whether the compiled agent knows all that the plan asks for: it has no multicast."""
+    """Returns whether the compiled agent can replay a plan, which it cannot if any message goes to a group
+    (multicast)."""
     return not plan.ops.group.any()
 
 
@@ -166,7 +167,7 @@ class LedgerSlots:
         return np.searchsorted(self.keys, ranks.astype(np.int64) * self.chunks + chunks).astype(np.int64)
 
     def rank_and_chunk(self, slot: int) -> tuple[int, int]:
-        """Whose a place is, and of which chunk."""
+        """Returns the rank and the chunk that a place of the ledger is for."""
         rank, chunk = divmod(int(self.keys[slot]), self.chunks)
         return rank, chunk
 
@@ -207,7 +208,7 @@ class CompiledReplay:
         self._told = Told()
 
     def _give_graph(self) -> None:
-        """What depends on what."""
+        """Hands over the dependencies between ops, and the columns that `RankGraph` derives from them."""
         graph, plan = self._graph, self._plan
         chunk = plan.ops.chunk
         tensor = np.where(chunk >= 0, plan.chunk_tensor[np.maximum(chunk, 0)], -1) if len(plan.chunk_tensor) else chunk
@@ -225,7 +226,7 @@ class CompiledReplay:
         self._given.successors = self._columns.lists(graph.successors_start, graph.successor)
 
     def _give_ledger(self, moves: Bools) -> None:
-        """Which holdings ops touch, and whose contributions make each complete."""
+        """Hands over the places of the ledger that ops use, and the contributions that make each complete."""
         plan, given, holdings = self._plan, self._given, self._holdings
         ops = plan.ops
         slot = np.full(len(ops), -1, np.int32)
@@ -253,7 +254,7 @@ class CompiledReplay:
         fill(given, self._columns, arrays)
 
     def _give_lanes(self) -> None:
-        """Which stream each op runs in, and the order of send queues that count."""
+        """Hands over the stream that each op runs in, and the order of send queues that count."""
         ops, given = self._plan.ops, self._given
         runs = self._is_own & ((ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE))
         lanes = np.column_stack([ops.rank[runs], ops.lane[runs]])
@@ -269,7 +270,7 @@ class CompiledReplay:
         fill(given, self._columns, arrays)
 
     def _give_contention(self) -> None:
-        """What slows down what its rank computes."""
+        """Hands over which ops slow down while their rank communicates, and the transfers that slow them down."""
         plan, given = self._plan, self._given
         given.ranks, given.speed_permille = len(plan.rank_host), plan.speed_permille
         if given.speed_permille == FULL_SPEED:
@@ -345,13 +346,13 @@ class CompiledReplay:
 
     @property
     def log(self) -> OpLog:
-        """What the ops did."""
+        """Returns the log of the ops that have run, as a copy."""
         rows = self._log[: self._told.rows]
         return OpLog(*(rows[:, number].copy() for number in range(COLUMNS)))
 
     @property
     def lateness_ns(self) -> Int64:
-        """How long after its time each timer was noticed."""
+        """Returns how long after its time each timer was noticed."""
         return self._lateness_ns[: self._told.timers]
 
     @property

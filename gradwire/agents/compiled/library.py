@@ -66,14 +66,14 @@ class SharedArrays:
         return Lists(self.at(start, Longs), self.at(of, Ints))
 
     def lists_by(self, places: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Lists:
-        """For each of `count` numbers, the values that go with it, in their order."""
+        """Returns lists of the values for each of `count` places, in the order of the values."""
         start = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(places, minlength=count), out=start[1:])
         return self.lists(start, values[np.argsort(places, kind="stable")])
 
 
 def fill(given: Given, columns: SharedArrays, arrays: Mapping[str, Any]) -> None:
-    """Has fields point to arrays of the types that Given says."""
+    """Sets fields of `given` to pointers to these arrays, of the types that Given declares."""
     pointers = {name: pointer for name, pointer, *_ in Given._fields_}
     for name, values in arrays.items():
         setattr(given, name, columns.at(values, pointers[name]))

@@ -1,5 +1,5 @@
-"""What Python and the compiled agent hand each other: structures in memory, and the reasons for which a replay ends,
-each with its details.
+"""The structures in memory through which Python and the compiled agent exchange data, and the reasons for which a
+replay ends, each with its details.
 
 border.py writes both out for C. The list of failures here is the only one: C notes them, and compiled_replay.py puts
 them into words.
@@ -103,7 +103,7 @@ FAILURES: tuple[type[Details], ...] = get_args(Details)
 
 
 def c_name(kind: type) -> str:
-    """What a class is called in C."""
+    """Returns the name of a class in C: `FramingLost` becomes `framing_lost`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -232,7 +232,7 @@ class Told(ctypes.Structure):
 
     @property
     def reason(self) -> Details:
-        """Why the replay could not continue, after FAILED."""
+        """Returns the details of why the replay could not continue; valid only after FAILED."""
         index = self.failure - 1
         name = AnyDetails._fields_[index][0]
         details: Details = getattr(self.details, name)

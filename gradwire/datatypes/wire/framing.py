@@ -42,7 +42,7 @@ HEADER_DTYPE = np.dtype(
         ("size_bytes", ">i8"),
     ]
 )
-"""The same fixed part, for reading many headers at once."""
+"""The fixed part of a header as a numpy type, for reading many headers at once."""
 HELLO = struct.Struct(">II")
 """First bytes of a connection: magic and the connection's number."""
 _PLACES: Mapping[str, Any] = HEADER_DTYPE.fields or {}
@@ -77,12 +77,12 @@ def message_bytes_of(header: bytes) -> int:
 
 
 def is_header(data: bytes | memoryview) -> bool:
-    """Whether `data` may be the beginning of a header of this version."""
+    """Returns whether `data` can be the beginning of a header of this version."""
     return bytes(data[:5]) == struct.pack(">IB", MAGIC, VERSION)
 
 
 def is_hello(data: bytes | memoryview) -> bool:
-    """Whether a packet's payload is a connection's hello, which is sent alone."""
+    """Returns whether a packet's payload is a connection's hello, which is sent alone."""
     return len(data) == HELLO.size and HELLO.unpack(data)[0] == MAGIC
 
 

@@ -1,1 +1,1 @@
-"""What goes over the wire, as frozen data: connections and flows, and the headers of messages and datagrams."""
+"""Connections and flows on the wire, and the headers of packets and datagrams, as frozen data."""

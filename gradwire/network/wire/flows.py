@@ -16,8 +16,9 @@ from gradwire.network.fabric import band_of_class
 from gradwire.network.switch_hash import FlowPorts
 
 FIRST_SOURCE_PORT, SOURCE_PORTS = 8192, 24_576
-"""Where switches hash connections, these are the ports that connections come from: above the port that hosts listen
-on, and below those that Linux gives to sockets that ask for none (net.ipv4.ip_local_port_range, 32,768 and up)."""
+"""First source port of connections, and how many there are, if switches hash connections: above the port that hosts
+listen on, and below those that Linux gives to sockets that ask for none (net.ipv4.ip_local_port_range, 32,768 and
+up)."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Segment(NamedTuple):
 
     @property
     def carries_messages(self) -> bool:
-        """Whether the packet flows in the direction of a connection in which messages do."""
+        """Returns whether the packet travels in the direction in which its connection carries messages."""
         return self.protocol == TCP and self.target_port == PORT
 
 

@@ -41,7 +41,7 @@ class Seen:
 
 
 def is_captured(message: Seen, segment: Segment, kept_bytes: int) -> bool:
-    """Whether a message's header is entirely within the first `kept_bytes` of a packet."""
+    """Returns whether a message's header lies entirely within the first `kept_bytes` of a packet."""
     end = segment.sequence + kept_bytes - segment.header_bytes
     return segment.sequence <= message.sequence and message.sequence + len(message.header) <= end
 
@@ -164,7 +164,7 @@ class Trail:
 
 
 def _distance(start: int, end: int) -> int:
-    """How far `end` is after `start`, or before it if negative; sequence numbers wrap around."""
+    """Returns how far `end` is after `start`, negative if it is before it; sequence numbers wrap around."""
     half = SEQUENCE_NUMBERS // 2
     return (end - start + half) % SEQUENCE_NUMBERS - half
 

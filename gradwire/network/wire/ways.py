@@ -1,4 +1,4 @@
-"""Which lines each message of a plan passes. Pure.
+"""The lines that each message of a plan passes. Pure.
 
 Where switches hash connections, the way of a message is that of its connection; else it is that of its two hosts.
 

@@ -1,4 +1,4 @@
-"""How the ranks of a job are folded to classes, and collectives around rings as one copy of each class has them.
+"""Folds the ranks of a job to classes, and compiles collectives around rings as one copy of each class has them.
 
 If all parts of a ring's collective are of one size, every rank does the same in every step: it sends a part on when it
 has come. A ring of k classes with m copies each, one class behind the other and one copy behind the other, is folded to
@@ -51,12 +51,12 @@ class Call:
     #: Its place in the order of what its queues carry.
     number: int
     layer: int
-    #: By member, the ops between which it is.
+    #: For each member, the op after which the collective starts there, and the op before which it is over.
     started: Int64
     done: Int64
-    #: What each turn around the ring does.
+    #: How each turn around the ring combines what arrives.
     combines: tuple[Combine, ...]
-    #: Of each part.
+    #: Size of each part.
     size_bytes: int
     traffic_class: int = 0
     #: How many copies further the ring comes to the first class again: every so many-th copy is of one ring.
@@ -64,14 +64,14 @@ class Call:
 
 
 class PeerTable:
-    """Which copies the messages of a plan go to."""
+    """The numbers of the kinds of receivers that a plan's messages go to."""
 
     def __init__(self) -> None:
         self._numbers: dict[Peers, int] = {Peers(): 0}
         self._columns: dict[int, Int64] = {}
 
     def number(self, peers: Peers) -> int:
-        """That of a kind of receivers."""
+        """Returns the number of a kind of receivers."""
         return self._numbers.setdefault(peers, len(self._numbers))
 
     def note(self, first_op: int, numbers: Int64) -> None:
@@ -125,7 +125,8 @@ class FoldedRings:
 
     @property
     def is_gapless(self) -> bool:
-        """Whether a rank's step ends with the arrival that its next step waits for."""
+        """Returns whether a rank's step ends with the arrival that its next step waits for, so that steps follow one
+        another without a gap."""
         costs = self.job.costs
         return self.undelayed and costs.message_latency_s == 0.0 and np.isinf(costs.aggregation_bytes_per_s)
 
@@ -202,7 +203,8 @@ class FoldedRings:
         return effects
 
     def _inside(self, classes: Int64, stride: int) -> npt.NDArray[np.bool_]:
-        """Whether each class's next one is on the same machine."""
+        """Returns, for each class, whether its messages to the next class stay on one machine. Raises NotByClass if
+        that differs between ranks of a class."""
         cluster = self.job.cluster
         machine = self.members[classes] // cluster.workers_per_host
         following = np.roll(machine, -1, axis=0)
@@ -225,5 +227,5 @@ class FoldedRings:
 
 
 def neighbours_folded(workers: int, neighbours: int) -> Int64:
-    """The ranks of as many classes as neighbours: every so many-th rank is of one class."""
+    """Returns the ranks of each class, shape (neighbours, copies): every `neighbours`-th rank is of the same class."""
     return np.arange(workers, dtype=np.int64).reshape(-1, neighbours).T

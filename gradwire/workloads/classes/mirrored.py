@@ -103,7 +103,7 @@ def mirrored_half(schedule: Schedule) -> Schedule:
 
 
 def _order_of_half(schedule: Schedule, lower: npt.NDArray[np.bool_], stands_for: Int64) -> Order:
-    """What follows what at ranks of the lower half."""
+    """Returns the order of the rows at ranks of the lower half, which stands for the upper one too."""
     order, of_lower = schedule.order, np.flatnonzero(lower)
     arrives_low = schedule.dst < schedule.ranks // 2
     passed = order.passed_on[lower[order.passed_on[:, 0]]]
@@ -131,7 +131,7 @@ class _MirroredClasses(AllreducePlan):
         self._connections = Connections(self.builder, self.hosts)
 
     def compile_classes(self, options: AllreduceOptions) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         sizes = [bucket.values * self.communicator.bytes_per_value for bucket in self.buckets]
         whole, _, _ = chosen_schedules(self._whole, sizes, DOUBLE_TREE, segments=options.segments)
         folded = {id(schedule): mirrored_half(schedule) for schedule in {id(each): each for each in whole}.values()}
@@ -148,7 +148,8 @@ class _MirroredClasses(AllreducePlan):
         return ClassPlan(placed, members, hosts, (Peers(), Peers(further=1)), peers_of)
 
     def _passes(self) -> list[Passes]:
-        """Layers that nothing waits for by themselves are one op with those after which something does."""
+        """Adds the passes of each rank. Layers whose ends nothing waits for are one op with the next layer whose end
+        something does."""
         if self.communicator.forward_waits == "layer":
             return super()._passes()
         compute, count = self.job.compute, len(self.ranks)
@@ -180,6 +181,6 @@ class _MirroredClasses(AllreducePlan):
         return self._connections
 
     def _chunks(self, numbers: Sequence[int], sizes: Int64) -> Int64:
-        """None: only the checker reads them."""
+        """Returns -1 for all chunks: only the checker reads them."""
         del numbers
         return np.full(sizes.shape, -1, np.int64)

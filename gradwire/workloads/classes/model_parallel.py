@@ -60,8 +60,9 @@ def model_parallel_classes(job: Job, name: str, division: Division, folding: Fol
 
 
 def _neighbouring_replicas(replicas: int, tensor: int, per_host: int, folding: Folding) -> int:
-    """Replicas of which each is a class: those of a machine, or of several that follow one another. Raises NotByClass
-    for workers that are not whole replicas' stages, and for a number that does not divide all replicas."""
+    """Returns how many neighbouring replicas are classes of their own: those of a machine, or of several that follow
+    one another. Raises NotByClass for workers that are not whole replicas' stages, and for a number that does not
+    divide all replicas."""
     if folding.neighbours == per_host < tensor:
         return 1
     count, rest = divmod(folding.neighbours, tensor)
@@ -88,7 +89,8 @@ class _Classes(ModelParallelPlan):
         self._sum_among(FoldedRings(self.builder, job, np.array(members, np.int64), folding.undelayed))
 
     def _sum_among(self, rings: FoldedRings) -> None:
-        """What the classes' ranks sum gradients by, and exchange with other replicas."""
+        """Sets up the collectives by which the classes' ranks sum gradients, and their exchanges with other replicas.
+        Raises NotByClass if groups of experts or of context do not fit the classes."""
         division, traffic_class = self.division, int(self.division.priorities)
         for count, option in ((division.experts, "experts"), (division.context, "context")):
             if count % self.grid.data and self.grid.data % count:
@@ -151,7 +153,7 @@ class _Classes(ModelParallelPlan):
                     self.programs[rank].arrivals.append(arrival)
 
     def compile_classes(self) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         plan: Plan = self.compile()
         samples = self.batch * self.whole.data // self.division.context
         return self._folded.folded(replace(plan, samples=samples))
@@ -200,7 +202,7 @@ class _SharesOfOne(GroupCollectives):
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, as one message that takes as long as its steps."""
+        """Adds a collective to a series, as one message that takes as long as all steps."""
         del tensor, needed
         builder = self.builder
         (rank,) = series.members
@@ -230,7 +232,7 @@ class _SharesOfOne(GroupCollectives):
 
 @dataclass
 class _Sum:
-    """What `_FoldedCollectives` knows of a series that it will transfer."""
+    """A series of calls that `_FoldedCollectives` will transfer, with their sizes."""
 
     size_bytes: list[int] = field(default_factory=list)
 
@@ -239,7 +241,7 @@ class _FoldedCollectives(GroupCollectives):
     """Collectives of replicas, of which each group's only member stands for all."""
 
     def __init__(self, builder: PlanBuilder, job: Job, rings: FoldedRings, traffic_class: int, stride: int = 1) -> None:
-        """stride: every so many-th copy is of one ring."""
+        """stride: every `stride`-th copy is of the same ring."""
         super().__init__(builder, job)
         self.rings = rings
         self._traffic_class, self._stride = traffic_class, stride
@@ -248,7 +250,7 @@ class _FoldedCollectives(GroupCollectives):
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, without the chunks that only the checker reads."""
+        """Adds a collective to a series, without the chunks that only the checker reads."""
         del tensor, needed
         done = [self.builder.compute(rank, lane=GATE_LANE) for rank in series.members]
         for op, start in zip(done, started, strict=True):

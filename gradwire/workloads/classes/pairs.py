@@ -49,7 +49,7 @@ def doubling(ranks: int) -> list[Step]:
 
 
 def butterfly(ranks: int) -> list[Step]:
-    """An all-reduce whose messages are all of it."""
+    """Returns the steps of an all-reduce in which every message has the whole buffer."""
     return [Step(1 << step, 1, Combine.ADD) for step in range(_levels(ranks))]
 
 
@@ -128,7 +128,8 @@ def add_pairs(folded: FoldedRings, ranks: Sequence[int], queues: Int64, call: Ca
 
 
 def _same_machine(machine: Int64, peers_machine: Int64, peers: Peers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of each class, whether its message stays on its machine."""
+    """Returns, for each class, whether its message stays on its machine. Raises NotByClass if that differs between
+    ranks of a class."""
     receiving = peers_machine[:, np.arange(machine.shape[1]) ^ peers.flip]
     same = machine == receiving
     if (same != same[:, :1]).any():
@@ -175,7 +176,7 @@ class _PairedClasses(AllreducePlan):
         self._folded = FoldedRings(self.builder, job, members, folding.undelayed)
 
     def compile_classes(self, in_parts: bool) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         workers = self._whole.cluster.workers
         steps = steps_of_half(workers, None) if in_parts else butterfly(workers)
         parts, width = workers if in_parts else 1, BYTES_ON_WIRE[self._options.wire]
@@ -203,7 +204,8 @@ class _PairedClasses(AllreducePlan):
         )
 
     def _queues(self, steps: Sequence[Step]) -> Int64:
-        """One of each rank, or one for each rank that it exchanges with where calls are concurrent."""
+        """Returns the queue of each rank for each step: one for all steps, or one for each rank that it exchanges with
+        if calls are concurrent."""
         if not self.communicator.concurrent:
             return np.repeat(self._folded.queues(self.ranks)[:, None], len(steps), axis=1)
         of_distance = {step.distance: self._folded.queues(self.ranks) for step in steps}

@@ -1,4 +1,4 @@
-"""What neighbouring replicas exchange, as one copy of each class has it: tokens for experts, and keys and values.
+"""Exchanges between neighbouring replicas, for one copy of each class: tokens for experts, and keys and values.
 
 Groups are of so many replicas that follow one another, and replicas fill machines: with k neighbouring tensor groups as
 classes, those of one machine or of several, replica r is copy r // k of the class of group r % k. So the neighbour that is
@@ -23,11 +23,12 @@ from gradwire.workloads.job import Costs
 
 @dataclass(frozen=True)
 class _Neighbour:
-    """Where a message to a neighbour goes: the place of its class among those that are alike, and which copy."""
+    """The receiver of a message to a neighbour: the place of its class among those that are alike, and which copy of
+    that class."""
 
     place: int
     peers: Peers
-    #: Whether it is on the same machine.
+    #: Whether the neighbour is on the same machine.
     is_inside: bool
 
 
@@ -61,8 +62,8 @@ class ReplicaExchanges:
         return received
 
     def hand_on(self, turn: Turn, size_bytes: int) -> None:
-        """Keys and values, from each replica to the next one of its group as soon as it has them; a slice waits for its
-        block."""
+        """Adds the messages that hand keys and values from each replica to the next one of its group, as soon as it has
+        them. A slice waits for the block that it needs."""
         after = list(turn.ready)
         for step in range(1, len(turn.slices[0])):
             arrived = self._around(turn, [[op] for op in after], size_bytes, Combine.COPY)
@@ -71,7 +72,8 @@ class ReplicaExchanges:
             after = arrived
 
     def add_up(self, turn: Turn, size_bytes: int) -> list[int]:
-        """Gradients of keys and values; returns the last message that each class awaits."""
+        """Adds the messages that sum gradients of keys and values around a group; returns the last message that each
+        class awaits."""
         count = len(turn.slices[0])
         arrived: list[int] = []
         for step in range(1, count):
@@ -91,7 +93,7 @@ class ReplicaExchanges:
         return arrived
 
     def _neighbour(self, place: int, further: int, count: int) -> _Neighbour:
-        """That which is so many replicas further in a group of `count`."""
+        """Returns the neighbour that is `further` replicas behind the one at `place`, in a group of `count`."""
         if count <= self.groups:
             first = place - place % count
             return self._of_class(place, first + (place % count + further) % count, Peers())
@@ -100,7 +102,8 @@ class ReplicaExchanges:
         return self._of_class(place, other, Peers(copies % around, around))
 
     def _others(self, place: int, count: int) -> list[_Neighbour]:
-        """All others of a group, those of one class that are further copies together."""
+        """Returns all others of a group. Other copies of one class are a single entry, whose messages go out
+        together."""
         if count <= self.groups:
             return [self._neighbour(place, further, count) for further in range(1, count)]
         around = count // self.groups
@@ -108,7 +111,7 @@ class ReplicaExchanges:
         return near + [self._of_class(place, other, Peers(1, around, around - 1)) for other in range(self.groups)]
 
     def _of_class(self, place: int, other: int, peers: Peers) -> _Neighbour:
-        """That copy of the class at another place."""
+        """Returns the neighbour that is a copy, given by `peers`, of the class at place `other`."""
         on_one_machine = peers.further == 0 and place // self.on_machine == other // self.on_machine
         return _Neighbour(other, peers, on_one_machine)
 

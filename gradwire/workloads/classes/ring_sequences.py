@@ -20,8 +20,8 @@ from gradwire.workloads.job import Job
 
 
 def ring_sequence(job: Job, name: str, buckets: Sequence[Bucket], options: AllreduceOptions) -> RingSequence:
-    """What `compile_buckets` makes of these buckets by "ring". Raises NotByClass for what is not one ring after the
-    other."""
+    """Returns the all-reduces that `compile_buckets` makes of these buckets by "ring", as a sequence around one ring.
+    Raises NotByClass if they are not all-reduces around one ring, one after the other."""
     _refuse_others(job, options)
     cluster, costs = job.cluster, job.costs
     ready = list(buckets) if options.overlap else after_backward(buckets)
@@ -72,8 +72,8 @@ def _part_bytes(values: int, parts: int, width: int) -> Int64:
 
 
 def _yielded_ns(job: Job) -> Float64:
-    """When each layer's backward op ends, counted from the start of the iteration, by layer and by rank; one rank where
-    all are alike. A plan's ops take whole nanoseconds."""
+    """Returns the end of each layer's backward op, counted from the start of the iteration, with shape (layers, ranks);
+    one rank if all are alike. Times are whole nanoseconds, as those of a plan's ops are."""
     forward, backward = (np.array(times_s)[None, :] for times_s in (job.compute.forward_s, job.compute.backward_s))
     pace = np.array(job.relative_times or (1.0,))[:, None]
     forward_ns, backward_ns = np.rint(forward * pace * 1e9), np.rint(backward * pace * 1e9)

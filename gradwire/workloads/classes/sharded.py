@@ -36,7 +36,7 @@ def _without_rows(folding: Folding) -> Schedule:
 
 
 def _rings(builder: PlanBuilder, job: Job, folding: Folding) -> FoldedRings:
-    """What sends around one ring of all ranks."""
+    """Returns the folded ring of all ranks."""
     return FoldedRings(builder, job, neighbours_folded(job.cluster.workers, folding.neighbours), folding.undelayed)
 
 
@@ -55,7 +55,7 @@ class _ShardedClasses(ShardedPlan):
         self._whole, self._folding = job, folding
 
     def compile_classes(self) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
         gathers = [self.collectives.add(unit.layers[0], empty) for unit, _ in self.uses]
@@ -95,7 +95,7 @@ class _PartitionedClasses(PartitionedPlan):
         self._whole, self._folding = job, folding
 
     def compile_classes(self) -> ClassPlan:
-        """Builds everything."""
+        """Builds the plan and its classes."""
         empty, rings = _without_rows(self._folding), _rings(self.builder, self._whole, self._folding)
         classes = range(self._folding.neighbours)
         sums = [self.collectives.add(bucket.ready_layer, empty) for bucket in self.buckets]

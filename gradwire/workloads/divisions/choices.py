@@ -1,4 +1,4 @@
-"""Which divisions of a model there are: data x tensor x pipeline x context, experts, chunks, microbatches and
+"""The possible divisions of a model: data x tensor x pipeline x context, experts, chunks, microbatches and
 recomputation."""
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ MICROBATCH_SAMPLES = (1, 2, 4, 8)
 MOST_CHUNKS = 16
 """Pieces of a stage, at most: powers of two up to this."""
 LEAST_CONTEXT_TOKENS = 4096
-"""Of a sample at each of the workers that divide its tokens. Llama 3 405B had 8,192 of 131,072 at each of 16, and divided
-no shorter samples (The Llama 3 Herd of Models, 2024, table 4)."""
+"""The fewest tokens of a sample at each of the workers that divide it. Llama 3 405B had 8,192 of 131,072 at each of 16,
+and divided no shorter samples (The Llama 3 Herd of Models, 2024, table 4)."""
 MOST_PASSES = 500_000
 """Forward passes of microbatches through pieces of the model in an iteration, of all stages: a bound of so many takes
 seconds. Llama 3 405B on 64 GPUs, with 16 M tokens, has 260,000."""
 RECOMPUTES: tuple[Literal["none", "full"], ...] = ("none", "full")
-"""What of a block is computed again that is tried. "selective" keeps attention's scores out of memory, which a fused
+"""The choices of recomputation that are tried. "selective" keeps attention's scores out of memory, which a fused
 attention never stores (Dao et al., FlashAttention, 2022; workloads/divisions/memory.py)."""
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What of a model decides how it can be divided."""
+    """The properties of a model that decide how it can be divided."""
 
     blocks: int
     #: Heads of queries, and of keys and values; 0 where the model's source does not say.
@@ -49,7 +49,7 @@ class ModelShape:
 
     @staticmethod
     def of(profile: Profile) -> ModelShape:
-        """Of a transformer."""
+        """Returns the shape of a transformer."""
         shape = decoder_shape(profile.name)
         widths = {
             side
@@ -64,8 +64,8 @@ class ModelShape:
         return ModelShape(blocks, *heads, frozenset(widths), _divides_tokens(profile), _experts(profile))
 
     def divides_into(self, tensor: int) -> bool:
-        """Whether so many workers share every product evenly: whole heads of queries, and whole heads of keys and
-        values, or whole groups of workers that share one."""
+        """Returns whether so many workers can share every product evenly: each has whole heads of queries, and whole
+        heads of keys and values, or several share one of those."""
         if not self.heads:
             return all(width % tensor == 0 for width in self.widths)
         keys = self.key_value_heads
@@ -142,7 +142,7 @@ class Choice:
         return found
 
     def __str__(self) -> str:
-        """In the words of `--parallel`, and what else there is."""
+        """Returns the choice in the words of `--parallel`, and the rest of it behind them."""
         words = [f"data={self.data}", f"tensor={self.tensor}", f"pipeline={self.pipeline}"]
         words += [f"context={self.context}"] if self.context > 1 else []
         words += [f"experts={self.experts}"] if self.experts > 1 else []
@@ -154,7 +154,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is divided among whom."""
+    """A model, and the GPUs and samples among which it is to be divided."""
 
     gpus: int
     #: GPUs of a machine.
@@ -207,8 +207,8 @@ def choices(asked: Asked) -> tuple[list[Choice], Counter[str]]:
 
 
 def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, int]]:
-    """Numbers of neighbouring workers that divide tokens, and that divide experts, where so many hold the same
-    parameters. One of the two is 1, as in `megatron`."""
+    """Yields how many neighbouring workers divide tokens, and how many divide experts, for `holders` workers that hold
+    the same parameters. One of the two is 1, as in `megatron`."""
     groups = max(1, asked.machine_gpus // tensor)
     most = asked.tokens // LEAST_CONTEXT_TOKENS if asked.shape.divides_tokens else 1
     contexts = (2**power for power in range(1, max(1, most).bit_length()))
@@ -219,7 +219,7 @@ def _neighbours(asked: Asked, tensor: int, holders: int) -> Iterator[tuple[int, 
 
 
 def _fits_machines(count: int, groups: int) -> bool:
-    """Whether groups of neighbours fill machines of so many tensor groups, or machines have whole groups."""
+    """Returns whether groups of neighbours fill machines of so many tensor groups, or machines have whole groups."""
     return count % groups == 0 or groups % count == 0
 
 
@@ -231,7 +231,7 @@ def _products(gpus: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _fills_machines(machine_gpus: int, tensor: int, data: int) -> bool:
-    """Whether each machine has parts of one tensor group, or whole ones of one stage."""
+    """Returns whether each machine has parts of one tensor group, or whole ones of one stage."""
     if tensor % machine_gpus == 0:
         return True
     return machine_gpus % tensor == 0 and data % (machine_gpus // tensor) == 0

@@ -1,4 +1,4 @@
-"""How fast a divided model can be at most: the longest chain through its pipeline's schedule.
+"""The least time of an iteration of a divided model: the longest chain through its pipeline's schedule.
 
 A stage runs its passes in the order of 1F1B, each as long as it computes and as its tensor group's collectives take,
 with a message's time between stages; what exchanges of tokens and of keys and values add at least is added; then
@@ -21,7 +21,8 @@ from gradwire.workloads.job import Job
 
 @dataclass(frozen=True)
 class PieceTimes:
-    """What passes of a microbatch through a piece of the model take, computing and with collectives."""
+    """The times that passes of a microbatch through a piece of the model take, with collectives and for computation
+    alone, and the piece's parameters."""
 
     forward_s: float
     backward_s: float
@@ -34,17 +35,18 @@ class PieceTimes:
 
 @dataclass(frozen=True)
 class LeastTime:
-    """What an iteration takes at least."""
+    """Lower bounds of the time of an iteration."""
 
     iteration_s: float
-    #: The same on a network that costs nothing: computation, and waiting for other stages.
+    #: The bound on a network that costs nothing: computation, and waiting for other stages.
     compute_and_bubble_s: float
-    #: Of the busiest stage.
+    #: Computation of the busiest stage.
     compute_s: float
 
 
 def busiest_s(job: Job, choice: Choice, cut: Cut, rate_bytes_per_s: float) -> float:
-    """What the busiest stage computes and exchanges in its tensor groups: a weaker bound, in no time."""
+    """Returns the time that the busiest stage computes and exchanges in its tensor groups: a weaker bound, which is
+    found at once."""
     pieces = [_piece_times(job, choice, cut, piece, rate_bytes_per_s) for piece in cut.stages]
     return choice.microbatches * max(
         sum(piece.forward_s + piece.backward_s for piece in pieces[stage :: choice.pipeline])
@@ -121,7 +123,8 @@ def _piece_times(job: Job, choice: Choice, cut: Cut, piece: Sequence[Segment], r
 
 
 def _to_experts_s(job: Job, choice: Choice, segment: Segment, rate: float) -> float:
-    """What an all-to-all takes at least: what leaves the machine at the NIC's rate, or one message inside it."""
+    """Returns the least time of an all-to-all: the bytes that leave the machine at the NIC's rate, or one message
+    inside it."""
     if not segment.routed_values:
         return 0.0
     each_bytes = -(-segment.routed_values * choice.samples // (choice.tensor * choice.experts)) * ACTIVATION_BYTES
@@ -132,8 +135,11 @@ def _to_experts_s(job: Job, choice: Choice, segment: Segment, rate: float) -> fl
 
 
 def _attending_s(job: Job, choice: Choice, cut: Cut, segment: Segment, rate: float) -> tuple[float, float]:
-    """By how much handing on keys and values outlasts the core of attention at least, in a forward and a backward
-    pass.
+    """Returns the least time by which handing on keys and values outlasts the core of attention, in a forward and a
+    backward pass.
+
+    It is 0 if only some members of a group send to other machines: the others run ahead, and keys and values come
+    during other computation.
 
     Nothing is taken for sure where only some members of a group send to other machines: the others run ahead, and keys
     and values come during other computation.
@@ -157,7 +163,7 @@ def _attending_s(job: Job, choice: Choice, cut: Cut, segment: Segment, rate: flo
 
 @dataclass(frozen=True)
 class StageTimes:
-    """When a stage begins the first pass that yields gradients, and ends its last one."""
+    """The times at which a stage begins the first pass that yields gradients, and ends its last one."""
 
     yields_s: float
     end_s: float
@@ -197,7 +203,7 @@ def stage_times(
 def _ready_s(
     ended: dict[tuple[int, bool, int], float], piece: int, one: Pass, pieces: int, hop_s: float
 ) -> float | None:
-    """When what a pass waits for has arrived; None while that is not known."""
+    """Returns the time at which a pass's inputs have arrived; None while that is not known."""
     before = piece - 1 if one.forward else piece + 1
     if before < 0:
         return 0.0

@@ -1,4 +1,5 @@
-"""What a GPU keeps of a model that is divided: parameters, gradients, the optimizer's states, and activations.
+"""Memory that a GPU needs for its piece of a divided model: parameters, gradients, the optimizer's states, and
+activations.
 
 Sources: Rajbhandari et al., ZeRO, SC 2020 (states of mixed-precision Adam: 12 bytes for each parameter); Megatron-LM's
 distributed optimizer (parameters in bf16, gradients in fp32: 6 + 12 / d bytes for each parameter and d replicas);
@@ -36,7 +37,7 @@ KEEPS_OUTPUT = ("/qkv", "/query_up", "/kv_up", "/up")
 
 
 def kept_bytes(layer: Layer, tokens: int) -> float:
-    """What a layer keeps of a token's activations for its backward pass. tokens: of a sample."""
+    """Returns the bytes of a token's activations that a layer keeps for its backward pass. tokens: of a sample."""
     if layer.name.endswith("/experts"):
         return _experts_bytes(layer, tokens)
     if layer.kind is LayerKind.EMBEDDING or not layer.tensors:
@@ -54,7 +55,8 @@ def kept_bytes(layer: Layer, tokens: int) -> float:
 
 
 def _experts_bytes(layer: Layer, tokens: int) -> float:
-    """Of each expert that a token goes through: input, what the non-linearity needs, and the second product's input."""
+    """Returns the bytes that the experts of a token keep: for each, its input, the inputs of the non-linearity, and the
+    second product's input."""
     of_one = [tensor for tensor in layer.tensors if "/expert0/" in tensor.name]
     per_token = layer.flops / (2 * tokens * sum(tensor.parameters for tensor in of_one))
     width = of_one[0].rows
@@ -63,7 +65,7 @@ def _experts_bytes(layer: Layer, tokens: int) -> float:
 
 
 def block_input_bytes(profile: Profile) -> float:
-    """What a token's activations between blocks take."""
+    """Returns the bytes of a token's activations between two blocks."""
     norm = next(layer for layer in profile.layers if layer.name.endswith("/norm"))
     return float(ACTIVATION_BYTES * norm.tensors[0].parameters)
 
@@ -77,25 +79,25 @@ class Memory:
 
     @property
     def total_bytes(self) -> float:
-        """All of it."""
+        """Returns the bytes of states and activations together."""
         return self.states_bytes + self.activations_bytes
 
 
 @dataclass(frozen=True)
 class PieceSizes:
-    """What decides the memory that a piece of the model takes."""
+    """The sizes that decide how much memory a piece of the model takes."""
 
     #: Parameters, without experts' and of experts.
     values: int
     expert_values: int
-    #: What a token of a microbatch keeps while it is under way, by what is computed again.
+    #: Bytes that a token of a microbatch keeps while it is under way, by the kind of recomputation.
     kept_bytes: dict[str, float]
-    #: What a token of one block needs once more while that is computed again.
+    #: Bytes that a token of one block needs in addition while they are computed again.
     again_bytes: dict[str, float]
 
 
 def sizes_of(profile: Profile, pieces: Sequence[Sequence[Segment]], tokens: int) -> list[PieceSizes]:
-    """Of each piece of the model, as `cut` has them. tokens: of a sample."""
+    """Returns the sizes of each piece of the model, as `cut` has them. tokens: of a sample."""
     kept = [kept_bytes(layer, tokens) for layer in profile.layers]
     between_bytes = block_input_bytes(profile)
     found = []

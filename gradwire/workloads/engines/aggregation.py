@@ -34,7 +34,7 @@ from gradwire.workloads.job import Job
 
 @dataclass
 class Contribution:
-    """What a rank will send of a chunk."""
+    """A contribution to a chunk that a rank will send."""
 
     rank: int
     #: Ops that it waits for.
@@ -98,7 +98,7 @@ class Aggregators:
         return self._ranks[switch]
 
     def _gather(self, switch: int, contributions: list[Contribution], chunk: int, piece: Piece) -> Contribution:
-        """The switch's sum of what comes from below."""
+        """Adds a switch's sum of the contributions from below; returns it as the switch's own contribution."""
         rank = self._rank(switch)
         self._reserve(switch, piece)
         for contribution in contributions:

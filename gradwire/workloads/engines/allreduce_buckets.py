@@ -1,4 +1,5 @@
-"""What an allreduce reduces at once: a tensor, several fused ones, or selected gradients; and when it may start.
+"""Buckets: the gradients that one allreduce reduces, which are a tensor, several fused ones, or selected gradients; and
+the earliest time at which it may start.
 
 Sources: GradientFlow, sections 2.6 (a tensor as soon as backward yields it), 3.1 (lazy allreduce, and Horovod's fusion,
 which it compares with); PyTorch's reducer.cpp (the buckets of DistributedDataParallel).
@@ -26,13 +27,13 @@ class Hold:
 
     layer: int
     delay_s: float
-    #: What the first rank then spends on reports, one hold after the other.
+    #: Time that the first rank then spends on reports, one hold after the other.
     reading_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """What one allreduce reduces."""
+    """The gradients that one allreduce reduces."""
 
     name: str
     #: Number of gradients.
@@ -45,7 +46,7 @@ class Bucket:
     copy_in_s: float = 0.0
     #: Time to bring them back.
     copy_out_s: float = 0.0
-    #: What else it waits for.
+    #: A delay that it waits for as well.
     hold: Hold | None = None
     #: Whether it is reduced after all others, for the next backward pass (CSC's norms).
     selection: bool = False
@@ -160,7 +161,7 @@ def _yield_times_s(job: Job) -> list[float]:
 
 
 def after_backward(buckets: Iterable[Bucket]) -> list[Bucket]:
-    """The same buckets without overlap: none is ready before the whole backward pass is (GradientFlow, Fig. 4)."""
+    """Returns these buckets without overlap: none is ready before the whole backward pass is (GradientFlow, Fig. 4)."""
     return [replace(bucket, ready_layer=0) for bucket in buckets]
 
 

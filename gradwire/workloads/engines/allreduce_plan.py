@@ -62,7 +62,7 @@ COPY_LANE, HOLD_LANE, READING_LANE = 2, 4, 6
 
 @dataclass(frozen=True)
 class Communicator:
-    """How buckets are reduced."""
+    """Settings by which buckets are reduced."""
 
     #: Size of a gradient on the wire.
     bytes_per_value: int = 4
@@ -92,7 +92,7 @@ def compile_allreduce(
 def ops_of_allreduce(
     job: Job, buckets: Sequence[Bucket], schedules: Sequence[Schedule], communicator: Communicator
 ) -> int:
-    """How many ops `compile_allreduce` makes, at most."""
+    """Returns the most ops that `compile_allreduce` makes."""
     workers = job.cluster.workers
     held = sum(1 + bool(hold.reading_s) for hold in {bucket.hold for bucket in buckets if bucket.hold is not None})
     ops = workers * (ops_of_passes(job) + 2 * len(buckets) + held + 1)
@@ -132,7 +132,7 @@ class AllreducePlan:
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
     def _passes(self) -> list[Passes]:
-        """What each rank computes."""
+        """Adds the computation of each rank, and returns its passes."""
         return [add_passes(self.builder, self.job, rank) for rank in self.ranks]
 
     def _workers(self, schedules: Sequence[Schedule]) -> WorkerQueues | Connections:
@@ -159,7 +159,7 @@ class AllreducePlan:
         return add_gates(self.builder, durations_s, len(self.ranks), lane)
 
     def compile(self, schedules: Sequence[Schedule]) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         self._readiness()
         workers = self._workers(schedules)
         by_schedule: dict[int, list[int]] = {}
@@ -234,7 +234,7 @@ class AllreducePlan:
         return passes.backward[-1] if bucket.selection else passes.forward[bucket.first_layer]
 
     def _boundaries(self) -> None:
-        """What the next iteration waits for, at every worker."""
+        """Adds the end of the iteration at every worker, and the buckets that the next iteration waits for."""
         builder, waits = self.builder, self.communicator.forward_waits
         arrived = [builder.compute(rank) for rank in self.ranks]
         for rank, passes in enumerate(self.passes):
@@ -285,7 +285,8 @@ AnyAlgorithm = Literal[
     "nccl",
     "auto",
 ]
-"""Those, and what depends on a bucket's size or on who shares a machine (docs/collectives.md)."""
+"""The algorithms of `Algorithm`, and those that depend on a bucket's size or on who shares a machine
+(docs/collectives.md)."""
 BYTES_ON_WIRE = {"fp32": 4, "fp16": 2, "bf16": 2}
 FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
     "ring": ring,
@@ -296,11 +297,11 @@ FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
 ALIKE: Mapping[str, Algorithm] = {name: name for name in get_args(Algorithm)}
 """Algorithms whose schedule is the same for every bucket."""
 MOST_SEGMENTS = 4_096
-"""Of a worker's part of a bucket: 256 KiB each, of a gigabyte."""
+"""The most segments of a worker's part of a bucket: 256 KiB each, of a gigabyte."""
 
 
 class AllreduceOptions(Options):
-    """What all allreduces have in common."""
+    """Options that all allreduces have in common."""
 
     wire: Literal["fp32", "fp16", "bf16"] = "fp32"
     """Format of gradients on the wire."""
@@ -405,7 +406,7 @@ def ready_buckets(buckets: Sequence[Bucket], options: AllreduceOptions) -> list[
 
 
 def communicator_of(options: AllreduceOptions) -> Communicator:
-    """How options have buckets reduced."""
+    """Returns the settings by which these options have buckets reduced."""
     return Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
 
 

@@ -126,8 +126,8 @@ def add_switches(builder: PlanBuilder, hosts: Int64, switches: Switches | None, 
 
 
 def transfer_ops(schedule: Schedule, size_bytes: Int64, costs: Costs, workers: int) -> int:
-    """How many ops `Transfers` adds for buckets that share a schedule; latencies of no time, which it leaves out, are
-    counted with the others.
+    """Returns how many ops `Transfers` adds for buckets that share a schedule; latencies of no time, which it leaves
+    out, are counted with the others.
 
     size_bytes: by bucket and part. workers: ranks of the schedule from which on are switches.
     """
@@ -197,7 +197,7 @@ class Transfers:
         return table
 
     def _pairs(self, rows: Int64) -> tuple[Int64, Int64]:
-        """Buckets, and indices into `rows`, of those that exist."""
+        """Returns the transfers of these rows that exist: their buckets, and their indices into `rows`."""
         bucket, index = np.nonzero(self.exists[:, rows])
         return bucket, index
 
@@ -242,7 +242,7 @@ class Transfers:
 
     @property
     def _latency_s(self) -> npt.NDArray[np.float64]:
-        """Of each transfer."""
+        """Returns the latency of each transfer, in seconds."""
         costs, hops = self.costs, self.schedule.hops
         if hops is not None:
             return np.where(self.inside, hops.inside_s, hops.between_s)
@@ -252,7 +252,8 @@ class Transfers:
 
     @property
     def _overlaps(self) -> npt.NDArray[np.bool_]:
-        """Whether the latency of each transfer passes while its sender's next ones follow; to switches, it does not."""
+        """Returns, for each transfer, whether its latency passes while its sender's next ones follow; not so to
+        switches."""
         if self.schedule.hops is None:
             return np.zeros(len(self.row), np.bool_)
         at_worker: npt.NDArray[np.bool_] = self.started[self.bucket, self.schedule.dst[self.row]] >= 0
@@ -432,7 +433,7 @@ class Transfers:
 
 
 def turns(ranks: Int64) -> Int64:
-    """Of each entry, how many before it are of the same rank."""
+    """Returns, for each entry, how many entries before it are of the same rank."""
     order = np.argsort(ranks, kind="stable")
     counts = np.bincount(ranks)
     turns: Int64 = np.zeros(len(ranks), np.int64)

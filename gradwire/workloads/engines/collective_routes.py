@@ -119,7 +119,7 @@ class Routes:
     rules: Mapping[Collective, Rule]
     piece_bytes: int = PIECE_BYTES
     channels: int = 1
-    #: What NCCL sees; None where nothing goes as it chooses.
+    #: The machines as NCCL sees them; None if NCCL chooses for no collective.
     nccl: Setup | None = None
     #: The key that decides over all kinds; None: each has its own option.
     key: str | None = None

@@ -47,7 +47,7 @@ NOTIFIED_LANE = 1
 
 @dataclass(frozen=True)
 class Exchange:
-    """How keys travel."""
+    """Settings by which keys travel between workers and servers."""
 
     #: Step 3: by "broadcast", or by notification and "pull".
     delivery: Delivery
@@ -57,7 +57,7 @@ class Exchange:
     #: Whether one thread with blocking sends feeds all connections of a worker; otherwise each connection has a queue
     #: of its own.
     worker_thread: bool = False
-    #: The same for a server.
+    #: Whether one thread with blocking sends feeds all connections of a server; otherwise each connection has a queue.
     server_thread: bool = False
     #: Whether keys are pushed as the backward pass yields them; otherwise all of them after it.
     wait_free: bool = True
@@ -83,7 +83,7 @@ def compile_keywise(job: Job, pieces: Sequence[Piece], exchange: Exchange, name:
 
 
 def ops_of_keywise(job: Job, pieces: Sequence[Piece], exchange: Exchange) -> int:
-    """How many ops `compile_keywise` makes."""
+    """Returns how many ops `compile_keywise` makes."""
     keys, tensors = len(pieces), 1 + max((piece.tensor for piece in pieces), default=-1)
     of_worker = ops_of_passes(job) + 1 + 3 * keys  # its end; pushed and added
     if exchange.delivery == "broadcast":
@@ -127,7 +127,7 @@ class _Keys:
 
 @dataclass(frozen=True)
 class _Content:
-    """What a column of messages carries, one message for each key."""
+    """The content of a column of messages, one message for each key."""
 
     size_bytes: Int64
     traffic_class: int
@@ -186,7 +186,7 @@ class _Steps:
         )
 
     def broadcast(self, updated: Int64) -> list[Int64]:
-        """Step 3 of P3; returns the arrivals at each worker."""
+        """Adds step 3 of P3; returns the arrivals at each worker."""
         arrivals = []
         for worker in self._servers.workers:
             sends, recvs = self._to_worker(worker, self._values)
@@ -195,7 +195,7 @@ class _Steps:
         return arrivals
 
     def notify_and_pull(self, updated: Int64) -> list[Int64]:
-        """Step 3 of the KVStore; returns the arrivals at each worker.
+        """Adds step 3 of the KVStore; returns the arrivals at each worker.
 
         A worker asks for all parts of a tensor once it has been notified of all of them (P3, section 4.2). The server
         answers each request from a copy of the values, which it makes between its additions: MXNet's
@@ -250,7 +250,7 @@ class _Steps:
 
 
 def _deliver(servers: ParameterServer, keys: _Keys, worker: int, arrived: Int64) -> None:
-    """Step 4."""
+    """Adds step 4: the forward ops of a worker wait for the keys of their layers."""
     forward = np.array(servers.passes[worker].forward)[keys.layer]
     servers.builder.depend_columns(forward, arrived, lag=1)
     for op, chunk in zip(forward.tolist(), keys.chunk.tolist(), strict=True):

@@ -31,9 +31,9 @@ from gradwire.workloads.engines.worker import PassBuilder, Passes, add_graph_pas
 from gradwire.workloads.job import Job
 
 Enforcement = Literal["sender", "chain", "activation"]
-"""Where an order is kept (section 5.1). "sender": by the server's counters. "chain": by the graph; a worker asks for a
-piece once the one before has arrived. "activation": transfers only begin in order; each goes once the server has
-copied it (costs.copy_rate)."""
+"""The place where an order is kept (section 5.1). "sender": by the server's counters. "chain": by the graph; a worker
+asks for a piece once the one before has arrived. "activation": transfers only begin in order; each goes once the server
+has copied it (costs.copy_rate)."""
 
 
 def compile_ordered(

@@ -81,7 +81,7 @@ class ParameterServer(Workers):
     merging: whether workers take costs.merge_s for each slice that they put together. add: adds a worker's passes.
     """
 
-    #: What travels together, in the order in which chunks are numbered.
+    #: Pieces of parameters, each of which travels as one, in the order in which chunks are numbered.
     pieces: Sequence[Piece]
     #: Chunk of each piece.
     chunks: list[int]
@@ -117,7 +117,7 @@ class ParameterServer(Workers):
         return self.builder.message(self.flows.queue(src, dst, CONTROL_CLASS), dst, CONTROL_BYTES)
 
     def request(self, worker: int, server: int) -> None:
-        """At the beginning of its iteration a worker asks a server for its parameters."""
+        """Adds a worker's request to a server for its parameters, at the beginning of its iteration."""
         send, recv = self.token(self.workers[worker], self.servers[server])
         self.builder.depend(send, self.passes[worker].begin)
         self.requests[worker, server] = recv
@@ -191,8 +191,8 @@ class ParameterServer(Workers):
     def data(
         self, number: int, combine: Combine, *, order: int, traffic_class: int = 0, cost_s: float = 0.0
     ) -> dict[str, Any]:
-        """What all messages that carry a piece have in common, as `message` and `group_message` of the builder take
-        it."""
+        """Returns the arguments that all messages with a piece have in common, for the builder's `message` and
+        `group_message`."""
         return {
             "size_bytes": self.pieces[number].size_bytes,
             "chunk": self.chunks[number],
@@ -231,7 +231,7 @@ def one_class(_: int) -> int:
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs between the papers' parameter servers."""
+    """The differences between the papers' parameter servers."""
 
     #: "random": one flow per pair, each in another order. "round-robin": a server sends parameter p to workers 0
     #: to W - 1, then p + 1. "together": a parameter to all workers at once, which share the server's port, then p + 1.
@@ -284,8 +284,8 @@ def _answer(servers: ParameterServer, classes: Sequence[int], distribution: Dist
 
 
 def _positions(job: Job, distribution: DistributionOrder, pieces: Sequence[Piece]) -> list[list[int]]:
-    """For each worker: the position of each piece among all that are sent (random order, or together: among those sent
-    to that worker)."""
+    """Returns, for each worker, the position of each piece among all that are sent; for random order, or together,
+    among those sent to that worker."""
     count, workers = len(pieces), job.cluster.workers
     if distribution == "round-robin":
         return in_turn(pieces, workers)

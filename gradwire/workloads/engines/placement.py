@@ -109,7 +109,7 @@ def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None)
 
 
 def slices_of_layers(pieces: Sequence[Piece]) -> Counter[int]:
-    """For each layer, the number of slices of those of its shards that were cut into several."""
+    """Returns, for each layer, the number of slices of those of its shards that were cut into several."""
     shards = Counter((piece.layer, piece.tensor, piece.server) for piece in pieces)
     slices_of: Counter[int] = Counter()
     for (layer, _, _), count in shards.items():

@@ -54,7 +54,7 @@ def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
 
 
 def ops_of_passes(job: Job) -> int:
-    """How many ops `add_passes` adds."""
+    """Returns how many ops `add_passes` adds for a worker."""
     return 1 + len(job.compute.forward_s) + len(job.profile.layers)
 
 

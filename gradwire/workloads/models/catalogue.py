@@ -24,7 +24,7 @@ class Catalogue:
     def with_more(
         self, models: Mapping[str, Callable[[], Profile]], devices: Mapping[str, Callable[[], Device]]
     ) -> Catalogue:
-        """The catalogue with these added; they replace those of the same names."""
+        """Returns the catalogue with these models and devices added; they replace those of the same names."""
         return Catalogue({**self.models, **models}, {**self.devices, **devices})
 
     def model(self, name: str) -> Profile:

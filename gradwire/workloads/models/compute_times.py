@@ -25,7 +25,7 @@ TRAINING_PER_FORWARD = 3
 """A training step costs as much as three forward passes: the backward pass computes two gradients, of inputs and of
 weights."""
 BY_KIND = "by kind of layer"
-"""How the source begins of times that come from a device's layers one by one."""
+"""Beginning of the source of times that come from a device's layers one by one."""
 RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
 """FLOP/s that layers of a kind reach, relative to the other kinds. A recurrent layer multiplies one token of each
 sample at a time: cuBLAS on a Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 GFLOP/s for
@@ -122,7 +122,7 @@ def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> Co
 
 
 def goes_by_kind(profile: Profile, listed: Device) -> bool:
-    """Whether a device has a time for each layer of a model that has no fact there."""
+    """Returns whether the times of a model without a fact on this device are those of its layers' kinds."""
     if listed.shares is None or listed.roof is None or not has_kinds(profile):
         return False
     return listed.by_kind is ByKind.ALL or is_convolutional(profile)

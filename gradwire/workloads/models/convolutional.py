@@ -255,7 +255,7 @@ def resnet50() -> Profile:
 
 
 def resnet50_torchvision() -> Profile:
-    """The same 161 tensors in torchvision's order: 25,557,032 parameters and 4.09 G multiply-adds, as its
+    """ResNet-50 with its 161 tensors in torchvision's order: 25,557,032 parameters and 4.09 G multiply-adds, as its
     documentation prints.
 
     The order decides what PyTorch's DDP reduces together (workloads/strategies/ddp.py).

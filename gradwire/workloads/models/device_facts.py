@@ -28,7 +28,7 @@ class Fact:
 
 
 class ByKind(StrEnum):
-    """Which models without a fact take what their layers take by kind (workloads/models/layer_times.py)."""
+    """The models without a fact whose times are those of their layers' kinds (workloads/models/layer_times.py)."""
 
     #: Those whose FLOPs are mostly convolutions. A share of the peak is of transformers' whole trainings, which take more
     #: time than their kernels: optimisers, activations computed anew, waiting.
@@ -49,16 +49,16 @@ class Device:
     #: Share of the peak rate that training reaches, for models that do not go by kind of layer.
     efficiency: float = 0.0
     efficiency_source: str = ""
-    #: Of one device as sold, by its data sheet; of the larger one where there are two. None where the source does not
+    #: Memory of one device as sold, by its data sheet; the larger size if there are two. None if the source does not
     #: name the device.
     memory_bytes: float | None = None
     #: Rate of its link to the other devices of a machine, in each direction. None where the source does not name it.
     link_bytes_per_s: float | None = None
     #: Rate of its memory, of its data sheet. With it, models without a fact take what `shares` says of their layers.
     memory_bytes_per_s: float | None = None
-    #: What layers of each kind reach of the two rates.
+    #: Shares of the two rates that layers of each kind reach.
     shares: Shares | None = None
-    #: Of which models.
+    #: Models whose layers' times come from `shares`.
     by_kind: ByKind = ByKind.CONVOLUTIONAL
 
     @property
@@ -288,7 +288,7 @@ _LISTED: dict[str, Device] = {
 }
 
 _MEMORY_BYTES_PER_S = {"v100": 900e9, "a100": 2.039e12, "h100": 3.35e12, "h200": 4.8e12, "b200": 8e12}
-"""Of the data sheets: V100 SXM2, A100 SXM 80 GB, H100 SXM, H200 SXM, and B200 as in HGX B200."""
+"""Memory rates of the data sheets: V100 SXM2, A100 SXM 80 GB, H100 SXM, H200 SXM, and B200 as in HGX B200."""
 
 
 def _with_memory_rate(device: Device, memory_bytes_per_s: float) -> Device:

@@ -1,4 +1,4 @@
-"""How long each layer takes by what it does: shares of a device's peak and memory rate, by kind of layer.
+"""The time of each layer by what it does: shares of a device's peak and memory rate, by kind of layer.
 
 One share of the peak rate for a whole model is right for the products of large transformers only. A convolution of few
 channels, a normalisation or an addition moves more bytes than it computes: on an H100, a ResNet-50 in PyTorch's bf16
@@ -25,28 +25,28 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile
 
 ELEMENT_BYTES = 2
-"""Of an activation in 16 bits."""
+"""Size of an activation in 16 bits."""
 BACKWARD_PER_FORWARD = 2
 """FLOPs of a product's backward pass: gradients of its inputs and of its weights."""
 
 
 class Work(StrEnum):
-    """What takes time, as far as rates differ."""
+    """The kinds of work that take time at different rates."""
 
     CONV = "conv"
     PRODUCT = "product"
     SCORES = "scores"
-    #: On images, with the ReLU that follows it in all models of this kind.
+    #: Batch normalisation on images, with the ReLU that follows it in all models of this kind.
     BATCH_NORM = "batch-norm"
-    #: On sequences.
+    #: Normalisation of sequences.
     LAYER_NORM = "layer-norm"
     #: A residual addition, with the sum of the two gradients where the branches begin.
     ADD = "add"
     POOL = "pool"
     EMBEDDING = "embedding"
-    #: What follows a convolution with biases: their addition and the ReLU.
+    #: Work that follows a convolution with biases: their addition and the ReLU.
     AFTER_CONV = "after-conv"
-    #: What follows matrix products with biases, or several side by side: GELU, dropout, a gate, rotary positions.
+    #: Work that follows matrix products with biases, or several side by side: GELU, dropout, a gate, rotary positions.
     AFTER_PRODUCT = "after-product"
     #: The softmax and cross-entropy of a model's outputs, in 32 bits.
     LOSS = "loss"
@@ -59,17 +59,17 @@ class Share:
     #: In units of the ridge, the peak rate over the memory rate.
     intensity: float
     forward: float
-    #: Of twice the forward FLOPs.
+    #: The share with which twice the forward FLOPs are computed.
     backward: float
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What layers of each kind reach."""
+    """The shares of a device's rates that layers of each kind reach."""
 
-    #: By rising intensity. Below the first, bytes are the limit; above the last, the share stays.
+    #: Shares by rising intensity. Below the first, bytes are the limit; above the last, the share stays.
     products: Mapping[Work, tuple[Share, ...]]
-    #: Of work that moves bytes: how often its activations cross the memory, in the forward and the backward pass.
+    #: For work that moves bytes, how often its activations cross the memory, in the forward and the backward pass.
     passes: Mapping[Work, tuple[float, float]]
     #: From one kernel to the next, where it is shorter.
     call_s: float
@@ -85,7 +85,8 @@ class Roof:
 
 
 def work_of(layer: Layer, *, last: bool = False) -> tuple[Work, ...]:
-    """What a layer's time goes to, in order. last: whether the model's outputs are this layer's."""
+    """Returns the kinds of work that a layer's time goes to, in order. last: whether the model's outputs are this
+    layer's."""
     # A convolution's or product's further tensors are biases, or the weights of products side by side.
     several = len(layer.tensors) > 1
     match layer.kind:
@@ -111,15 +112,15 @@ def work_of(layer: Layer, *, last: bool = False) -> tuple[Work, ...]:
 
 
 def has_kinds(profile: Profile) -> bool:
-    """Whether all layers of the model have a time by kind: it says how many numbers each of them moves, and none is
-    recurrent, which multiplies one token after the other and was not timed."""
+    """Returns whether all layers of a model have a time by kind: each says how many numbers it moves, and none is
+    recurrent. Recurrent layers multiply one token after the other, and were not timed."""
     return all(
         layer.elements_in and layer.elements_out and layer.kind is not LayerKind.LSTM for layer in profile.layers
     )
 
 
 def is_convolutional(profile: Profile) -> bool:
-    """Whether convolutions have most of the model's FLOPs."""
+    """Returns whether convolutions have most of the model's FLOPs."""
     return sum(layer.flops for layer in profile.layers if layer.kind is LayerKind.CONV) > profile.flops / 2
 
 

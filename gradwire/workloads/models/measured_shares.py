@@ -1,4 +1,4 @@
-"""What layers of each kind reach on a device, as timed: the tables of workloads/models/layer_times.py.
+"""Shares of a device's rates that layers of each kind reach, as timed: the tables of workloads/models/layer_times.py.
 
 `python -m benchmarks.layer_shares` makes this table again from the rows in benchmarks/measured/, and
 `python benchmarks/gpu/time_layers.py` times such rows on any GPU.

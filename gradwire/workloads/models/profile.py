@@ -11,7 +11,7 @@ from gradwire.faults import InputFault
 
 
 class LayerKind(StrEnum):
-    """What a layer does, as far as communication strategies and studies of faster computation distinguish layers."""
+    """The kinds of layers that communication strategies and studies of faster computation distinguish."""
 
     CONV = "conv"
     FC = "fc"
@@ -78,7 +78,7 @@ class Profile:
     layers: tuple[Layer, ...]
     #: Samples that a worker processes in an iteration.
     batch: int
-    #: Who printed the model.
+    #: The source in which the model was printed.
     source: str
 
     def __post_init__(self) -> None:

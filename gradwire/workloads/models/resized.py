@@ -14,9 +14,9 @@ from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, Profile
 
 BLOCK = re.compile(r"block(\d+)/")
-"""How models name the layers of a transformer's blocks."""
+"""Pattern of the names that models give the layers of a transformer's blocks."""
 SCORES = "/attend"
-"""What the layers are called that look from every token at every other."""
+"""Ending of the names of layers that compare every token with every other."""
 
 
 def block_count(profile: Profile) -> int:
@@ -62,7 +62,7 @@ def kept_layers(profile: Profile, blocks: int) -> list[int]:
 
 
 def _blocks(profile: Profile, layers: Sequence[int] | None = None) -> list[int]:
-    """Numbers of the blocks, or of those that these layers are in."""
+    """Returns the numbers of the model's blocks, or of the blocks that these layers are in."""
     chosen = profile.layers if layers is None else [profile.layers[number] for number in layers]
     return sorted({int(match[1]) for layer in chosen if (match := BLOCK.match(layer.name))})
 

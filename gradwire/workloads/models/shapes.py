@@ -31,7 +31,7 @@ class Node:
 
     @property
     def elements(self) -> int:
-        """How many numbers the activation has."""
+        """Returns how many numbers the activation has."""
         return math.prod(self.shape)
 
 

@@ -35,7 +35,7 @@ _ADDED = re.compile(rf"(?P<count>[1-9]\d*)(?P<kind>{'|'.join(MODULES)})")
 
 
 MOST_MODULES = 1_000
-"""Of a kind: five times as many as NetOps adds at most. Each has some 20 layers."""
+"""The most modules of a kind: five times as many as NetOps adds at most. Each has some 20 layers."""
 PREFIX = "added_"
 """Prefix of the names of added modules' layers."""
 

@@ -1,4 +1,4 @@
-"""What the ports of stand-ins carry of the part's messages.
+"""Rates of the ports of stand-ins, for the part's messages.
 
 In the whole, such a port carries messages between outside ranks too, which the part does not have. So it gets the rate
 that the estimate leaves to the part's messages: that of the port, less what others send through it while any of the
@@ -15,7 +15,7 @@ from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.workloads.parts.causes import Float64, Times
 
 LEAST_SHARE = 1e-3
-"""Of a port's rate."""
+"""The least share of a port's rate that is left to the part's messages."""
 
 
 def border_shares(plan: Plan, part: Sequence[int], stand_ins: Int64, times: Times, port_bytes_per_s: float) -> Float64:

@@ -1,5 +1,5 @@
-"""What outside ranks wait for before they send to a part: of all messages from the part that a message to it depends on,
-through any number of ranks outside, the one that arrived last in an estimate. That is its *cause*.
+"""Causes of the messages that outside ranks send to a part. A message to the part depends on messages from it, through
+any number of ranks outside; its *cause* is the one of them that arrived last in an estimate.
 
 Causes are followed through two consecutive iterations of the estimate, all ops of one depth at once.
 """
@@ -29,7 +29,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Causes:
-    """Of each message to the part."""
+    """The causes of messages to the part, in columns by message."""
 
     #: The RECV outside of the message from the part that arrived last, or NOTHING.
     op: Int64
@@ -66,8 +66,8 @@ def causes(plan: Plan, from_part: Int64, to_part: Int64, times: Times) -> Causes
 
 
 def _predecessors(plan: Plan) -> tuple[Int64, Int64]:
-    """What each op of two iterations waits for, in compressed rows: where each begins, and the ops. Counter queues are
-    left out: their order passes nothing on."""
+    """Returns the ops that each op of two iterations waits for, in compressed rows: where each row begins, and the ops.
+    Counter queues are left out: their order passes nothing on."""
     count = len(plan.ops)
     waiting = np.repeat(np.arange(count), np.diff(plan.dep_start))
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)

@@ -78,7 +78,7 @@ def _goes_far(peers: Peers) -> bool:
 
 
 def _defect(classes: ClassPlan, copies: int) -> str:
-    """Why so many copies cannot stand for all; "" if they can."""
+    """Returns the reason why so many copies cannot stand for all; "" if they can."""
     around = _around(classes)
     if copies >= around:
         return f"there are {around:,} copies of each class"
@@ -163,7 +163,7 @@ class _Copies:
         )
 
     def _stays(self) -> npt.NDArray[np.bool_]:
-        """Whether each class op's message goes to the rank itself."""
+        """Returns, for each class op, whether its message goes to the rank itself."""
         ops = self.classes.plan.ops
         near = np.array([not _goes_far(peers) for peers in self.classes.peers])
         stays: npt.NDArray[np.bool_] = (ops.peer == ops.rank) & near[self.kind]
@@ -197,7 +197,8 @@ class _Copies:
         return plan.queue_rank[queue].astype(np.int64) * self.kept + of_copy, plan.queue_discipline[queue]
 
     def _waits(self, stayed: Int64) -> tuple[Int64, Int64, Int64]:
-        """What waits for what: all that the ops of a class stand for, and ends of what stays for its time."""
+        """Returns all dependencies as columns: the waiting op, the op that it waits for, and the lag. They are those of
+        the class ops, for each op that these stand for, and those of the RECVs `stayed`, which wait for their SENDs."""
         plan = self.classes.plan
         waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
         pairs = self.times[waiting] * self.times[plan.dep_op]
@@ -216,14 +217,14 @@ class _Copies:
         )
 
     def _of_copies(self, class_ops: Int64) -> Int64:
-        """These ops, one of each class, at all ranks in their order."""
+        """Returns these ops, one of each class, at all ranks in their order."""
         in_copies: Int64 = (self.first[class_ops][:, None] + np.arange(self.kept) * len(self.of)).ravel()
         return in_copies
 
 
 def _make_times(columns: dict[str, Int64], chosen: npt.NDArray[np.bool_]) -> None:
-    """Makes messages to a rank itself what they are to it: time that passes. SENDs of a queue pass one after the other, and
-    RECVs in no time."""
+    """Turns messages from a rank to itself into ops that only take time: SENDs of a queue pass one after the other, and
+    RECVs take no time."""
     ops = np.flatnonzero(chosen)
     is_send = columns["kind"][ops] == OpKind.SEND
     sends, recvs = ops[is_send], ops[~is_send]

@@ -53,7 +53,7 @@ class PartOfPlan:
 
 @dataclass(frozen=True)
 class _Border:
-    """What the part exchanges with the rest."""
+    """The messages between the part and the rest."""
 
     #: Whether each rank is in the part.
     inside: npt.NDArray[np.bool_]
@@ -122,7 +122,8 @@ class _Cut:
         self.whole_hosts = len(hosts)
         self.hosts = np.concatenate([hosts, (machines[:, None] * nics + np.arange(nics)).ravel()]).astype(np.int64)
         self.new_op = _numbered(len(ops), self.kept)
-        #: Whether the cause of each message to the part is of the iteration before; without one, it is the message then.
+        #: Whether the cause of each message to the part is of the iteration before. If it has no cause, the message
+        #: itself in that iteration stands for one.
         self.is_before = (found.lag > 0) | (found.op < 0)
         self.delays = len(border.to_part) + int(self.is_before.sum())
         #: The op from which on messages to the part keep pace, which these do, and how much later they are; or NOTHING.
@@ -171,7 +172,8 @@ class _Cut:
         return columns
 
     def _delays(self) -> dict[str, Int64]:
-        """An op for each message to the part, which ends at its turn; and behind them those up to the iteration's begin."""
+        """Returns columns of the ops that delay messages: one for each message to the part, which ends when it is the
+        message's turn, and behind them those that last until the iteration begins."""
         to_part, found, times = self.border.to_part, self.found, self.times
         cause = np.where(found.op >= 0, found.op, to_part)
         before = np.flatnonzero(self.is_before)

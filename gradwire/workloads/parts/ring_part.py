@@ -23,14 +23,14 @@ from gradwire.workloads.parts.cutting import PartOfPlan
 
 @dataclass(frozen=True)
 class RingBorder:
-    """When messages pass the border in the estimate of the whole, in two consecutive iterations: by iteration, call and
-    step."""
+    """The times at which messages pass the border in the estimate of the whole, in two consecutive iterations: by
+    iteration, call and step."""
 
-    #: Those to the part begin to leave, before their latency.
+    #: When messages to the part begin to leave, before their latency.
     start_s: Float64
-    #: Those from the part have arrived.
+    #: When messages from the part have arrived.
     arrive_s: Float64
-    #: The first rank begins, by iteration.
+    #: When the first rank begins, by iteration.
     begin_s: Float64
 
 
@@ -68,12 +68,12 @@ class _RingPart:
         self.stand_in = self.builder.rank(Role.SERVER, len(own))
         self.queues = np.array([self.builder.queue(rank) for rank in range(len(members) + 1)], np.int64)
         self.delays = 0
-        #: Of each call, the stand-in's SENDs and RECVs by step.
+        #: For each call, the stand-in's SENDs and RECVs by step.
         self.sent: list[Int64] = []
         self.came: list[Int64] = []
 
     def build(self) -> PartOfPlan:
-        """Builds everything."""
+        """Builds the part."""
         builder = self.builder
         ends = self._computation()
         done: Int64 | None = None
@@ -96,7 +96,8 @@ class _RingPart:
         return PartOfPlan(placed, self.hosts, self.own_hosts)
 
     def _computation(self) -> list[Int64]:
-        """For each call, the op at each rank after which it may start; then those at which ranks have computed."""
+        """Returns, for each call, the op at each rank after which it may start; last, the ops at which ranks have
+        computed."""
         count = len(self.members)
         until_ns = [
             np.broadcast_to(call.ready_ns, (self.sequence.ranks,))[self.members] for call in self.sequence.calls
@@ -166,7 +167,8 @@ class _RingPart:
         self.builder.depend_columns(ops[both], on[both])
 
     def _waits_ns(self, senders: Int64, sizes: Int64) -> Int64:
-        """What holds messages before they leave: latency, and a machine's own link."""
+        """Returns the nanoseconds that messages wait before they leave: latency, and the time on a machine's own
+        link."""
         sequence = self.sequence
         machine = sequence.host_of_rank // sequence.nics_per_host
         inside = machine[senders] == machine[(senders + 1) % sequence.ranks]

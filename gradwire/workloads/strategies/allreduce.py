@@ -47,7 +47,7 @@ class RingOptions(AllreduceOptions):
 
 
 class HierarchicalOptions(AllreduceOptions):
-    """How workers are grouped."""
+    """Options for the groups of workers."""
 
     group: int | None = Field(None, ge=1)
     """Neighbouring workers that form a group; None: those of one machine."""
@@ -69,7 +69,7 @@ class MixingOptions(AllreduceOptions):
     concurrent: bool = True
     """NetOps pipelines the steps of different parameters (section 8.2.2)."""
     forward_waits: ForwardWaits = "barrier"
-    """As for NetOps' ring."""
+    """The default is that of NetOps' ring."""
 
 
 def _by_algorithm(name: str, algorithm: Algorithm) -> Callable[[Job, AllreduceOptions], Mapping[str, Plan]]:

@@ -49,18 +49,18 @@ FIRST_CAP_BYTES = 1 << 20
 
 
 class DdpOptions(AllreduceOptions, NcclKeys):
-    """How large buckets are, in bytes of fp32 gradients, whatever the wire's format."""
+    """Options for the size of buckets, in bytes of fp32 gradients, whatever the wire's format."""
 
     algorithm: AnyAlgorithm = "ring"
-    """Of the allreduces. NCCL has rings and double trees; "nccl" and "auto" take one for each bucket: as NCCL chooses, and as
-    MPICH does (docs/collectives.md)."""
+    """Algorithm of the allreduces. NCCL has rings and double trees; "nccl" and "auto" take one for each bucket: as NCCL
+    chooses, and as MPICH does (docs/collectives.md)."""
     channels: int = Field(1, ge=1, le=64)
     """Rings that each allreduce by "ring" is divided among, each over separate connections."""
     bucket_cap: SizeBytes = Field(CAP_BYTES, ge=1)
     """The gradient that brings a bucket to this size closes it (PyTorch's `bucket_cap_mb`)."""
     first_bucket_cap: SizeBytes = Field(FIRST_CAP_BYTES, ge=1)
-    """The same for the first bucket. Where a program sets `bucket_cap_mb`, recent versions of PyTorch
-    take that for the first one as well: set both."""
+    """The gradient that brings the first bucket to this size closes it. Where a program sets `bucket_cap_mb`, recent
+    versions of PyTorch take that for the first one as well: set both."""
 
 
 def ddp_buckets(job: Job, options: DdpOptions) -> list[Bucket]:

@@ -56,7 +56,7 @@ SUM_LANE = 2
 
 
 class DilocoOptions(NcclKeys):
-    """How seldom workers talk, and how."""
+    """Options for how seldom workers talk, and by which collectives."""
 
     inner_steps: int = Field(INNER_STEPS, ge=1, le=MOST_INNER_STEPS)
     """Steps that a worker takes by itself in an outer round, which is an iteration here: DiLoCo's H."""
@@ -68,7 +68,7 @@ class DilocoOptions(NcclKeys):
     outer_bits: Literal[32, 16, 8, 4] = 32
     """Bits of each value of an outer gradient on the wire. Streaming DiLoCo has 4."""
     algorithm: AnyAlgorithm = "ring"
-    """Of the outer sums (docs/collectives.md)."""
+    """Algorithm of the outer sums (docs/collectives.md)."""
     channels: int = Field(1, ge=1, le=64)
     """Rings that each sum by "ring" is divided among, each over separate connections."""
     segments: int = Field(1, ge=1, le=MOST_SEGMENTS)
@@ -90,7 +90,7 @@ class DilocoOptions(NcclKeys):
 
 @dataclass(frozen=True)
 class Fragment:
-    """What one outer sum is of."""
+    """The parameters of one outer sum."""
 
     name: str
     #: Number of parameters.
@@ -156,7 +156,7 @@ class _Round:
         self.started, self.done = (add_gates(self.builder, idle, len(self.ranks), SUM_LANE) for _ in range(2))
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         connections = Connections(self.builder, self.hosts)
         for number, (fragment, schedule) in enumerate(zip(self.fragments, self.schedules, strict=True)):
             self._order(number, fragment)
@@ -201,7 +201,8 @@ class _Round:
         return fragment.turn + 1 + self.options.overlap_steps
 
     def _sum(self, number: int, fragment: Fragment, schedule: Schedule) -> BucketOps:
-        """The bytes and chunks of each part of a fragment, with what yields and what needs them."""
+        """Returns a fragment's outer sum as one bucket, with the bytes and chunks of its parts and the ops that yield
+        and need them."""
         parts = np.arange(schedule.parts)
         values = fragment.values // schedule.parts + (parts < fragment.values % schedule.parts)
         sizes = sent_bytes(schedule, wire_bytes(values.astype(np.int64), self.options.outer_bits))

@@ -33,7 +33,7 @@ from gradwire.workloads.strategy import STATE_BYTES, Strategy
 
 
 class FsdpOptions(NcclKeys):
-    """What travels in which format, and when."""
+    """Formats and times of the transfers of FSDP."""
 
     parameters: Literal["fp32", "fp16", "bf16"] = "bf16"
     """Format in which parameters are gathered (`param_dtype` of FSDP's mixed precision)."""
@@ -48,7 +48,7 @@ class FsdpOptions(NcclKeys):
     """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the
     gradients of their shards (hybrid sharding). Unset: all workers are one group."""
     algorithm: Algorithm = "ring"
-    """Of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
+    """Algorithm of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
 
 
 def _sharding(job: Job, options: FsdpOptions) -> Sharding:

@@ -36,14 +36,14 @@ Rule = Literal["paper", "coarse", "threshold", "search"]
 
 
 class PartitionOptions(Options):
-    """How tensors are cut."""
+    """Options for how tensors are cut."""
 
     slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
     """Shards with more parameters are cut into slices; 0 slices none."""
 
 
 class GeryonOptions(PartitionOptions):
-    """How tensors are cut, and which layers are urgent."""
+    """Options for how tensors are cut, and for which layers are urgent."""
 
     partition: bool = True
     """Whether tensors are cut. Otherwise they stay whole and only the priorities of flows differ from vanilla (Fig.
@@ -64,8 +64,8 @@ def urgencies(profile: Profile) -> dict[int, float]:
 
 
 def suits_coarse_rule(profile: Profile) -> bool:
-    """Whether fully connected layers hold most of the parameters, so that sending convolutions first delays them
-    little."""
+    """Returns whether fully connected layers hold most of the parameters, so that sending convolutions first delays
+    them little."""
     return profile.share(lambda layer: layer.kind is LayerKind.FC) > MOSTLY
 
 
@@ -115,7 +115,7 @@ def compile_geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
 
 
 def traffic_classes(options: GeryonOptions) -> int:
-    """High and low, or one more than thresholds."""
+    """Returns the number of traffic classes: one more than thresholds, or two, high and low."""
     return len(options.thresholds) + 1 if options.rule == "threshold" else 2
 
 

@@ -47,7 +47,7 @@ CHUNK_VALUES = 32_000
 
 
 class BackendOptions(AllreduceOptions):
-    """How each bucket is reduced."""
+    """Options for how each bucket is reduced."""
 
     algorithm: Algorithm = "ring"
     """NCCL's is the ring."""

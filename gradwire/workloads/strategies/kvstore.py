@@ -31,7 +31,7 @@ SPLIT_PARAMETERS = 1_000_000
 
 
 class KVStoreOptions(Options):
-    """How tensors are cut, and what waits for what."""
+    """Options for how tensors are cut, and for what waits for what."""
 
     split_parameters: int = Field(SPLIT_PARAMETERS, ge=1)
     """Tensors with at least this many parameters are cut over all servers."""

@@ -31,7 +31,7 @@ Format = Literal["fp32", "fp16", "bf16"]
 
 
 class MegatronOptions(NcclKeys):
-    """How workers share a model."""
+    """Options for how workers share a model."""
 
     tensor: int = Field(1, ge=1, le=10_000)
     """Workers that share every product of a layer; neighbours, so that they are on one host if it has so many."""
@@ -41,7 +41,8 @@ class MegatronOptions(NcclKeys):
     """Blocks of the first stage, which has the embedding as well; with `chunks`, of its first chunk. The other blocks are divided evenly
     among the others. Unset: as many as those have."""
     last_blocks: int | None = Field(None, ge=0, le=10_000)
-    """The same of the last stage, or of its last chunk, which has the output."""
+    """Blocks of the last stage, which has the output as well; with `chunks`, of its last chunk. Unset: as many as the
+    others have."""
     microbatches: int = Field(1, ge=1, le=100_000)
     """Parts of a replica's batch, which follow one another through the pipeline and divide it evenly."""
     replica_batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
@@ -86,8 +87,8 @@ class MegatronOptions(NcclKeys):
     algorithm: Literal[
         "ring", "double-tree", "halving-doubling", "two-level", "direct", "in-network", "nccl", "auto"
     ] = "ring"
-    """By which replicas sum gradients (docs/collectives.md). With `sharded_optimizer`, of reduce-scatters and
-    allgathers, which a double tree cannot be."""
+    """Algorithm by which replicas sum gradients (docs/collectives.md). With `sharded_optimizer`, that of
+    reduce-scatters and allgathers, which a double tree cannot be."""
     priorities: bool = False
     """Whether the network serves activations and tokens, which computation waits for, before gradients and gathered
     parameters."""

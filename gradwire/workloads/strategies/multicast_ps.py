@@ -55,7 +55,7 @@ class MulticastOptions(Options):
 
 
 class AggregationOptions(MulticastOptions):
-    """The same, and what switches can hold."""
+    """Options for where parameters lie and how they leave, and for the memory that switches have for sums."""
 
     switch_memory_bytes: int = Field(0, ge=0)
     """Bytes of sums that a switch can hold; 0: unbounded (NetOps)."""

@@ -29,7 +29,7 @@ from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 
 class RingMulticastOptions(Options):
-    """How the model is cut."""
+    """Options for how the model is cut."""
 
     even: bool = True
     """Whether every tensor is cut over all workers; otherwise whole tensors go round robin (NetOps, 3.3.2)."""

@@ -50,7 +50,7 @@ from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 
 class NetOpsOptions(Options):
-    """See the table above."""
+    """Options of the parameter server; see the table above."""
 
     distribution: DistributionOrder = "round-robin"
     """The order in which servers send. "round-robin": a parameter to all workers, then the next. "together":

@@ -38,7 +38,7 @@ SLICE_PARAMETERS = 50_000
 
 
 class P3Options(Options):
-    """How tensors are sliced, and in which order slices go."""
+    """Options for how tensors are sliced, and for the order of slices."""
 
     slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
     """Parameters of a slice; 0 slices none."""

@@ -164,7 +164,7 @@ def tac(graph: OperationGraph) -> list[int]:
 
 
 def precedes(recvs: Properties, a: int, b: int) -> bool:
-    """Whether recv a should come before recv b: by Equation 6, and by the smaller M+ where that ties."""
+    """Returns whether recv a should come before recv b: by Equation 6, and by the smaller M+ if that ties."""
     a_first = min(recvs.load_ns[b], recvs.transfer_ns[a])
     b_first = min(recvs.load_ns[a], recvs.transfer_ns[b])
     if a_first != b_first:
@@ -232,17 +232,17 @@ models give: `python -m benchmarks.fitting.fit_late_share`."""
 
 
 class TictacOptions(Options):
-    """How TicTac orders transfers, and where it enforces that order."""
+    """Options for how TicTac orders transfers, and for where it enforces that order."""
 
     order: Order = "tic"
-    """Of the transfers to a worker. "random" and "almost-layer" are baselines: nothing is enforced, and each worker has
-    another order. "random": all orders are as likely. "almost-layer": tensors as created, of which a few come late
-    (`late_share`). "layer": tensors as created. "reverse": from last to first, the worst case (Geryon, Fig. 4b).
-    "shared-random": a random order that is enforced at all workers alike (section 6.3)."""
+    """Order of the transfers to a worker. "random" and "almost-layer" are baselines: nothing is enforced, and each
+    worker has another order. "random": all orders are as likely. "almost-layer": tensors as created, of which a few
+    come late (`late_share`). "layer": tensors as created. "reverse": from last to first, the worst case (Geryon, Fig.
+    4b). "shared-random": a random order that is enforced at all workers alike (section 6.3)."""
     late_share: float = Field(LATE_SHARE, ge=0, le=1)
-    """Of order "almost-layer": how likely a tensor is late. It then comes at a place that is drawn evenly from its own to
-    the last. The default is fitted to section 2.2: 493 different orders in 1000 iterations of VGG-16. Orders are drawn
-    anew for each seed and worker, and stay the same in all iterations of a run."""
+    """Probability that a tensor is late, with order "almost-layer". It then comes at a place that is drawn evenly from
+    its own to the last. The default is fitted to section 2.2: 493 different orders in 1000 iterations of VGG-16. Orders
+    are drawn anew for each seed and worker, and stay the same in all iterations of a run."""
     workload: Literal["training", "inference"] = "training"
     """"inference": agents only pull parameters and compute the forward pass."""
     enforcement: Enforcement = "sender"

@@ -36,7 +36,7 @@ BUCKET_PARAMETERS = 500_000_000
 
 
 class Zero1Options(NcclKeys):
-    """What travels in which format, and when."""
+    """Formats and times of the transfers of ZeRO's stage 1."""
 
     parameters: Format = "bf16"
     """Format in which updated parameters are gathered."""
@@ -51,14 +51,14 @@ class Zero1Options(NcclKeys):
     overlap: bool = False
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it (`overlap_comm`)."""
     algorithm: Literal["ring", "nccl"] = "ring"
-    """Of all that it moves: rings, or as NCCL chooses by size (docs/collectives.md)."""
+    """Algorithm of all transfers: rings, or as NCCL chooses by size (docs/collectives.md)."""
     overlap_gather: bool = False
     """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for
     all of them."""
 
 
 class Zero2Options(Zero1Options):
-    """The same, but that gradients are summed as they come."""
+    """Formats and times of the transfers of ZeRO's stage 2, in which gradients are summed as they come."""
 
     overlap: bool = True
     """Whether a bucket is summed during the backward pass; otherwise all are summed behind it."""

@@ -1,4 +1,4 @@
-"""Which ops use and change what their ranks hold of a chunk: the sum under way, and the last complete value (see
+"""Accesses of ops to what their ranks hold of a chunk: the sum under way, and the last complete value (see
 plan.Ledger).
 
 Accesses to one thing that may come in any order among themselves are a run; `neighbours` says what must come before
@@ -22,7 +22,7 @@ PHASES = 4
 
 
 class Access(IntEnum):
-    """What an op does with what its rank holds of a chunk."""
+    """The ways in which an op uses or changes the contributions that its rank holds of a chunk."""
 
     USES_SUM = 0
     """Sends the sum under way."""
@@ -51,13 +51,13 @@ class Accesses:
     iteration: UInt8
 
     def of(self, chosen: npt.NDArray[np.generic]) -> Accesses:
-        """Those that are chosen by their numbers, or by a mask."""
+        """Returns the accesses that are chosen by their numbers, or by a mask."""
         return Accesses(
             self.row[chosen], self.node[chosen], self.phase[chosen], self.what[chosen], self.iteration[chosen]
         )
 
     def and_those(self, others: Accesses) -> Accesses:
-        """These and others."""
+        """Returns these accesses and `others` behind them."""
         return Accesses(
             np.concatenate([self.row, others.row]),
             np.concatenate([self.node, others.node]),
@@ -109,7 +109,7 @@ def accesses_to_values(graph: Graph, holdings: Holdings) -> Accesses:
 
 
 def _is_copied(plan: Plan) -> npt.NDArray[np.bool_]:
-    """Whether each op is a SEND whose receivers copy it."""
+    """Returns, for each op, whether it is a SEND whose receivers copy it."""
     ops = plan.ops
     copied = np.zeros(len(ops), np.bool_)
     copied[ops.message[(ops.kind == OpKind.RECV) & (ops.combine == Combine.COPY)]] = True
@@ -133,9 +133,9 @@ def _in_all_iterations(count: int, *parts: tuple[Int64, Int64, int, Access]) -> 
 MOST_ACCESSES = 1 << 17
 """Accesses that are looked at together, or more if they are all of one row. It bounds the memory, and costs no time."""
 MOST_PRODUCTS = 1 << 18
-"""The same of pairs of nodes."""
+"""Pairs of nodes that are looked at together. It bounds the memory, and costs no time."""
 IN_NO_RUN = (Access.STARTS_SUM, Access.REPLACES, Access.COMPLETES)
-"""What is ordered with everything else, even with its own kind."""
+"""Accesses that are ordered with all others, even with those of their own kind."""
 
 
 @dataclass(frozen=True)

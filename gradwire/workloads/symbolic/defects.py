@@ -1,4 +1,4 @@
-"""What can be wrong with an op, in words."""
+"""Descriptions of the defects that an op can have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOES = {
     Access.REPLACES: "replaces",
     Access.COMPLETES: "completes",
 }
-"""What an op does with a chunk, in words."""
+"""Verbs for the accesses of an op to a chunk."""
 
 
 @dataclass(frozen=True)

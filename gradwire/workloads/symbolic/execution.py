@@ -21,7 +21,7 @@ from gradwire.workloads.symbolic.wait_graph import ITERATIONS, Graph, Holdings, 
 SENDS, RECEIVES, COPIES = 1, 2, 4
 """Bits of `_Code.does`. An op without a bit only takes its turn."""
 FINE, NOT_HELD, EMPTY, NOT_ADDABLE = range(4)
-"""What an execution finds."""
+"""Results of an execution."""
 
 Int8 = npt.NDArray[np.int8]
 Bool = npt.NDArray[np.bool_]
@@ -29,7 +29,8 @@ _LOOPS = Loops()
 
 
 class _Code(NamedTuple):
-    """What does not change while a plan is executed. Pairs of an op are in compressed rows, as its successors are.
+    """The columns that do not change while a plan is executed. Pairs of an op are in compressed rows, as its successors
+    are.
 
     Sets of workers are of `words` words each, one set behind the other. All columns are arrays for machine code, and
     lists for Python.
@@ -58,7 +59,7 @@ class _Code(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What does: see Holdings for the first four."""
+    """The columns that change while a plan is executed; see Holdings for the first four."""
 
     sum_iteration: Int8
     sum_workers: UInt64
@@ -75,7 +76,7 @@ class _State(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """What an execution in one order shows."""
+    """The result of an execution in one order."""
 
     #: The first one.
     defect: Defect | None
@@ -131,7 +132,7 @@ def _execution(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64, *,
 
 
 def _defect(graph: Graph, outcome: tuple[int, int, int, int], waits_for: Int64) -> Defect | None:
-    """What `_execute` found, or an op that never became ready."""
+    """Returns the defect that `_execute` found, or that of an op that never became ready; None if there is none."""
     finding, node, one, other = outcome
     count, plan = graph.count, graph.plan
     iteration, op = divmod(int(node), count)
@@ -236,7 +237,7 @@ def _enlist(state: _State, level: int, node: int) -> None:
 
 @_LOOPS
 def _release(code: _Code, state: _State, urgency: Int32, iterations: int, node: int) -> int:
-    """Enlists what has waited for a node alone; returns the most urgent level of that."""
+    """Lists the nodes that have waited only for this one as ready; returns the most urgent of their levels."""
     count, most_urgent = len(code.does), len(state.first)
     iteration, op = node // count, node % count
     for edge in range(code.after_start[op], code.after_start[op + 1]):

@@ -36,8 +36,8 @@ class Loops:
         return cast(Function, self._compiled[function.__name__])
 
     def _compile(self) -> None:
-        """In machine code, the functions know each other in that form alone: they have the module's names, but for
-        their own."""
+        """Compiles copies of the functions to machine code. The copies find one another by the module's names, so that
+        none calls a function in Python."""
         names = dict(self._functions[0].__globals__)
         for function in self._functions:
             copy = FunctionType(function.__code__, names, function.__name__)

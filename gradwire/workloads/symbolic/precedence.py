@@ -1,11 +1,8 @@
-"""What comes before what in a graph without cycles, in whatever order its nodes are taken: for small graphs, in
-Python's long integers.
+"""Precedence in a graph without cycles: whether one node comes before another in whatever order nodes are taken. For
+small graphs in Python's long integers, and for large ones compiled with numba.
 
-What comes before what in a graph without cycles, as in workloads/symbolic/precedence.py, for large graphs: compiled
-with numba.
-
-Most pairs are a few edges apart, and found by a short search. For the others, sets of bits spread along the edges: one
-bit for each place from which, or to which, many pairs lead.
+Most pairs of a large graph are a few edges apart, and found by a short search. For the others, sets of bits spread
+along the edges: one bit for each place from which, or to which, many pairs lead.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ class Precedence(Protocol):
 
 
 class PrecedenceInPython:
-    """As Precedence. Edges: a node, and one that comes after it."""
+    """Precedence of small graphs, in Python. Edges: a node, and one that comes after it."""
 
     def __init__(self, count: int, source: Int32, target: Int32) -> None:
         by_source = np.argsort(source, kind="stable")
@@ -107,7 +104,7 @@ class _Edges(NamedTuple):
 
 
 class PrecedenceInCode:
-    """As `precedence.Precedence`."""
+    """Precedence of large graphs, in machine code."""
 
     def __init__(self, count: int, source: Int32, target: Int32) -> None:
         start, after = _rows(source, target, count)
@@ -152,7 +149,7 @@ class PrecedenceInCode:
 
 
 def has_cycle(count: int, source: Int64, target: Int64, *, in_code: bool) -> bool:
-    """Whether nodes wait for each other in a circle. in_code: by machine code."""
+    """Returns whether nodes wait for each other in a circle. in_code: by machine code."""
     waits_for = np.bincount(target, minlength=count)
     if in_code:
         start, after = _rows(source.astype(np.int32), target.astype(np.int32), count)
@@ -230,7 +227,8 @@ def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, precedes: Boo
 
 @_LOOPS
 def _on_the_way(start: Int64, following: Int32, seen: Int32, number: int, begin: int, end: int, stack: Int32) -> bool:
-    """Whether `end` is found from `begin` by visiting no more nodes than `stack` holds, all of them between the two."""
+    """Returns whether `end` is found from `begin` by visiting no more nodes than `stack` holds, all of them between the
+    two."""
     low, high = min(begin, end), max(begin, end)
     stack[0] = begin
     visited, upcoming, followed = 1, 0, 0

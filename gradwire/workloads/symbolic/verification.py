@@ -1,4 +1,4 @@
-"""What executing a plan in several orders shows, and what no order needs to show.
+"""Verifies a plan: executes it in several orders, and looks for races, without which all other orders yield the same.
 
 A race is where what a plan yields depends on which of two ops comes first, and nothing holds them in order. A plan
 without races yields the same in whatever order its ops are taken, so that executing it once tells what it
@@ -44,7 +44,7 @@ MOST_OPS_IN_PYTHON = 15_000
 """Larger plans are executed by machine code. Loading that takes half a second, in which Python executes a plan of so
 many ops."""
 USING = (Access.USES_SUM, Access.USES)
-"""What changes nothing."""
+"""Accesses that change nothing."""
 
 
 def _receives_first(graph: Graph) -> Int64:
@@ -128,7 +128,8 @@ class _Races:
         sums = accesses_to_sums(graph, holdings)
         completing = sums.of(holdings.summed[sums.row] & (sums.what != Access.USES_SUM))
         group = completing.iteration.astype(np.int64) * len(self.summed) + np.searchsorted(self.summed, completing.row)
-        #: What makes each sum complete, by iteration and row. A node behind those of the graph comes after any of it.
+        #: The nodes that complete each sum, by iteration and row. A node behind those of the graph comes after any of
+        #: them.
         self.completing = Groups.of(group, completing.node, self.joins)
         # Where additions take time, the messages that bring them complete the sum, which may be before that time has
         # passed.
@@ -154,7 +155,7 @@ class _Races:
         self.moments = (self._moments(sums), np.concatenate([self._moments(values), completed]))
 
     def _completions(self, moments: Int64, group: Int64) -> tuple[Accesses, Int64]:
-        """What sums do to complete values, and when: at the moment of the last addition."""
+        """Returns the accesses by which sums replace complete values, and their moments: that of the last addition."""
         completed = np.zeros(self.joins, np.int64)
         np.maximum.at(completed, group, moments)
         does = np.full(self.joins, Access.COMPLETES, np.uint8)
@@ -169,7 +170,8 @@ class _Races:
         return moments
 
     def _ends_of_chains(self, source: Int32, target: Int32) -> Int32:
-        """The node that each node leads to by edges that are the only ones of what they leave."""
+        """Returns, for each node, the last node of the chain that begins there: it follows edges as long as each is the
+        only one that leaves its node."""
         following = np.arange(self.nodes + self.joins, dtype=np.int32)
         only = np.bincount(source, minlength=self.nodes)[source] == 1
         following[source[only]] = target[only]
@@ -200,8 +202,8 @@ class _Races:
                 yield from self._pairs_of(runs)
 
     def _pairs_of(self, runs: Neighbours) -> Iterator[_Pairs]:
-        """Where all ways on from a node lead through another one, that one stands for it: many pairs thereby become
-        the same."""
+        """Yields the pairs of nodes that have to be in order. If all ways on from a node lead through another one, that
+        one stands for it: many pairs thereby become the same."""
         position, first, then = self.place, runs.first, runs.then
         limit = np.minimum.reduceat(self.earliest[then], runs.begins(runs.then_pair)) if len(then) else then
         on = self.after_alone[first]
@@ -225,7 +227,7 @@ class _Races:
             yield pairs.of(~(self._again(pairs.first) & self._again(pairs.then)))
 
     def _again(self, node: Int32) -> Bool:
-        """Whether each node is of the second iteration."""
+        """Returns, for each node, whether it is of the second iteration."""
         graph, joins = self.graph, len(self.summed)
         again: Bool = np.where(node < self.nodes, node >= graph.count, node >= self.nodes + joins)
         return again
@@ -244,7 +246,7 @@ class _Races:
         return racing(nodes[user] % count, nodes[other] % count, does[user], does[other], chunk, later)
 
     def _last_of(self, join: int) -> int:
-        """The last of what makes a sum complete, in the order of the graph."""
+        """Returns the last of the nodes that make a sum complete, in the order of the graph."""
         start, members = self.completing.start, self.completing.members
         nodes = members[start[join - self.nodes] : start[join - self.nodes + 1]]
         return int(nodes[np.argmax(self.place[nodes])])

@@ -1,6 +1,6 @@
-"""What waits for what when a plan is executed: dependencies, messages and the order of counter queues.
+"""The graph of what waits for what when a plan is executed, by dependencies, messages and the order of counter queues.
 
-And what its ranks may hold of its chunks, and what makes a chunk complete.
+`Holdings` has the chunks that its ranks may hold, and the contributions that make a chunk complete.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Graph:
 
     @cached_property
     def waits_for(self) -> Int64:
-        """How many nodes each node waits for."""
+        """Returns how many nodes each node waits for."""
         within = np.bincount(self.target[self.lag == 0], minlength=self.count)
         across = np.bincount(self.target[self.lag == 1], minlength=self.count)
         return np.concatenate([within + across * (iteration > 0) for iteration in range(ITERATIONS)])
@@ -62,14 +62,14 @@ class Graph:
         return self.successors_of_each(nodes)[0]
 
     def successors_of_each(self, nodes: Int64) -> tuple[Int64, Int64]:
-        """The same, and how many each node has."""
+        """Returns the successors of these nodes, one node after the other, and how many each node has."""
         start, successors = self._successor_rows
         lengths = start[nodes + 1] - start[nodes]
         first = np.repeat(start[nodes] - (np.cumsum(lengths) - lengths), lengths)
         return successors[first + np.arange(int(lengths.sum()))], lengths
 
     def dead_ends(self) -> npt.NDArray[np.bool_]:
-        """Whether each op is a dead end, for which only other dead ends wait.
+        """Returns, for each op, whether it is a dead end, for which only other dead ends wait.
 
         If a dependency is missing, the race is lost there.
         """
@@ -112,7 +112,7 @@ UInt64 = npt.NDArray[np.uint64]
 
 
 class Holdings:
-    """What every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger.
+    """The contributions that every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger.
 
     A row is a (rank, chunk) that some op touches.
     """
@@ -125,12 +125,12 @@ class Holdings:
         rows, index = np.unique(np.concatenate([key, pair_key]), return_inverse=True)
         self.row_of_op = index[: len(ops)]
         self.row_of_produced = index[len(ops) : len(ops) + len(plan.produces)]
-        #: Of rows of Plan.consumes, and behind them of Plan.needs.
+        #: The row of each of Plan.consumes, and behind them of each of Plan.needs.
         self.row_of_needed = index[len(ops) + len(plan.produces) :]
         words = -(-max(1, len(plan.workers)) // WORD_BITS)
         everyone = self._bits(np.arange(len(plan.workers)), words).sum(axis=0, dtype=np.uint64)
         self.rows = len(rows)
-        #: Of each row: the rank times the number of chunks, plus the chunk.
+        #: Key of each row: the rank times the number of chunks, plus the chunk.
         self.rows_key: Int64 = rows
         #: Rows whose sum has become complete at some time, in any order.
         self.summed = np.zeros(len(rows), dtype=np.bool_)

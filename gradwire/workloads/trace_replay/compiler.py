@@ -110,7 +110,7 @@ class _ReplayPlan:
         self._exit = self._entry.copy()
 
     def compile(self, compute_s: float, samples: int) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         self._tasks()
         self._messages()
         for calls in self._alike():
@@ -259,7 +259,7 @@ class _ReplayPlan:
         return chunk_of
 
     def _dependencies(self) -> None:
-        """What the trace says that waits for what; and the begin and end of each rank's iteration."""
+        """Adds the dependencies that the trace has, and the begin and end of each rank's iteration."""
         workload, builder = self._workload, self._builder
         count = len(workload.tasks)
         waits = np.diff(workload.dep_start)

@@ -165,7 +165,7 @@ class _Growth:
         return sizes, int(divided.sum())
 
     def _notes(self, size: Int64, divided: int) -> Iterator[str]:
-        """What was done, for whoever reads the plan."""
+        """Yields notes on how the trace was grown, for readers of the plan."""
         numbers = ", ".join(map(str, self._groups))
         yield (
             f"grown: the {self._of.ranks} recorded ranks, {self._copies} times; "
@@ -212,7 +212,8 @@ def recorded_profile(name: str, trace: Workload) -> Profile:
 
 
 def recorded_times(trace: Workload, source: str) -> ComputeTime:
-    """What ranks compute in the recorded time: the mean of what each one's busiest stream takes."""
+    """Returns the time that ranks computed in the recorded time: the mean of each rank's busiest stream, as one
+    layer."""
     return ComputeTime((sum(busiest_s(trace)) / trace.ranks,), (0.0,), f"recorded: {source}")
 
 

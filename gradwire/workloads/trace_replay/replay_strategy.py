@@ -48,7 +48,7 @@ from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
 NAME = "replay"
 DEFAULT_CLASSES = 4
-"""Of calls that are divided by need."""
+"""Default number of traffic classes for priorities "needed-first"."""
 IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
@@ -59,20 +59,20 @@ class ReplayOptions(NcclKeys):
     """
 
     all_reduce: rule_type(Collective.ALL_REDUCE) = "ring"  # type: ignore[valid-type]
-    """Of all-reduces."""
+    """Algorithm of all-reduces."""
     all_gather: rule_type(Collective.ALL_GATHER) = "ring"  # type: ignore[valid-type]
-    """Of all-gathers."""
+    """Algorithm of all-gathers."""
     reduce_scatter: rule_type(Collective.REDUCE_SCATTER) = "ring"  # type: ignore[valid-type]
-    """Of reduce-scatters."""
+    """Algorithm of reduce-scatters."""
     all_to_all: rule_type(Collective.ALL_TO_ALL) = "direct"  # type: ignore[valid-type]
-    """Of all-to-alls."""
+    """Algorithm of all-to-alls."""
     broadcast: rule_type(Collective.BROADCAST, Collective.REDUCE) = "tree"  # type: ignore[valid-type]
-    """Of broadcasts and of reductions to one rank."""
+    """Algorithm of broadcasts and of reductions to one rank."""
     channels: int = Field(1, ge=1, le=64)
     """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over separate
     connections."""
     piece: SizeBytes = Field(PIECE_BYTES, ge=1)
-    """What a double tree, or the ring of a broadcast or reduction, passes on at a time."""
+    """Bytes that a double tree, or the ring of a broadcast or reduction, passes on at a time."""
     fuse: SizeBytes | None = Field(None, ge=1)
     """Neighbouring all-reduces of a group are made one as long as they are not larger than this together, and none of
     them waits for another. None: each stays as it was recorded."""
@@ -85,7 +85,7 @@ class ReplayOptions(NcclKeys):
 
     @property
     def goes_by_nccl(self) -> bool:
-        """Whether any collective does."""
+        """Returns whether NCCL chooses for any collective."""
         return any(NCCL in rule.algorithms for rule in rules_of(self).values())
 
     @model_validator(mode="after")
@@ -110,7 +110,8 @@ def classes_of(trace: Workload, options: Options) -> int:
 
 
 def _classify(trace: Workload, options: ReplayOptions) -> tuple[Int64 | None, tuple[str, ...]]:
-    """The class of each task's messages, and what to say of it; None for one class. Raises InputFault."""
+    """Returns the class of each task's messages, and notes for the plan; None if there is one class. Raises
+    InputFault."""
     if options.priorities == "recorded":
         distinct = recorded_priorities(trace).tolist()
         shown = ", ".join(f"class {number}: {priority}" for number, priority in enumerate(distinct))
@@ -141,12 +142,13 @@ def rules_of(options: ReplayOptions) -> dict[Collective, Rule]:
 
 
 def adds_in_network_by(options: ReplayOptions) -> bool:
-    """Whether switches have to add."""
+    """Returns whether switches have to add for any collective."""
     return any(adds_in_network(kind, rule.algorithms) for kind, rule in rules_of(options).items())
 
 
 def routes_of(options: ReplayOptions, job: Job | None = None) -> Routes:
-    """What the options say; with NCCL's choice, for a job. Raises InputFault for channels where nothing goes in rings."""
+    """Returns the routes of collectives that the options ask for; with NCCL's choice, for a job. Raises InputFault for
+    channels if no collective goes in rings."""
     rules = rules_of(options)
     named = {name for kind, rule in rules.items() if option_of(kind) in IN_RINGS for name in rule.algorithms}
     if options.channels > 1 and not named & {"ring", AUTO}:
@@ -195,7 +197,7 @@ def fuse_calls(workload: Workload, most_bytes: int) -> Workload:
 
 
 class _Graph:
-    """What waits for what: a node for each computation and end of a message, and one for each collective."""
+    """The dependencies of a workload: a node for each computation and end of a message, and one for each collective."""
 
     def __init__(self, node: Int64, before: list[list[int]]) -> None:
         #: Node of each task; and by node, those that it waits for.
@@ -235,7 +237,7 @@ class _Graph:
         return {node: position for position, node in enumerate(ready)}
 
     def follows(self, node: int, joined: set[int], first: int) -> bool:
-        """Whether a node waits for any of those joined by way of something else; itself it may come right behind them.
+        """Returns whether a node waits for any of `joined` by way of other nodes; it may itself wait directly for one.
 
         first: the least position of those.
         """
@@ -284,7 +286,8 @@ def _by_rank(workload: Workload, call: int) -> list[int]:
 
 
 def _merge(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
-    """The workload in which each task has become `target` of it. Calls are numbered anew, without gaps."""
+    """Returns the workload in which each task is merged into the task that `target` has for it. Calls are numbered
+    anew, without gaps."""
     kept = np.unique(target)
     new_number = np.full(len(target), -1, np.int64)
     new_number[kept] = np.arange(len(kept))

@@ -46,11 +46,11 @@ class CallOptions(NcclKeys):
     element: int = Field(4, ge=1, le=16)
     """Bytes of an element, of which every part of a call has a whole number."""
     algorithm: str = "ring"
-    """By which the call goes."""
+    """Algorithm of the call."""
     channels: int = Field(1, ge=1, le=64)
-    """As in `replay`."""
+    """Rings that a call by "ring" is divided among, as in `replay`."""
     piece: SizeBytes = Field(PIECE_BYTES, ge=1)
-    """As in `replay`."""
+    """Bytes that a double tree, or the ring of a broadcast or reduction, passes on at a time, as in `replay`."""
     barrier: bool = True
     """Whether all workers meet before the call."""
 

@@ -1,4 +1,4 @@
-"""Which calls of a workload are urgent: by the priorities that were recorded, or by how soon something waits for them.
+"""The urgency of a workload's calls: by the priorities that were recorded, or by how soon something waits for them.
 
 Both give every call a traffic class of the fabric, of which 0 is the most urgent, and which switches and hosts serve
 strictly in order.
@@ -77,8 +77,8 @@ def _of_tasks(workload: Workload, of_call: Int64) -> Int64:
 
 
 def slacks_ns(workload: Workload) -> Int64:
-    """How long after its start something waits for each call, by the recorded durations and with communication that
-    takes no time.
+    """Returns the slack of each call: how long after its start something waits for it, by the recorded durations and
+    with communication that takes no time.
 
     A call starts when all of its ranks have come to it, and a message when its sender has. What waits for it is the
     first computation that depends on it, directly or through other communication and through tasks that take no time.

@@ -41,7 +41,7 @@ class _Columns:
     size: Int64
     width: Int64
     priority: Int64
-    #: Those of them that are in each group, and the root of each where it has one.
+    #: By group, the tasks that communicate in it, and the root of each if it has one.
     of_group: dict[int, tuple[Int64, Int64]]
 
 

@@ -1,4 +1,4 @@
-"""What ranks without a file do: what a rank with one does, each in its own groups.
+"""Ranks without a file: each does what a rank with a file does, in its own groups.
 
 Where all communication is among all ranks, one file is enough. Otherwise the file has to list the groups of all ranks,
 as recordings do, and a rank without a file takes after the recorded rank before it: with `--ranks 0,8,16`, rank 11
@@ -98,8 +98,8 @@ class _Shapes:
         self._names_ranks = any(call.kind in POINT_TO_POINT or call.kind in ROOTED for call in calls)
 
     def moved(self, source: int, rank: int, world: int, findings: Findings) -> RankRecord | None:
-        """The record that a rank has that does what `source` does; None, with the reason, where its groups are not
-        known."""
+        """Returns the record of a rank that does the same as `source`; None if its groups are not known, which the
+        findings then say."""
         record = copy(self._record)
         record.groups = dict(self._record.groups)
         for name in self._used:
@@ -123,7 +123,8 @@ class _Shapes:
         return record
 
     def _other(self, group: str, other: int, moved: RankRecord, by: int, world: int) -> int:
-        """The rank that is for the moved rank what `other` is for the recorded one: of a group, at the same place."""
+        """Returns the rank that the moved rank exchanges messages with, where the recorded rank does with `other`: the
+        one at the same place of the group."""
         ranks = self._record.groups.get(group, ())
         if group and other in ranks:
             return moved.groups[group][ranks.index(other)]
@@ -131,6 +132,6 @@ class _Shapes:
 
 
 def _shape(ranks: Iterable[int]) -> tuple[int, ...]:
-    """How many ranks a group has, and how far apart."""
+    """Returns the distances of a group's ranks from its first one."""
     listed = list(ranks)
     return tuple(rank - listed[0] for rank in listed)

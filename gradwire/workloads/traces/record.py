@@ -1,4 +1,5 @@
-"""What one file says of one rank, before ranks are put together: the common form into which every format is read.
+"""The record of one rank, read from one file before ranks are put together: the common form into which every format is
+read.
 
 With it, what an import found: what its reading rests on, and what it refuses because the result would be a guess.
 
@@ -38,7 +39,7 @@ class Finding:
     file: str
     #: The first node or event that it is about; "" for the whole file.
     place: str
-    #: What is the case, and what was made of it.
+    #: The finding in words, with the consequence for the workload.
     what: str
     #: Whether no workload is made because of it.
     refused: bool = False
@@ -47,7 +48,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """One line."""
+        """Returns the finding as one line."""
         about = "".join(f"{part}: " for part in (self.file, self.place) if part)
         more = f" ({self.count:,} in all)" if self.count > 1 else ""
         return f"{about}{self.what}{more}"
@@ -60,7 +61,7 @@ class Findings:
         self._found: dict[tuple[str, str, bool], Finding] = {}
 
     def note(self, file: str, item: str, what: str, count: int = 1) -> None:
-        """Adds what the reading rests on."""
+        """Adds an assumption that the reading rests on."""
         self._add(Finding(file, item, what, refused=False, count=count))
 
     def refuse(self, file: str, item: str, what: str, count: int = 1) -> None:
@@ -76,7 +77,7 @@ class Findings:
         self._found[key] = finding
 
     def add_all(self, others: Iterable[Finding]) -> None:
-        """Adds those of others."""
+        """Adds findings of others."""
         for finding in others:
             self._add(finding)
 
@@ -87,7 +88,7 @@ class Findings:
 
     @property
     def refused(self) -> bool:
-        """Whether any of them refuses."""
+        """Returns whether any finding makes the import refuse the traces."""
         return any(finding.refused for finding in self._found.values())
 
 
@@ -117,7 +118,7 @@ def listed_numbers(text: str) -> tuple[int, ...]:
 
 
 def is_uneven(split: str) -> bool:
-    """Whether a recorded list has different numbers."""
+    """Returns whether a recorded list has different numbers."""
     return len(set(re.findall(r"\d+", split))) > 1
 
 
@@ -174,18 +175,20 @@ def matrix(splits: Int64, first: Int64) -> Int64:
 
 
 MOST_BYTES = 2**50
-"""Of one call. More is a damaged file: it would take a day at 100 Gbit/s."""
+"""The most bytes of one call. More is a damaged file: it would take a day at 100 Gbit/s."""
 LONGEST_NS = 10**15
-"""Of one task, eleven days; a scenario's durations have the same order of magnitude as their limit."""
+"""The longest duration of one task, eleven days; a scenario's durations have a limit of the same order of magnitude."""
 MOST_RANKS = 65_536
-"""Of a job. A file that speaks of more is taken to be damaged, before a list of them fills the memory."""
+"""The most ranks of a job. A file that speaks of more is taken to be damaged, before a list of them fills the
+memory."""
 MOST_TASKS = 50_000_000
-"""Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
+"""The most tasks of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as
+well."""
 MOST_FILLED_TASKS = 4_000_000
-"""Of ranks that are filled in, together: twice as many ops are as many as plans have, and a small file should not take
-gigabytes."""
+"""The most tasks of ranks that are filled in, together: twice as many ops are as many as plans have, and a small file
+should not take gigabytes."""
 MOST_LISTED_RANKS = 64 * MOST_RANKS
-"""Of all process groups of a file together, where a small file may speak of many large groups."""
+"""The most ranks in all process groups of a file together, since a small file may speak of many large groups."""
 COMPUTE_STREAM, HOST_STREAM, MEMORY_STREAM, POINT_STREAM = 0, 2, 3, 4
 """Serial streams of a rank; the last for points in time, which must not wait for what computes. Additions have stream
 1 in plans."""
@@ -196,7 +199,7 @@ Watch = Callable[[Path, int, int], None]
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user says of traces that do not say it themselves."""
+    """Facts that a user gives for traces that do not contain them."""
 
     #: Number of ranks.
     ranks: int | None = None
@@ -208,7 +211,7 @@ class Reading:
     flops_per_s: float | None = None
     #: The only step of the training loop to read, where traces tell steps apart.
     step: int | None = None
-    #: Of a name that stands for another group on other ranks: the ranks of each of these groups.
+    #: Ranks of each of the groups that a name stands for, if it names different groups on different ranks.
     several_groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
 
@@ -224,15 +227,15 @@ class Call:
     element_bytes: int = 1
     #: Name of the process group; "" for all ranks.
     group: str = ""
-    #: The other end of a message; of a collective, its root where that is known.
+    #: The other end of a message; for a collective, its root if that is known.
     peer: int = UNKNOWN
     #: Tells messages between the same ranks apart.
     tag: int = 0
-    #: As recorded.
+    #: The recorded duration.
     duration_ns: int = UNKNOWN
-    #: As recorded, the larger the more urgent.
+    #: The recorded priority; a larger one is more urgent.
     priority: int = UNKNOWN
-    #: Of an all-to-all whose parts differ in size; None: they are alike.
+    #: The parts of an all-to-all whose parts differ in size; None if they are alike.
     parts: Parts | None = None
 
 

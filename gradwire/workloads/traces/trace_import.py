@@ -112,10 +112,10 @@ def _words(ranks: Sequence[int]) -> str:
 
 VERDICT_FILE, VERDICT_VERSION = "verdict.json", 1
 TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
-"""Where a tar archive has its mark (POSIX.1-1988)."""
+"""Offset and text of a tar archive's mark (POSIX.1-1988)."""
 BEGINNING_BYTES = 16 << 20
-"""What precedes a profile's events: device properties, and the ranks of all process groups, which are megabytes for
-thousands of ranks."""
+"""The most bytes before a profile's events: device properties, and the ranks of all process groups, which are megabytes
+for thousands of ranks."""
 
 
 OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
@@ -141,7 +141,7 @@ class Source:
 
     file: str
     format: str
-    #: As the file says; None if it does not.
+    #: The rank that the file names; None if it names none.
     rank: int | None
     calls: int
 
@@ -158,7 +158,7 @@ class Imported:
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
-        """Why there is no workload."""
+        """Returns the findings for which there is no workload."""
         return tuple(finding for finding in self.findings if finding.refused)
 
     def write(self, folder: Path) -> None:
@@ -291,5 +291,5 @@ def _format_of(path: Path) -> Format:
 
 
 def _is_archive(start: bytes) -> bool:
-    """Whether a file begins as a tar archive, packed or not, or a zip file does."""
+    """Returns whether a file begins as a tar archive, packed or not, or a zip file does."""
     return start.startswith(b"PK\x03\x04") or start[TAR_MAGIC_AT:].startswith(TAR_MAGIC)

@@ -27,17 +27,17 @@ from gradwire.regular_files import IrregularFileError
 
 FORMAT = "gradwire trace workload"
 VERSION = 1
-"""Of the file."""
+"""Version of the file's format."""
 FILE_NAME = "workload.npz"
 
 Int64 = npt.NDArray[np.int64]
 
 
 class Kind(IntEnum):
-    """What a task does. For communication, the text says which bytes of a rank its size counts."""
+    """The kinds of tasks. For communication, the text says which bytes of a rank its size counts."""
 
     COMPUTE = 1
-    """Computes for a time; of no size."""
+    """Computes for a time; has no size."""
     SEND = 2
     """Sends a message: its bytes."""
     RECV = 3
@@ -49,17 +49,17 @@ class Kind(IntEnum):
     BROADCAST = 6
     """The buffer that is sent to all."""
     ALL_GATHER = 7
-    """What the rank puts in; it gets that times the group's size."""
+    """The bytes that the rank puts in; it gets that times the group's size."""
     REDUCE_SCATTER = 8
-    """What the rank puts in; it gets that over the group's size."""
+    """The bytes that the rank puts in; it gets that over the group's size."""
     ALL_TO_ALL = 9
-    """What the rank puts in, its own share included."""
+    """The bytes that the rank puts in, its own share included."""
     GATHER = 10
-    """What the rank puts in."""
+    """The bytes that the rank puts in."""
     SCATTER = 11
-    """What the rank gets."""
+    """The bytes that the rank gets."""
     BARRIER = 12
-    """Of no size."""
+    """A barrier has no size."""
 
     @property
     def words(self) -> str:
@@ -106,8 +106,8 @@ class Tasks:
     stream: Int64
     #: How urgent a communication was when it was recorded, the larger the more; of no length where none has a priority.
     priority: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    #: Of an all-to-all whose parts differ, where the rank's begin in `Workload.splits`; of no length where there is
-    #: none.
+    #: For an all-to-all whose parts differ, where the rank's parts begin in `Workload.splits`; of no length if no call
+    #: has such parts.
     split: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ class Tasks:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Workload:
-    """What ranks computed and communicated in the recorded time."""
+    """The computations and communications of all ranks in the recorded time."""
 
     name: str
     ranks: int
@@ -129,7 +129,7 @@ class Workload:
     dep_task: Int64
     #: Bytes that a rank puts in for each member of its group, of all ranks' parts in all-to-alls whose parts differ.
     splits: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    #: What was made of the recorded workload since, for whoever reads the plan; not part of its file.
+    #: Notes on changes since the recording, for readers of the plan; not part of the file.
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -205,7 +205,7 @@ FILE_COLUMNS: dict[str, Column] = {
     **{f"tasks.{f.name}": Column("i8") for f in fields(Tasks)},
     **{name: Column("i8") for name in ("dep_start", "dep_task", "splits")},
 }
-"""What a workload's file has: its columns, and the rest as JSON."""
+"""The columns of a workload's file; the rest of it is JSON."""
 
 
 def _checked_workload(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Workload:
@@ -241,7 +241,7 @@ def _checked_workload(file: Path, header: Any, columns: Mapping[str, npt.NDArray
 
 
 def _defect(workload: Workload) -> str:
-    """What refers to something that is not there, or ""."""
+    """Names the first reference of the workload to something that does not exist; "" if there is none."""
     tasks, count = workload.tasks, len(workload.tasks)
     ranges = (
         ("a rank", tasks.rank, 0, workload.ranks),
@@ -278,8 +278,8 @@ def _defect(workload: Workload) -> str:
 
 
 def _defect_of_calls(workload: Workload) -> str:
-    """What is wrong with calls, or "": a collective has every member of its group once, and a message a sender and a
-    receiver."""
+    """Names the first defect of the calls, or "": a collective has every member of its group once, and a message a
+    sender and a receiver."""
     tasks = workload.tasks
     communicates = tasks.kind != Kind.COMPUTE
     if (tasks.duration_ns[~communicates] < 0).any():
@@ -305,8 +305,8 @@ def _defect_of_calls(workload: Workload) -> str:
 
 
 def _fit_parts(workload: Workload, together: Int64) -> bool:
-    """Whether the tasks of a call are an all-to-all, each of which has a part for every one of them, together as large
-    as itself."""
+    """Returns whether the tasks of a call are an all-to-all, each with a part for every one of them, and the parts add
+    up to the task's size."""
     tasks, first = workload.tasks, workload.tasks.split[together]
     if (first < 0).any() or (first + len(together) > len(workload.splits)).any():
         return False

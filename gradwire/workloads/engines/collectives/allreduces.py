@@ -50,7 +50,7 @@ def ring(ranks: int) -> Schedule:
 
 
 def ring_among(members: Sequence[int], ranks: int) -> Schedule:
-    """The same around some of the ranks, in as many parts."""
+    """Reduce-scatter and allgather around a ring of some of the ranks, in as many parts as there are members."""
     names = np.array(members, np.int64)
     count = len(names)
     hop, place = (each.ravel() for each in np.indices((2 * (count - 1), count)))
@@ -203,7 +203,8 @@ def second_parents(count: int) -> list[int]:
 
 
 def double_tree(machines: Sequence[Sequence[int]]) -> Schedule:
-    """Half of the data goes up and down each of two binary trees of machines, inside which members form a chain.
+    """All-reduce by two binary trees of machines, each of which carries half of the data up and down; members of a
+    machine form a chain.
 
     machines: members of each, numbered from 0 on over all of them. In the second tree a machine's chain runs the other
     way, so that another member is the one that talks to other machines. Each pair of ranks has a separate
@@ -310,8 +311,8 @@ def scatter_gather(members: int, root: int, combine: Combine) -> Schedule:
 
 
 def _halves(order: Sequence[int]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Who hands which part to whom in a binomial scatter, in which step, and whether the part is the message's
-    first."""
+    """Yields the transfers of a binomial scatter: who hands which part to whom, in which step, and 1 for a message's
+    first part."""
     count = len(order)
     for step, distance in enumerate(1 << bit for bit in reversed(range((count - 1).bit_length()))):
         for near in range(0, count, 2 * distance):

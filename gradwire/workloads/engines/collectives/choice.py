@@ -1,4 +1,4 @@
-"""Which algorithms each kind of collective has, and which one `auto` takes.
+"""The algorithms of each kind of collective, and the choice among them that `auto` makes.
 
 What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization
 of Collective Communication Operations in MPICH, International Journal of High Performance Computing Applications 19,
@@ -31,7 +31,8 @@ from gradwire.workloads.engines.collectives.schedule import Collective, Schedule
 AUTO = "auto"
 IN_NETWORK = "in-network"
 PIECE_BYTES = 512 << 10
-"""What trees and chains pass on at a time: NCCL's default buffer of 4 MiB (NCCL_BUFFSIZE) has 8 slots (NCCL_STEPS)."""
+"""Size of the pieces that trees and chains pass on: NCCL's default buffer of 4 MiB (NCCL_BUFFSIZE) has 8 slots
+(NCCL_STEPS)."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +73,26 @@ class Layout:
 
     @property
     def is_power_of_two(self) -> bool:
-        """Whether members can be paired again and again."""
+        """Returns whether the number of members is a power of two, so that they can be paired again and again."""
         return not self.members & (self.members - 1)
 
     @property
     def is_even(self) -> bool:
-        """Whether all machines have as many members."""
+        """Returns whether all machines have equally many members."""
         return len(set(Counter(self.machines).values())) == 1
 
     @property
     def has_rails(self) -> bool:
-        """Whether there are several machines, of several members each, and equally many."""
+        """Returns whether there are several machines, with equally many members, and more than one each."""
         return self.is_even and 1 < max(self.machines) + 1 < self.members
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How a kind of collective goes."""
+    """An algorithm for a kind of collective."""
 
     build: Callable[[Layout], Schedule]
-    #: Whether it fits members, and which members it needs in words.
+    #: Whether the algorithm fits a layout, and the members that it needs, in words.
     fits: Callable[[Layout], bool] = lambda _: True
     needs: Callable[[Layout], str] = lambda _: ""
     #: Parts that are cut into pieces, before that; 0: parts are not cut.
@@ -200,7 +201,7 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
     },
     Collective.BARRIER: {"dissemination": _any(exchanges.dissemination)},
 }
-"""By kind and name. All leave the same with whom it belongs; they differ in how many steps and bytes that takes."""
+"""Algorithms by kind and name. All of a kind have the same result; they differ in how many steps and bytes it takes."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ class TableRow:
     rails: bool = False
 
     def fits(self, layout: Layout, compared: float) -> bool:
-        """Whether the row is for these members and this size."""
+        """Returns whether the row is for these members and this size."""
         return (
             (self.most_bytes is None or compared <= self.most_bytes)
             and (self.most_members is None or layout.members <= self.most_members)
@@ -258,13 +259,12 @@ TABLE: tuple[TableRow, ...] = (
     TableRow(Collective.SCATTER, "direct", "the only one"),
     TableRow(Collective.BARRIER, "dissemination", "the only one"),
 )
-"""Of the rows of a kind, the first that fits is taken."""
+"""The choice of an algorithm: the first row of a kind that fits is taken."""
 
 
 def compared_bytes(kind: Collective, members: int, size_bytes: int) -> float:
-    """What a row's size is compared with, as in MPICH: all that a member gets of an allgather, the part for one
-    receiver of an all-to-all, and otherwise the size as the kind counts it.
-    """
+    """Returns the size that rows of the table are compared with, as in MPICH: all bytes that a member gets of an
+    allgather, the part for one receiver of an all-to-all, and otherwise the size as the kind counts it."""
     if kind is Collective.ALL_GATHER:
         return size_bytes * members
     return size_bytes / members if kind is Collective.ALL_TO_ALL else size_bytes
@@ -281,7 +281,7 @@ def layout_of(members: Sequence[int], machine_of: Sequence[int], switches: Switc
 
 
 def adds_in_network(kind: Collective, algorithms: Iterable[str]) -> bool:
-    """Whether switches have to add for collectives of a kind by any of these algorithms."""
+    """Returns whether switches have to add for collectives of a kind by any of these algorithms."""
     return IN_NETWORK in algorithms and kind in (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 
 
@@ -332,8 +332,9 @@ def member_schedule(
     channels: int,
     key: str,
 ) -> Schedule:
-    """The same, in whose rows members have their places as numbers: one object for all collectives that have the same
-    schedule. The root is that of the layout."""
+    """Returns the schedule of a collective in which ranks are places of members: one object for all collectives that
+    have the same schedule. The root is that of the layout. Raises InputFault for an algorithm that is unknown or does
+    not fit."""
     name = pick(kind, layout, size_bytes) if algorithm == AUTO else algorithm
     there = ALGORITHMS[kind]
     if name not in there:

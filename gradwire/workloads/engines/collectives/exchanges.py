@@ -39,7 +39,8 @@ def to_all(members: int, combine: Combine) -> Schedule:
 
 
 def direct_all_reduce(members: int) -> Schedule:
-    """Everybody sends each part to the member that adds it up, which sends the sum to everybody: two steps."""
+    """Returns an all-reduce of two steps: members send each part to the one that adds it up, which sends the sum to all
+    others."""
     scatter = to_all(members, Combine.ADD).rows.tolist()
     gather = to_all(members, Combine.COPY).rows.tolist()
     rows = [(*row[:3], step, *row[4:]) for step, half in enumerate((scatter, gather)) for row in half]
@@ -118,8 +119,8 @@ def all_to_all(members: int, *, pairwise: bool) -> Schedule:
 
 
 def two_level_all_to_all(machines: Sequence[Sequence[int]]) -> Schedule:
-    """What is for another machine goes first to the member in the receiver's place, which sends all that it has for
-    that receiver as one.
+    """Returns an all-to-all in two levels: data for another machine go first to the member in the receiver's place, who
+    sends all that it has for that receiver as one message.
 
     machines: members of each, equally many.
     """

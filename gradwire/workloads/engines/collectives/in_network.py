@@ -48,7 +48,7 @@ class Switches:
 
     @classmethod
     def of(cls, job: Job) -> Switches:
-        """Those of a job's network. Raises InputFault for a network without aggregators."""
+        """Returns the switches of a job's network. Raises InputFault for a network without aggregators."""
         cluster = job.cluster
         fabric = job.fabric or Fabric(hosts=cluster.ports, rate_bps=1.0, aggregators=True)
         leaf_of = tuple(fabric.leaf_of(cluster.worker_port(worker)) for worker in range(cluster.workers))
@@ -107,8 +107,8 @@ class Tree:
 
 
 def all_reduce(tree: Tree) -> Schedule:
-    """Part p goes by place p modulo the places of a machine, and by the next spine each time all places had their
-    turn."""
+    """Returns an all-reduce in the network. Part p goes by place p modulo the places of a machine, and by the next
+    spine each time all places had their turn."""
     places = tree.places
 
     def rows() -> Iterator[Row]:
@@ -133,7 +133,7 @@ def _inside(machine: Sequence[int], leader: int, part: int, combine: Combine) ->
 
 
 def _up_and_down(tree: Tree, leaders: Sequence[int], part: int, spine: int) -> Iterator[Row]:
-    """To the top of the tree and back."""
+    """Yields the transfers of a part from the leaders to the top of the tree and back."""
     leaves = sorted({tree.leaf(leader) for leader in leaders})
     for leader in leaders:
         yield leader, tree.leaf(leader), part, TO_LEAF, Combine.ADD, 0, 1
@@ -146,19 +146,20 @@ def _up_and_down(tree: Tree, leaders: Sequence[int], part: int, spine: int) -> I
 
 
 def reduce_scatter(tree: Tree) -> Schedule:
-    """Part i is for member i."""
+    """Returns a reduce-scatter in the network, whose part i is for member i."""
     rows = (row for part in range(tree.members) for row in _to_one(tree, part, part))
     return tree.schedule(tree.members, rows)
 
 
 def reduction(tree: Tree, root: int) -> Schedule:
-    """To one member, in as many parts as there are trees."""
+    """Returns a reduction to one member in the network, in as many parts as there are trees."""
     rows = (row for part in range(tree.trees) for row in _to_one(tree, part, root))
     return tree.schedule(tree.trees, rows)
 
 
 def _to_one(tree: Tree, part: int, receiver: int) -> Iterator[Row]:
-    """What all others have of a part is added on its way to its receiver, who adds its own."""
+    """Yields the transfers by which the other members' values of a part are added on the way to its receiver, who adds
+    its own."""
     home = next(machine for machine in tree.machines if receiver in machine)
     rail = home.index(receiver)
     yield from _inside(home, receiver, part, Combine.ADD)
@@ -181,13 +182,15 @@ def _to_one(tree: Tree, part: int, receiver: int) -> Iterator[Row]:
 
 
 def all_gather(machines: Sequence[Sequence[int]]) -> Schedule:
-    """Every member to all others: by one multicast to those of other machines, and one by one inside its own."""
+    """Returns an all-gather: every member sends to those of other machines by one multicast, and one by one to those of
+    its own."""
     members = sum(len(machine) for machine in machines)
     return _multicasts(machines, [(member, member) for member in range(members)], members)
 
 
 def broadcast(machines: Sequence[Sequence[int]], root: int) -> Schedule:
-    """The same from one member."""
+    """Returns the schedule in which one member sends to all others: by one multicast to those of other machines, and
+    one by one inside its own."""
     return _multicasts(machines, [(root, 0)], 1)
 
 

@@ -32,17 +32,17 @@ class Collective(StrEnum):
     BROADCAST = "broadcast"
     """The buffer that is sent to all."""
     ALL_GATHER = "all-gather"
-    """What one member puts in; it gets that times the number of members."""
+    """The bytes that one member puts in; it gets that times the number of members."""
     REDUCE_SCATTER = "reduce-scatter"
-    """What one member puts in; it gets that over the number of members."""
+    """The bytes that one member puts in; it gets that over the number of members."""
     ALL_TO_ALL = "all-to-all"
-    """What one member puts in, its own share included."""
+    """The bytes that one member puts in, its own share included."""
     GATHER = "gather"
-    """What one member puts in."""
+    """The bytes that one member puts in."""
     SCATTER = "scatter"
-    """What one member gets."""
+    """The bytes that one member gets."""
     BARRIER = "barrier"
-    """Of no size."""
+    """A barrier has no size."""
 
 
 PER_MEMBER = (Collective.ALL_GATHER, Collective.GATHER, Collective.SCATTER)
@@ -67,7 +67,7 @@ class Promise:
 
 
 def promise(kind: Collective, members: int, root: int = 0) -> Promise:
-    """What a kind promises to so many members. A barrier has no data, and so no blocks.
+    """Returns the result that a kind promises to so many members. A barrier has no data, and so no blocks.
 
     root: the member that a broadcast, reduction, gather or scatter is from or to.
     """
@@ -104,7 +104,8 @@ def part_bytes(kind: Collective, members: int, parts: int, size_bytes: int, elem
 
 
 def sent_bytes(schedule: Schedule, sizes: Int64) -> Int64:
-    """What is sent of parts with so many bytes of data: more, where a protocol adds to them."""
+    """Returns the bytes that are sent for parts with so many bytes of data, which are more if a protocol adds to
+    them."""
     if schedule.hops is None or schedule.hops.wire == 1.0:
         return sizes
     sent: Int64 = np.ceil(sizes * schedule.hops.wire).astype(np.int64)
@@ -124,7 +125,7 @@ Row = tuple[int, int, int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Order:
-    """What follows what at a rank, in indices of rows."""
+    """The order of rows at their ranks, as indices of rows."""
 
     #: Pairs, shape (n, 2): a row's send passes on what has come by the arrival of the other row, which is of the same
     #: phase.
@@ -161,18 +162,18 @@ class Order:
 
 @dataclass(frozen=True)
 class Hops:
-    """What a library's messages take by themselves, in place of a job's costs. Latencies pass while further messages
-    follow: they are of the way, and occupy neither sender nor receiver."""
+    """Rates and latencies of a library's messages, which replace a job's costs. Latencies pass while further messages
+    follow: they occupy neither sender nor receiver."""
 
     #: From the last byte of a message inside a machine to what waits for it.
     inside_s: float
-    #: The same between machines, on top of what the network takes.
+    #: From the last byte of a message between machines to what waits for it, on top of the network's time.
     between_s: float
-    #: What one connection inside a machine carries.
+    #: Rate of one connection inside a machine.
     inside_bytes_per_s: float
     #: Bytes that are sent for each byte of data.
     wire: float = 1.0
-    #: What a member takes before its first message of a call.
+    #: Time before a member's first message of a call.
     base_s: float = 0.0
 
 
@@ -195,9 +196,9 @@ class Schedule:
     #: By row, the number of the multicast that it is a copy of, and -1 of none; None where there is none at all.
     #: Copies have their sender, part and step in common: it hands them over once, and switches copy it.
     copies: Int64 | None = None
-    #: What this is made of by `segmented`, and of how many copies: its order need not be found again.
+    #: The schedule that `segmented` or `among` made this one of, and its copies: the order need not be found again.
     origin: tuple[Schedule, int] | None = None
-    #: What messages take, where that is none of the job's costs.
+    #: Rates and latencies of messages, if they are not the job's costs.
     hops: Hops | None = None
     #: Pairs, shape (n, 2), besides those of `order`: a row's send waits for the arrival of the other row.
     after: Int64 | None = None
@@ -234,7 +235,7 @@ class Schedule:
 
     @property
     def opens(self) -> Int64:
-        """Whether each row pays the latency."""
+        """Returns, for each row, 1 if it pays the latency and 0 if not."""
         return self.rows[:, 6]
 
     @property
@@ -254,7 +255,8 @@ class Schedule:
         return np.where(order.last_is_send, self.src[order.last_row], self.dst[order.last_row])
 
     def segmented(self, segments: int) -> Schedule:
-        """The same with every part cut into `segments`, each a message that moves on by itself as soon as it is there.
+        """Returns this schedule with every part cut into `segments`, each a message that moves on by itself as soon as
+        it is there.
 
         Segment i of part p is part p + i * parts.
         """
@@ -270,18 +272,18 @@ class Schedule:
         return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
-        """The rows that ADD, or those that COPY, as a separate schedule: of a ring, its reduce-scatter or its
+        """Returns the rows that ADD, or those that COPY, as a separate schedule: a ring's reduce-scatter, or its
         allgather."""
         chosen = self.combine == combine
         channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))
         return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies)
 
     def connected(self) -> Schedule:
-        """The same schedule with a separate connection for each pair of ranks."""
+        """Returns this schedule with a separate connection for each pair of ranks."""
         return replace(self, channel=np.zeros(len(self.rows), np.int64))
 
     def among(self, members: Iterable[int], ranks: int) -> Schedule:
-        """The same with rank i renamed to the i-th of `members`, which are below `ranks`."""
+        """Returns this schedule with rank i renamed to the i-th of `members`, which are below `ranks`."""
         names = np.array(list(members), np.int64)
         rows = self.rows.copy()
         rows[:, :2] = names[self.rows[:, :2]]
@@ -289,7 +291,7 @@ class Schedule:
 
     @cached_property
     def order(self) -> Order:
-        """What follows what."""
+        """Returns the order of the rows at their ranks."""
         if self.origin is not None:
             whole, copies = self.origin
             return whole.order.repeated(copies)

@@ -47,12 +47,13 @@ def ops_of(call: Call) -> int:
 
 
 def has_plan(call: Call) -> bool:
-    """Whether there is a plan of a call: of rings, chains and trees between machines."""
+    """Returns whether a call can be compiled to a plan: there are plans of rings, chains and trees between machines."""
     return call.comm.machines > 1 and call.algorithm is not PAT
 
 
 def _is_chain(call: Call) -> bool:
-    """Whether a ring is open: of a broadcast, and of a reduction, which is the same backwards."""
+    """Returns whether a call's ring is open: that of a broadcast, and that of a reduction, which is the same
+    backwards."""
     return call.algorithm is RING and call.kind in (Collective.BROADCAST, Collective.REDUCE)
 
 
@@ -74,7 +75,7 @@ class _Lane:
 
     queue: int
     dst: int
-    #: What a message takes before the network has it; inside a machine, on the GPU's links.
+    #: Time before the network has a message; inside a machine, its time on the GPU's links.
     latency_s: float
     is_inside: bool
     #: The queue of first lines, where a chunk is passed on line by line, and the SEND of the last message.
@@ -174,11 +175,12 @@ class _CallPlan:
 
     @staticmethod
     def needed(come: _Come, lane: _Lane) -> int:
-        """What a message on a lane waits for, of one that has come."""
+        """Returns the op that a message on a lane waits for, of the two of a message that has come: its first line
+        inside a machine, and the whole message between machines."""
         return come.first if lane.is_inside else come.whole
 
     def build(self) -> Plan:
-        """The plan."""
+        """Builds the plan."""
         for channel in range(self.channels):
             self._add(channel)
         return self.builder.build(0.0, 1)
@@ -215,7 +217,7 @@ class _RingPlan(_CallPlan):
 
 
 class _ChainPlan(_CallPlan):
-    """From the first GPU to the last."""
+    """The plan of a chain from the first GPU to the last."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call, call.comm.gpus)
@@ -238,7 +240,8 @@ class _TreePlan(_CallPlan):
         super().__init__(call, 1 if call.algorithm is NVLS_TREE else call.comm.gpus)
 
     def _above(self, channel: int) -> list[int]:
-        """The parent of each rank in a channel's tree: of a machine's first GPU, that of the machine's parent."""
+        """Returns the parent of each rank in a channel's tree. The GPUs of a machine are a chain, whose first one has
+        its parent on the machine above."""
         count, gpus = self.call.comm.machines, self.gpus
         machines = parents(count) if channel % 2 == 0 else second_parents(count)
         above = [NONE] * self.ranks
@@ -253,7 +256,7 @@ class _TreePlan(_CallPlan):
         return above
 
     def _lanes(self, above: list[int], data: float) -> tuple[dict[int, _Lane], dict[int, _Lane]]:
-        """By rank, the queue up to its parent, and the one down from there.
+        """Returns, by rank, the queue up to its parent, and the one down from there.
 
         What a GPU sends inside of its machine takes turns, up and down, as its links have both to carry.
         """

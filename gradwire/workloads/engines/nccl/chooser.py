@@ -1,4 +1,4 @@
-"""Which algorithm and protocol NCCL takes for a collective: the one whose time is least by its own formulas.
+"""NCCL's choice of an algorithm and a protocol for a collective: the one whose time is least by its own formulas.
 
 Source: `ncclTopoTuneModel` and `ncclTopoGetAlgoTime`, src/graph/tuning.cc, and `updateCollCostTable` and
 `topoGetAlgoInfo`, src/enqueue.cc, at the tags in `tables.TAGS`. NCCL computes with single precision and this module
@@ -41,7 +41,7 @@ MAX_NVLS_GPUS = 32
 
 @dataclass(frozen=True)
 class Estimate:
-    """What NCCL expects of an algorithm with a protocol, whatever the size."""
+    """NCCL's estimate of an algorithm with a protocol, for any size."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -52,7 +52,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Choice:
-    """What NCCL takes for a call, and what it expects that to take."""
+    """NCCL's choice for a call, and the time that it expects."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -72,7 +72,7 @@ class Communicator:
 
     @cached_property
     def searched(self) -> Searched:
-        """What the topology search finds. Raises InputFault."""
+        """Returns the result of the topology search. Raises InputFault."""
         return search(self.version, self.machine, self.machines, self.environment.channels)
 
     @property
@@ -103,7 +103,7 @@ class Communicator:
 
     @property
     def way_inside(self) -> Way:
-        """What hops inside a machine go over; PCI also where a machine has one GPU (`typeIntra`)."""
+        """Returns the kind of link of hops inside a machine; PCI also if a machine has one GPU (`typeIntra`)."""
         return Way.NVLINK if self.machine.links and self.gpus > 1 else Way.PCI
 
 
@@ -130,7 +130,7 @@ def available(comm: Communicator, kind: Collective) -> Iterator[tuple[Algorithm,
 
 
 def ll128_by_default(comm: Communicator) -> bool:
-    """Whether LL128 is taken without being asked for: where all bytes stay in order as they were stored."""
+    """Returns whether NCCL uses LL128 by default: only if all bytes arrive in the order in which they were stored."""
     machine = comm.machine
     if comm.gpus > 1 and not machine.links:
         return False
@@ -141,7 +141,7 @@ def ll128_by_default(comm: Communicator) -> bool:
 
 
 def bandwidth_gb_per_s(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol) -> float:
-    """What NCCL expects an algorithm and a protocol to carry: bytes of the call over time, in GB/s."""
+    """Returns the bandwidth that NCCL expects of an algorithm and a protocol: bytes of the call over time, in GB/s."""
     bus = _bus_gb_per_s(comm, kind, algorithm, protocol)
     if algorithm is RING:
         return bus * comm.ranks / _ring_steps(comm, kind)
@@ -207,7 +207,7 @@ def _ring_ll_share(comm: Communicator, kind: Collective) -> float:
 
 
 def latency_us(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol) -> float:
-    """What NCCL expects a call of no bytes to take, in microseconds."""
+    """Returns the time that NCCL expects of a call of no bytes, in microseconds."""
     column = list(Protocol).index(protocol)
     hops, version = comm.tables.hop_latency, comm.version
     base = comm.tables.base_latency[algorithm][column]
@@ -247,7 +247,7 @@ def _ring_latency_us(comm: Communicator, kind: Collective, protocol: Protocol, i
 
 
 def expected_us(comm: Communicator, kind: Collective, estimate: Estimate, size_bytes: int) -> float:
-    """What NCCL expects a call of some size to take, in microseconds."""
+    """Returns the time that NCCL expects of a call of this size, in microseconds."""
     bandwidth, latency = estimate.gb_per_s, estimate.latency_us
     if estimate.algorithm is TREE:
         # Sizes below 64 bytes are the first of the table up to 2.21, and are not corrected since 2.22.
@@ -264,7 +264,8 @@ def expected_us(comm: Communicator, kind: Collective, estimate: Estimate, size_b
 
 
 def estimates(comm: Communicator, kind: Collective) -> list[Estimate]:
-    """What NCCL weighs for a collective: the algorithms and protocols that are available and allowed.
+    """Returns the estimates that NCCL compares for a collective: those of the algorithms and protocols that are
+    available and allowed.
 
     Raises InputFault if the environment leaves none, and the version does not help itself.
     """
@@ -305,7 +306,7 @@ def estimates(comm: Communicator, kind: Collective) -> list[Estimate]:
 
 
 def choose(comm: Communicator, kind: Collective, size_bytes: int) -> Choice:
-    """What NCCL takes for a call.
+    """Returns NCCL's choice for a call.
 
     size_bytes: the buffer; of an all-gather what a rank gets, and of a reduce-scatter what a rank puts in. Raises
     InputFault.
@@ -323,7 +324,7 @@ def choose(comm: Communicator, kind: Collective, size_bytes: int) -> Choice:
 def tuned_pair(
     comm: Communicator, kind: Collective, size_bytes: int, weighed: Sequence[Estimate]
 ) -> tuple[Algorithm, Protocol] | None:
-    """What the plugin's tuner takes of what NCCL weighs; None: it leaves the choice to NCCL."""
+    """Returns the choice of the plugin's tuner among NCCL's estimates; None if it leaves the choice to NCCL."""
     if comm.plugin is None:
         return None
     pairs = {(one.algorithm, one.protocol) for one in weighed}

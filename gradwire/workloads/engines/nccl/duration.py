@@ -1,4 +1,4 @@
-"""How long a call of NCCL takes on a network: its pieces, one after the other and side by side, as it sends them.
+"""The duration of a call of NCCL on a network: of its pieces, one after the other and side by side, as it sends them.
 
 NCCL's own formulas (`chooser`) serve to choose. They know rates of a table, and neither chunks nor what a machine or a
 network really does. Here, the rates between machines are those of the network, and each channel pipelines its chunks:
@@ -48,19 +48,19 @@ WIRE = {LL: 2.0, LL128: 16 / 15, SIMPLE: 1.0}
 SEARCH_CHANNELS = 2
 """Channels that a call has for each that the search finds (`ncclTopoPostset`)."""
 NVLS_SHARE = 5 / 6
-"""What NCCL counts NVLS and NVLSTree for, of what channels carry (`ncclTopoTuneModel`)."""
+"""Share of the channels' rate that NCCL counts for NVLS and NVLSTree (`ncclTopoTuneModel`)."""
 PAT_SHARE = 0.75
-"""The same for PAT."""
+"""Share of the channels' rate that NCCL counts for PAT (`ncclTopoTuneModel`)."""
 BURST_BYTES = 65536
-"""What Linux hands a NIC at once: the largest burst of TCP that the NIC cuts into packets (`GSO_MAX_SIZE`,
+"""Size of the bursts that Linux hands a NIC: the largest burst of TCP that the NIC cuts into packets (`GSO_MAX_SIZE`,
 include/linux/netdevice.h)."""
 SOCKETS_S = {LL: 6e-6, LL128: 8e-6, SIMPLE: 15e-6}
-"""What a message takes through NCCL's sockets on top of its table and of half a round trip of TCP with a receiver that
-sleeps until it comes (netperf's TCP_RR): threads that are signalled, a proxy that polls, flags and data in hosts' memory.
-Measured (benchmarks/host/nccl_sockets.cu) with NCCL 2.28.9 in a virtual machine with an H100, ranks on the loopback
-interface, four threads of a socket each, 8 bytes, five starts of each: half a round trip took 8.3 us. Tree by LL took 43.1
-and 85.7 us on 2 and 3 ranks, Ring by LL 45.3 and 70.2, which leaves 4.9 to 8.3 us for a message; by Simple 81.8, 159.1,
-96.9 and 147.4, which leaves 12.4 to 22; Tree by LL128 on 2 ranks took 63.1. Each value is the median."""
+"""Time of a message through NCCL's sockets, on top of its table and of half a round trip of TCP with a receiver that
+sleeps until it comes (netperf's TCP_RR): threads that are signalled, a proxy that polls, flags and data in hosts'
+memory. Measured (benchmarks/host/nccl_sockets.cu) with NCCL 2.28.9 in a virtual machine with an H100, ranks on the
+loopback interface, four threads of a socket each, 8 bytes, five starts of each: half a round trip took 8.3 us. Tree by
+LL took 43.1 and 85.7 us on 2 and 3 ranks, Ring by LL 45.3 and 70.2, which leaves 4.9 to 8.3 us for a message; by Simple
+81.8, 159.1, 96.9 and 147.4, which leaves 12.4 to 22; Tree by LL128 on 2 ranks took 63.1. Each value is the median."""
 COPIES = 2
 """Through a socket, data goes from a GPU to its host's memory, and from the other host's memory to its GPU."""
 ALIKE_LOOPS = 3
@@ -69,19 +69,19 @@ ALIKE_LOOPS = 3
 
 @dataclass(frozen=True)
 class Network:
-    """What is between machines."""
+    """The network between machines, and the hosts' part in it."""
 
     #: Payload that a NIC carries each way, in bytes per second.
     nic_bytes_per_s: float
     #: From the last byte leaving a machine to its arrival, software of both ends included, on top of what NCCL's table
     #: has for a hop over InfiniBand.
     crossing_s: float = 0.0
-    #: What a machine carries each way whatever its NICs do.
+    #: The most that a machine carries each way, whatever its NICs do.
     machine_bytes_per_s: float = inf
-    #: What a host takes for each burst that leaves by a NIC, one after the other: of each message, every `BURST_BYTES`
-    #: or what is left.
+    #: Time that a host spends on each burst that leaves by a NIC, one after the other: on every `BURST_BYTES` of a
+    #: message, and on its rest.
     burst_s: float = 0.0
-    #: What the word that a slot is empty takes to the sender; None: senders do not wait for it.
+    #: Time until the sender knows that a slot is empty; None: senders do not wait for it.
     back_s: float | None = None
 
 
@@ -98,12 +98,12 @@ class Call:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What was chosen."""
+        """Returns the algorithm that NCCL chose."""
         return self.choice.algorithm
 
     @property
     def protocol(self) -> Protocol:
-        """What was chosen."""
+        """Returns the protocol that NCCL chose."""
         return self.choice.protocol
 
     @property
@@ -113,12 +113,12 @@ class Call:
 
     @property
     def by_lines(self) -> bool:
-        """Whether GPUs of a machine pass a chunk on while it comes."""
+        """Returns whether GPUs of a machine pass a chunk on while it comes."""
         return self.protocol is not SIMPLE
 
     @property
     def data_of_a_piece(self) -> float:
-        """Of a tree: what a channel passes on at a time between two machines, on one NIC."""
+        """Returns the data, in bytes, that a channel of a tree passes on at a time between two machines, on one NIC."""
         nvls = self.algorithm is NVLS_TREE
         nics = self.channels_of_a_nic * self.comm.machine.nics if nvls else self.pieces.channels
         return self.size_bytes / (nics * self.pieces.loops)
@@ -135,13 +135,14 @@ class Call:
 
     @property
     def sockets_s(self) -> float:
-        """What NCCL's sockets take for a message between machines, where NICs do not reach the memory of GPUs."""
+        """Returns the time that NCCL's sockets add to a message between machines, in seconds; 0 if NICs reach the
+        memory of GPUs."""
         return 0.0 if self.comm.machine.gpu_direct else SOCKETS_S[self.protocol]
 
     @property
     def slot_s(self) -> float | None:
-        """From a slice's last byte leaving a machine until its slot may be filled again, on top of what NCCL's table has,
-        which was measured with as many slots; None: at once."""
+        """Returns the seconds from a slice's last byte leaving a machine until its slot may be filled again, on top of
+        NCCL's table, which was measured with as many slots; None: at once."""
         return None if self.network.back_s is None else self.network.crossing_s + self.network.back_s
 
     def refilled_s(self, sent_s: float) -> float:
@@ -150,8 +151,9 @@ class Call:
 
     @property
     def staged_s(self) -> float:
-        """What a message between machines takes over PCI Express to and from the memory of hosts, where NICs do not
-        reach that of GPUs. Channels that leave by the same GPU share its link; of a tree's, half cross at a time."""
+        """Returns the time in seconds that a message between machines takes over PCI Express to and from the memory of
+        hosts; 0 if NICs reach that of GPUs. Channels that leave by the same GPU share its link; of a tree's, half cross
+        at a time."""
         machine, pieces = self.comm.machine, self.pieces
         if machine.gpu_direct:
             return 0.0
@@ -165,19 +167,21 @@ class Call:
 
     @property
     def goes_around(self) -> bool:
-        """Whether a ring is closed: each GPU sends and receives in each step."""
+        """Returns whether a ring is closed, so that each GPU sends and receives in each step."""
         return self.kind is Collective.ALL_REDUCE or self.kind in SHARED
 
     @property
     def apart_s(self) -> float:
-        """What a call takes apart from its messages: before the first hop, and NVLS inside of a machine."""
+        """Returns the time of a call apart from its messages, in seconds: before the first hop, and NVLS inside of a
+        machine."""
         base_s = BASE[self.algorithm][list(Protocol).index(self.protocol)] / 1e6
         if self.algorithm is not NVLS_TREE:
             return base_s
         return base_s + self._latency_s(Way.NVLINK) + self.nvls_s(self.size_bytes / self.pieces.loops)
 
     def nvls_s(self, data: float) -> float:
-        """What NVLS takes to add and copy so much data: a GPU's links carry each head's, and twice their own."""
+        """Returns the seconds that NVLS takes to add and copy so much data: a GPU's links carry each head's, and twice
+        their own."""
         heads = self.comm.searched.nvls.channels
         links = self.comm.machine.inside_gb_per_s(self.comm.tables) * 1e9
         return data / (heads * links / (heads + 1) * NVLS_SHARE)
@@ -192,12 +196,13 @@ class Call:
 
     @property
     def between(self) -> float:
-        """What a channel carries between machines."""
+        """Returns the rate of a channel between machines."""
         return self.nic_payload / self.channels_of_a_nic / WIRE[self.protocol]
 
     @property
     def nic_payload(self) -> float:
-        """What one NIC carries, of the kind of payload that the algorithm has: NVLS gets five sixths of it."""
+        """Returns the rate of one NIC for payload of the algorithm's kind: NVLS gets five sixths of it, PAT three
+        quarters."""
         shared = self.network.machine_bytes_per_s / min(self.comm.machine.nics, self.pieces.channels)
         host = BURST_BYTES / self.network.burst_s if self.network.burst_s else inf
         rate = min(self.network.nic_bytes_per_s, shared, host)
@@ -205,7 +210,7 @@ class Call:
 
     @property
     def inside(self) -> float:
-        """What a channel carries inside a machine."""
+        """Returns the rate of a channel inside a machine."""
         comm, tables = self.comm, self.comm.tables
         gpu, column = comm.machine.gpu, comm.size_class
         links = comm.machine.inside_gb_per_s(tables)
@@ -217,13 +222,14 @@ class Call:
         return min(links / self.pieces.channels, most / SEARCH_CHANNELS) * 1e9 / WIRE[self.protocol]
 
     def bursts_s(self, messages: int, data: float) -> float:
-        """What a host takes for so many messages of each channel of a NIC, each with so much data."""
+        """Returns the seconds that a host spends on so many messages of each channel of a NIC, each with so much
+        data."""
         bursts = ceil(max(1.0, data * WIRE[self.protocol]) / BURST_BYTES)
         return messages * bursts * self.channels_of_a_nic * self.network.burst_s
 
 
 def duration_s(call: Call) -> float:
-    """How long a call takes, from its launch to its last byte at the last GPU."""
+    """Returns the seconds that a call takes, from its launch to its last byte at the last GPU."""
     if call.comm.machines == 1:
         return call.choice.expected_us / 1e6
     if call.algorithm is RING:
@@ -287,14 +293,14 @@ def _along(call: Call) -> float:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """What the two trees of machines are like, each of which carries half of the data."""
+    """The shape of the two trees of machines, each of which carries half of the data."""
 
     #: Crossings from the deepest machine to the root.
     depth: int
-    #: What these crossings take, with the first chunk of all channels: of what a channel's own share of the NIC takes.
-    #: Half of the channels cross at a time, and with them those of the parent's other child.
+    #: Time of these crossings with the first chunk of all channels, as a multiple of the time that a channel's own
+    #: share of the NIC takes. Half of the channels cross at a time, and with them those of the parent's other child.
     climb: float
-    #: What the busiest machine sends or receives, of the data.
+    #: Share of the data that the busiest machine sends or receives.
     load: float
 
 

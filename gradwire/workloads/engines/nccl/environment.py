@@ -39,7 +39,7 @@ MAX_BUFFER_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Environment:
-    """What is allowed, and which sizes are set."""
+    """The settings of NCCL's environment variables: the algorithms and protocols that are allowed, and sizes."""
 
     version: Version
     #: NCCL_ALGO and NCCL_PROTO as they are set; None: not set.
@@ -104,7 +104,7 @@ def _listed(elements: str, text: str, variable: str, names: Sequence[str]) -> fr
 
 
 def environment_of(variables: Mapping[str, str], version: Version) -> Environment:
-    """What variables say. Raises InputFault for names and values that are not understood."""
+    """Returns the settings of these variables. Raises InputFault for names and values that are not understood."""
     unknown = sorted(set(variables) - set(NAMES))
     if unknown:
         raise InputFault(f"{unknown[0]}: not a variable that the choice of a collective knows; {', '.join(NAMES)} are")

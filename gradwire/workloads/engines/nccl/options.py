@@ -23,7 +23,7 @@ NCCL = "nccl"
 GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.BLACKWELL}
 DEFAULT_VERSION = "2.22"
 MOST_MESSAGES = 20_000
-"""Of a call in a plan: with three or four ops for each, a hundred calls fit into a plan."""
+"""The most messages of a call in a plan: with three or four ops for each, a hundred calls fit into a plan."""
 
 
 def _as_text(value: object) -> object:
@@ -45,7 +45,7 @@ VersionText = Annotated[
 
 
 class NcclOptions(Options):
-    """What NCCL sees of the machines, besides their numbers of GPUs and NICs."""
+    """The machines as NCCL sees them, besides their numbers of GPUs and NICs."""
 
     version: VersionText = DEFAULT_VERSION
     """Version of NCCL, 2.18 to 2.27."""
@@ -76,7 +76,7 @@ class NcclOptions(Options):
         return self
 
     def environment(self) -> Environment:
-        """What the variables say. Raises InputFault."""
+        """Returns the settings of the environment variables. Raises InputFault."""
         return environment_of({name: str(value) for name, value in self.env.items()}, version_of(self.version))
 
 
@@ -88,7 +88,7 @@ class NcclKeys(Options):
 
     @property
     def goes_by_nccl(self) -> bool:
-        """Whether any collective does."""
+        """Returns whether NCCL chooses for any collective."""
         return getattr(self, "algorithm", None) == NCCL
 
     @property
@@ -111,7 +111,7 @@ def connections_of(asked: int, options: Options) -> int:
 
 @dataclass(frozen=True)
 class Setup:
-    """What decides how NCCL carries out the calls of a job. Rates are in bytes per second."""
+    """All that decides how NCCL carries out the calls of a job. Rates are in bytes per second."""
 
     version: Version
     environment: Environment
@@ -125,7 +125,7 @@ class Setup:
     gpus: int
     nics: int
     most_messages: int = MOST_MESSAGES
-    #: What the scenario says of hosts: the way between machines on top of NCCL's table, and the rate inside.
+    #: The scenario's values for hosts: the latency between machines on top of NCCL's table, and the rate inside.
     message_latency_s: float = 0.0
     local_bytes_per_s: float = float("inf")
 

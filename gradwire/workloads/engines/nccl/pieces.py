@@ -1,4 +1,4 @@
-"""How NCCL divides a call: among channels, and within a channel into chunks and slices.
+"""NCCL's division of a call: among channels, and within a channel into chunks and slices.
 
 Source: `topoGetAlgoInfo`, `scheduleCollTasksToPlan` and `calcCollChunking`, src/enqueue.cc (`getAlgoInfo` and
 `computeColl` before 2.20), src/include/collectives.h and src/include/device.h, at the tags in `tables.TAGS`.
@@ -47,12 +47,12 @@ LEAST_TRAFFIC_BYTES = 512
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a call is divided. Sizes are of data, without what a protocol adds."""
+    """The division of a call into pieces. Sizes are of data, without what a protocol adds."""
 
     channels: int
-    #: What goes from one GPU to the next before the next chunk of the channel.
+    #: Size of a chunk, which goes from one GPU to the next before the next chunk of the channel.
     chunk_bytes: int
-    #: What the network is handed at a time.
+    #: Size of the slices in which the network gets a chunk.
     slice_bytes: int
     #: How often a channel goes through all of its steps.
     loops: int
@@ -61,7 +61,7 @@ class Pieces:
 
 
 def divide(comm: Communicator, kind: Collective, algorithm: Algorithm, protocol: Protocol, size_bytes: int) -> Pieces:
-    """How a call of some size is divided; size_bytes as `chooser.choose` has it."""
+    """Returns the division of a call into pieces; size_bytes as `chooser.choose` has it."""
     channels = _tuned_channels(comm, kind, algorithm, protocol, size_bytes) or _channels(
         comm, algorithm, protocol, size_bytes
     )

@@ -19,7 +19,7 @@ from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.nccl.tables import Algorithm, Gpu, Protocol, Version
 
 RELEASES = ("1.13", "1.15", "1.16", "1.17")
-"""Of December 2024, June, June and September 2025. 1.15 is the first with P6-B200 (RELEASENOTES.md)."""
+"""Releases of December 2024, June, June and September 2025. 1.15 is the first with P6-B200 (RELEASENOTES.md)."""
 RELEASE_OF: dict[Version, str] = {(2, 26): "1.15", (2, 27): "1.16"}
 """The release whose notes name the version of NCCL that it supports: 1.15.0 has 2.26.6, 1.16.0 to 1.16.3 have 2.27.5 to
 2.27.7, and 1.17.0 has 2.28.3. Others have the oldest known here."""
@@ -55,7 +55,7 @@ class Region:
     corners: tuple[Point, ...]
 
     def has(self, point: Point) -> bool:
-        """Whether a point is inside or on an edge (`is_inside_region`)."""
+        """Returns whether a point is inside or on an edge (`is_inside_region`)."""
         edges = list(zip(self.corners, (*self.corners[1:], self.corners[0]), strict=True))
         if any(_is_on(point, *edge) for edge in edges):
             return True
@@ -67,8 +67,8 @@ class Region:
 
 
 def _meet(start: Point, end: Point, first: Point, last: Point) -> tuple[int, Point]:
-    """Whether a segment crosses another (`intersect`): 1, -1 if not, 0 at its ends or where both are parallel; and where
-    their lines do."""
+    """Intersects two segments (`intersect`): returns 1 if they cross, -1 if not, 0 if they meet at an end or are
+    parallel; and the point where their lines meet."""
     run, edge = (end[0] - start[0], end[1] - start[1]), (last[0] - first[0], last[1] - first[1])
     turn = edge[0] * run[1] - edge[1] * run[0]
     if abs(turn) < EPSILON:
@@ -84,7 +84,7 @@ def _meet(start: Point, end: Point, first: Point, last: Point) -> tuple[int, Poi
 
 
 def _is_on(point: Point, first: Point, last: Point) -> bool:
-    """Whether a point is on an edge (`distance`)."""
+    """Returns whether a point is on an edge (`distance`)."""
     beside = (point[0] + last[1] - first[1], point[1] - (last[0] - first[0]))
     met, (x, y) = _meet(point, beside, first, last)
     return met != -1 and (x - point[0]) ** 2 + (y - point[1]) ** 2 < EPSILON**2
@@ -100,7 +100,7 @@ class Plugin:
 
     @property
     def latency_us(self) -> float:
-        """What it says that a message takes."""
+        """Returns the latency of a message that the plugin reports to NCCL, in microseconds."""
         return LATENCY_US[self.gpu]
 
     @property
@@ -116,7 +116,7 @@ class Plugin:
     def tuned(
         self, kind: Collective, machines: int, gpus: int, size_bytes: int, is_allowed: Callable[[Pair], bool]
     ) -> Pair | None:
-        """What its tuner takes; None: it leaves the choice to NCCL."""
+        """Returns the choice of the plugin's tuner for a call; None if it leaves the choice to NCCL."""
         if not self.tunes or machines < LEAST_MACHINES:
             return None
         point = (float(size_bytes), float(machines * gpus))

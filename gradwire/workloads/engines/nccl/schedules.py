@@ -62,7 +62,7 @@ OPEN_RINGS = (Collective.BROADCAST, Collective.REDUCE)
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a schedule without times follows from."""
+    """All that decides a schedule apart from its times."""
 
     kind: Collective
     machines: tuple[int, ...]
@@ -119,7 +119,7 @@ def _alone() -> Schedule:
 
 
 def _hops(setup: Setup, call: Call, bundle: int) -> Hops:
-    """What messages take."""
+    """Returns the rates and latencies of a call's messages."""
     comm, choice, wire = call.comm, call.choice, WIRE[call.protocol]
     inside_s = call.hop_s
     if choice.algorithm in (NVLS, NVLS_TREE):
@@ -259,7 +259,7 @@ def _tree(shape: _Shape) -> Schedule:
 
 
 def _nvls(shape: _Shape) -> Schedule:
-    """On one machine."""
+    """Returns the schedule of NVLS on one machine."""
     members = len(shape.machines)
     if shape.kind is not Collective.ALL_REDUCE:
         return exchanges.to_all(members, Combine.COPY if shape.kind is Collective.ALL_GATHER else Combine.ADD)
@@ -305,8 +305,8 @@ def _from_head(machines: Sequence[Sequence[int]], head: int, part: int, step: in
 
 
 def _pat(shape: _Shape) -> Schedule:
-    """All-gathers: a member has the parts of those behind it, and hands them to one that lacks them. Backwards, a
-    reduce-scatter."""
+    """Returns the schedule of PAT. In an all-gather, a member has the parts of those behind it, and hands them to one
+    that lacks them; a reduce-scatter is the same backwards."""
     members = len(shape.machines)
     steps = (members - 1).bit_length()
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""What NCCL's topology search finds on a machine: how many channels of which rate, for rings, trees and NVLS.
+"""The result of NCCL's topology search on a machine: how many channels of which rate, for rings, trees and NVLS.
 
 NCCL tries rates of a channel from the fastest on, and takes what carries most in all (`ncclTopoCompute`,
 src/graph/search.cc). Its search walks the links of a real machine. Here, a machine has GPUs that are all joined by
@@ -17,7 +17,8 @@ from gradwire.workloads.engines.nccl.tables import TABLES, Gpu, Tables, Version
 LINKS = {Gpu.VOLTA: 6, Gpu.AMPERE: 12, Gpu.HOPPER: 18, Gpu.BLACKWELL: 18}
 """Links of NVLink of a GPU: NVIDIA's data sheets of V100, A100, H100 and B200."""
 PCI_GB_PER_S = {Gpu.VOLTA: 12.0, Gpu.AMPERE: 24.0, Gpu.HOPPER: 48.0, Gpu.BLACKWELL: 48.0}
-"""What NCCL takes 16 lanes of PCI Express 3, 4 and 5 for: `kvDictPciGen` (60, 120, 240) over 80, src/graph/topo.cc."""
+"""Rate that NCCL counts for 16 lanes of PCI Express 3, 4 and 5: `kvDictPciGen` (60, 120, 240) over 80,
+src/graph/topo.cc."""
 ROUNDING = 1e-6
 MAX_GPUS = 72
 MAX_MACHINES = 65536
@@ -52,18 +53,18 @@ class Machine:
             raise InputFault("the rate of a NIC must be from 8mbit to 8tbit")
 
     def inside_gb_per_s(self, tables: Tables) -> float:
-        """What all links of a GPU carry to others of its machine, as NCCL counts: GB/s."""
+        """Returns the rate of all links of a GPU to others of its machine, as NCCL counts it, in GB/s."""
         return max(self.links * tables.nvlink[self.gpu], PCI_GB_PER_S[self.gpu])
 
     @property
     def nic_gb_per_s(self) -> float:
-        """What a NIC carries, in GB/s."""
+        """Returns the rate of a NIC, in GB/s."""
         return self.nic_bytes_per_s / 1e9
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: channels, and the rate of each inside machines and between them, in GB/s."""
+    """The result of a search: channels, and the rate of each inside machines and between them, in GB/s."""
 
     channels: int
     inside: float
@@ -71,7 +72,7 @@ class Found:
 
     @property
     def total_between(self) -> float:
-        """What all channels carry."""
+        """Returns the rate of all channels between machines, in GB/s."""
         return self.channels * self.between
 
 
@@ -80,7 +81,7 @@ NOTHING = Found(0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Searched:
-    """What is found for each kind of algorithm, and how many channels a call has at most."""
+    """The results of the search for each kind of algorithm, and the most channels that a call has."""
 
     ring: Found
     tree: Found
@@ -118,7 +119,8 @@ class _Search:
         return min(most, inside, self._through_nics(speed) if self.several else most)
 
     def fitting_nvls(self, speed: float, between: float) -> int:
-        """The same for NVLS: a channel has a head, whose links carry it twice."""
+        """Returns the number of channels of a rate that fit, for NVLS: a channel has a head, whose links carry it
+        twice."""
         most = min(self.machine.gpus, floor(self.inside / speed + ROUNDING) - 1)
         return max(0, min(most, self._through_nics(between)) if self.several else most)
 
@@ -133,7 +135,7 @@ class _Search:
         return len(self.speeds) - 1
 
     def goes_on(self, index: int, best: Found) -> bool:
-        """Whether the rate after `index` is tried."""
+        """Returns whether the rate after that of `index` is tried."""
         return index + 1 < len(self.speeds) and (
             best.channels == 0 or self.speeds[index + 1] / best.between > SLOWEST_SHARE
         )
@@ -215,7 +217,7 @@ def _nvls(search: _Search) -> Found:
 
 
 def search(version: Version, machine: Machine, machines: int, channels_wanted: tuple[int, int] = (0, 0)) -> Searched:
-    """What NCCL finds on machines that are alike.
+    """Returns the result of NCCL's search on machines that are alike.
 
     channels_wanted: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS; 0: not set. Raises InputFault.
     """

@@ -42,7 +42,7 @@ class Gpu(IntEnum):
 
 
 class Way(StrEnum):
-    """What a hop goes over, as rows of the latency table."""
+    """The kinds of links that hops go over, as rows of the latency table."""
 
     NVLINK = "NVLink"
     PCI = "PCI"
@@ -50,7 +50,7 @@ class Way(StrEnum):
 
 
 Three = tuple[float, float, float]
-"""Of LL, LL128 and Simple; or of one, two and more machines."""
+"""Values for LL, LL128 and Simple; or for one, two and more machines."""
 Latencies = dict[Algorithm, Three]
 
 TAGS = {
@@ -249,5 +249,5 @@ def version_of(text: str) -> Version:
 
 
 def name_of(version: Version) -> str:
-    """As users write it."""
+    """Returns a version as users write it."""
     return f"{version[0]}.{version[1]}"

@@ -1,5 +1,5 @@
-"""How a job is divided among workers by tensor, pipeline, expert and data parallelism, and in which order a stage runs
-its passes.
+"""The division of a job among workers by tensor, pipeline, expert and data parallelism, and the order in which a stage
+runs its passes.
 
 Sources: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, SC 2021
 (the grid of ranks, and 1F1B with flush, after PipeDream-Flush, and interleaved); Huang et al., GPipe: Efficient
@@ -80,7 +80,7 @@ the replicas (megatron/core/distributed/distributed_data_parallel.py)."""
 
 @dataclass(frozen=True, kw_only=True)
 class Division:
-    """How a job is divided. Raises InputFault for options that exclude one another."""
+    """The division of a job among its workers. Raises InputFault for options that exclude one another."""
 
     tensor: int
     stages: int
@@ -105,7 +105,7 @@ class Division:
     end_blocks: tuple[int | None, int | None] = (None, None)
     #: Whether what is between a tensor group's products is divided by tokens, too.
     sequence: bool = False
-    #: What of the forward pass is computed again before the backward pass.
+    #: The part of the forward pass that is computed again before the backward pass.
     recompute: Recompute = "none"
     #: Whether replicas divide the optimizer's state.
     sharded_optimizer: bool = False
@@ -113,9 +113,9 @@ class Division:
     #: default).
     overlap_gradients: bool = False
     bucket_parameters: int | None = None
-    #: By which gradients are summed.
+    #: Algorithm by which gradients are summed.
     algorithm: str = "ring"
-    #: What NCCL sees, where it chooses how gradients are summed.
+    #: The machines as NCCL sees them, if it chooses how gradients are summed.
     nccl: Setup | None = None
     #: Whether sums of gradients, and parameters that are gathered behind them, give way to all else.
     priorities: bool = False

@@ -23,7 +23,7 @@ from gradwire.workloads.engines.parallel.segments import Segment
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Program, Series
 
 Ready = Mapping[tuple[int, Segment], int]
-"""By rank and segment: the last op of its last backward pass."""
+"""The last op of the last backward pass, by rank and segment."""
 
 
 @dataclass
@@ -35,13 +35,13 @@ class Replicas:
     division: Division
     programs: Sequence[Program]
     begins: Sequence[int]
-    #: What the iteration's end waits for as well, by rank.
+    #: Ops that the iteration's end waits for as well, by rank.
     late: list[list[int]]
     #: Workers that each member stands for, where one of a class is compiled (workloads/classes/model_parallel.py).
     copies: int = 1
 
     def sum(self, members: list[int], segments: Sequence[Segment], shares: int, ready: Ready) -> None:
-        """Segments in forward order, whose parameters are divided into so many shares."""
+        """Adds the sums of the gradients of segments, in forward order, whose parameters are divided into `shares`."""
         replicas = len(members) * self.copies
         if replicas == 1 or not segments:
             return
@@ -91,8 +91,8 @@ class Replicas:
         return gates
 
     def _note_of_sum(self, held: list[tuple[int, int]]) -> Note:
-        """What is noted of a sum that a rank needs: who updates its part needs it at once, and otherwise the next
-        iteration does."""
+        """Returns the function that notes the sums that a rank needs: at once if it updates its part of the parameters
+        itself, and otherwise in the next iteration."""
         return (lambda *what: held.append(what)) if self.division.sharded_optimizer else self._next_needs
 
     def _next_needs(self, rank: int, chunk: int) -> None:

@@ -75,15 +75,16 @@ class Halves:
     #: Machine of each rank.
     machines: Sequence[int]
     key: str = "strategy.options.algorithm"
-    #: Those of the network, where they add.
+    #: The switches of the network, if they add.
     switches: Switches | None = None
-    #: What NCCL sees, where it chooses.
+    #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
     _routes: dict[Combine | None, Routes] = field(default_factory=dict)
     _schedules: dict[tuple[int, tuple[int, ...]], Schedule] = field(default_factory=dict)
 
     def among(self, members: Sequence[int], half: Combine | None, share_bytes: int) -> Among:
-        """One of so many bytes for each member. Raises InputFault where the algorithm does not suit the members.
+        """Returns a collective among these members, of `share_bytes` for each. Raises InputFault if the algorithm does
+        not suit the members.
 
         Schedules that are the same are one object, so that their messages can be made together.
         """
@@ -107,7 +108,7 @@ class Halves:
         return Among(of_plan_ranks, tuple(sizes.tolist()), *sets)
 
     def notes(self) -> list[str]:
-        """What was taken."""
+        """Returns notes on the algorithms that were taken."""
         return [note for half in HALVES if half in self._routes for note in self._routes[half].notes()]
 
     def _routes_of(self, half: Combine | None) -> Routes:
@@ -133,7 +134,7 @@ class Halves:
 
 
 NO_CHUNK = -1
-"""Of a part that is empty."""
+"""Stands for the chunk of an empty part."""
 
 
 @dataclass
@@ -146,7 +147,7 @@ class PlannedCollective:
     #: By rank: the op after which it may start there, and the one before which it is over.
     started: Int64
     done: Int64
-    #: By part of the schedule.
+    #: The chunk of each part of the schedule.
     chunks: list[int] = field(default_factory=list)
 
 
@@ -210,12 +211,12 @@ _PART, _OPENS = 2, 6
 
 @dataclass(frozen=True)
 class Way:
-    """How members of a group exchange."""
+    """The way in which members of a group exchange data."""
 
     algorithm: Algorithm
     #: Machine of each rank.
     machines: Sequence[int]
-    #: Those of the network, where they add.
+    #: The switches of the network, if they add.
     switches: Switches | None = None
 
     def schedule(self, members: Sequence[int], half: Combine | None, number: int = 0) -> Schedule:
@@ -254,7 +255,7 @@ class SizedWays:
     _schedules: dict[int, Schedule] = field(default_factory=dict)
 
     def schedule(self, half: Combine | None, share_bytes: int) -> Schedule:
-        """One of so many bytes for each worker."""
+        """Returns the schedule of a collective of `share_bytes` for each worker."""
         kind, count = HALVES[half], len(self.machines)
         rules = {kind: Rule((), NCCL)}
         routes = self._routes.setdefault(half, Routes(rules, nccl=self.setup, key="strategy.options.algorithm"))
@@ -267,7 +268,7 @@ class SizedWays:
         return self._schedules[id(found)]
 
     def notes(self) -> list[str]:
-        """What was taken."""
+        """Returns notes on the algorithms that were taken."""
         return [note for routes in self._routes.values() for note in routes.notes()]
 
 

@@ -88,7 +88,7 @@ class ModelParallelPlan:
         self.yielded: dict[tuple[int, Segment], int] = {}
 
     def _grid(self) -> Grid:
-        """Who is where."""
+        """Returns the places of the workers among stages, replicas and tensor groups."""
         return Grid.of(self.job.cluster.workers, self.division.tensor, self.division.stages)
 
     def _replica_count(self) -> int:
@@ -121,14 +121,15 @@ class ModelParallelPlan:
             )
 
     def _rings(self) -> Rings:
-        """What hands on the keys and values of a worker's tokens of one microbatch, and of its share of the heads."""
+        """Returns the rings that hand on the keys and values of a worker's tokens of one microbatch, for its share of
+        the heads."""
         division = self.division
         values = key_value_values(self.job.profile, self.cut.activation_values) * (self.batch // division.microbatches)
         size_bytes = -(-values // (division.context * division.tensor)) * division.activation_bytes
         return Rings(self.builder, self.job.costs, self.collectives.hosts, size_bytes)
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         for stage in range(self.grid.stages):
             self._stage(stage)
         self._between_stages()
@@ -157,7 +158,7 @@ class ModelParallelPlan:
         return min(stages) * self.batch / self.job.batch / division.tensor / division.context
 
     def _is_run_again(self, segment: Segment, layer: int) -> bool:
-        """Whether a layer's forward pass is computed twice."""
+        """Returns whether a layer's forward pass is computed twice."""
         if self.division.recompute == "selective":
             return self.job.profile.layers[layer].name.endswith(CORE)
         return self.division.recompute == "full" and segment.block >= 0
@@ -235,7 +236,8 @@ class ModelParallelPlan:
                 self.programs[dst].arrivals.append(recv)
 
     def _routed_bytes(self, values: int, share: float | None) -> int:
-        """What a worker sends to the experts of another that get this share of its tokens; None: an even one."""
+        """Returns the bytes that a worker sends to the experts of another that get this share of its tokens; None: an
+        even one."""
         division = self.division
         if share is None:
             return -(-values // (division.tensor * division.experts)) * division.activation_bytes
@@ -364,11 +366,11 @@ class ModelParallelPlan:
         return costs.message_s(size_bytes, inside=inside)
 
     def _replicas(self, late: list[list[int]]) -> Replicas:
-        """What sums gradients."""
+        """Returns the collectives that sum gradients."""
         return Replicas(self.builder, self.collectives, self.division, self.programs, self.begins, late)
 
     def _expert_replicas(self, late: list[list[int]]) -> Replicas:
-        """What sums the gradients of experts."""
+        """Returns the collectives that sum the gradients of experts."""
         return self._replicas(late)
 
     def _same_experts(self, stage: int) -> list[list[int]]:
@@ -376,7 +378,7 @@ class ModelParallelPlan:
         return self.grid.same_experts(stage, self.division.experts)
 
     def _gradients(self) -> list[int]:
-        """Step 6; returns the op that ends each worker's iteration."""
+        """Adds step 6; returns the op that ends each worker's iteration."""
         builder, division = self.builder, self.division
         ends = [builder.compute(rank) for rank in self.ranks]
         late: list[list[int]] = [[] for _ in self.ranks]

@@ -24,9 +24,9 @@ from gradwire.workloads.job import Costs
 from gradwire.workloads.models.profile import Profile
 
 CORE = "/attend"
-"""How models name the layers in which tokens look at one another: their scores, and the sums that they weigh."""
+"""Ending of the names of layers in which tokens look at one another: their scores, and the sums that they weigh."""
 QKV, PROJECTION = "/qkv", "/proj"
-"""And those that yield queries, keys and values, and that project the sums."""
+"""Endings of the names of layers that yield queries, keys and values, and that project the sums."""
 
 
 def key_value_values(profile: Profile, activation_values: int) -> int:
@@ -55,7 +55,7 @@ class Turn:
     """One pass of attention's core through the workers of a group, in the order of the ring."""
 
     members: Sequence[int]
-    #: Of each member: the op after which its keys and values are there, and its slices in order.
+    #: For each member, the op after which its keys and values are there, and its slices in order.
     ready: Sequence[int]
     slices: Sequence[Sequence[int]]
 

@@ -16,7 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.models.profile import Profile
 
 HALF = re.compile(r"(block(\d+)/(?:attention|ffn))/")
-"""How models name the layers of a transformer's blocks."""
+"""Pattern of the names that models give the layers of a transformer's blocks."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _parameters(profile: Profile, layers: Iterable[int]) -> int:
 
 
 def _activation_values(profile: Profile) -> int:
-    """Those of the first residual sum, which costs one operation for each."""
+    """Returns the number of values of the first residual sum, which costs one operation for each."""
     return next(
         round(layer.flops) for layer in profile.layers if HALF.match(layer.name) and layer.name.endswith("/add")
     )

@@ -84,7 +84,7 @@ from gradwire.workloads.models.profile import Profile
 
 @dataclass(frozen=True)
 class Partition:
-    """What travels, and when."""
+    """Sizes and times of the transfers of a partitioned optimizer."""
 
     #: Size of a parameter on the wire.
     parameter_bytes: int
@@ -96,7 +96,7 @@ class Partition:
     overlap: bool
     #: Step 3: whether layers wait for their own parameters alone.
     overlap_gather: bool
-    #: What NCCL sees, where it chooses; None: rings.
+    #: The machines as NCCL sees them, if it chooses; None: rings.
     nccl: Setup | None = None
 
 
@@ -121,7 +121,7 @@ class PartitionedPlan:
         self.updates = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)[0]
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         add, partition = self.collectives.add, self.partition
         whole = ring_among(self.ranks, len(self.ranks))
         rings = {half: whole if half is None else whole.only(half) for half in (self.summing, Combine.COPY)}
@@ -146,7 +146,7 @@ class PartitionedPlan:
 
     @property
     def summing(self) -> Combine | None:
-        """How gradients are summed: by the half of an allreduce, or by a whole one."""
+        """Returns the half of an allreduce by which gradients are summed; None for a whole one."""
         return Combine.ADD if self.partition.scatter else None
 
     def _wait(self, sums: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
@@ -203,7 +203,7 @@ class PartitionedPlan:
         return -(-bucket.values // len(self.ranks))
 
     def _boundaries(self, gathers: Sequence[PlannedCollective]) -> None:
-        """What the next iteration waits for."""
+        """Adds the end of the iteration at each rank, and the gathers that the next iteration waits for."""
         builder, late = self.builder, self.partition.overlap_gather
         for rank, worker in enumerate(self.passes):
             end = builder.compute(rank)
@@ -217,7 +217,7 @@ class PartitionedPlan:
 
 ROOT = "root"
 BLOCK = re.compile(r"block\d+(/unit\d+)?(?=/)")
-"""How models name the layers of a transformer's block, or of a residual network's unit."""
+"""Pattern of the names that models give the layers of a transformer's block, or of a residual network's unit."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Sharding:
-    """How shards travel."""
+    """Sizes and times of the transfers of shards."""
 
     #: Size of a parameter on the wire.
     parameter_bytes: int
@@ -246,9 +246,9 @@ class Sharding:
     reshard: bool
     #: Workers that share a unit; None: all.
     group: int | None = None
-    #: Of allgathers, reduce-scatters and allreduces.
+    #: Algorithm of allgathers, reduce-scatters and allreduces.
     algorithm: Algorithm = "ring"
-    #: What NCCL sees, where it chooses.
+    #: The machines as NCCL sees them, if it chooses.
     nccl: Setup | None = None
 
 
@@ -302,7 +302,7 @@ class ShardedPlan:
         self.yields = self.units[::-1]
 
     def compile(self) -> Plan:
-        """Builds everything."""
+        """Builds the plan."""
         add = self.collectives.add
         gather, scatter = self._schedules()
         gathers = [add(unit.layers[0], gather(unit)) for unit, _ in self.uses]
@@ -319,7 +319,7 @@ class ShardedPlan:
         return self.builder.build(self.job.compute_s, self.job.samples)
 
     def _schedules(self) -> tuple[Callable[[Unit], Schedule], Callable[[Unit], Schedule]]:
-        """Of a unit's allgather, and of its reduce-scatter."""
+        """Returns two functions of a unit: the schedule of its allgather, and that of its reduce-scatter."""
         ways, sharding = self.ways, self.sharding
         if ways is None:
             gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)

@@ -1,4 +1,4 @@
-"""What workers do one thing after the other, and the collectives of groups in between."""
+"""Programs of workers: ops that a worker carries out one after the other, with the collectives of groups in between."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from gradwire.workloads.job import Job
 
 @dataclass
 class Program:
-    """What one worker does."""
+    """The program of one worker, which grows op by op."""
 
     rank: int
-    #: What the next op waits for.
+    #: The op that the next op waits for.
     last: int
     #: Chunks that the next op needs.
     pending: list[int] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Series:
     done: list[list[int]] = field(default_factory=list)
     chunks: list[list[int]] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
-    #: By ring, or by the algorithm that the job has for the sums of gradients.
+    #: Whether the collectives go by the algorithm that the job has for the sums of gradients; otherwise by rings.
     chosen: bool = False
 
 
@@ -88,8 +88,8 @@ class GroupCollectives:
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, of so many bytes for each member, which it starts after one of its ops. Its last ops are
-        `series.done[-1]`.
+        """Adds a collective to a series, of `share_bytes` for each member, which it starts after one of its ops. Its
+        last ops are `series.done[-1]`.
 
         needed: is called for each member and each part that it receives.
         """

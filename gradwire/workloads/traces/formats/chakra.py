@@ -51,16 +51,16 @@ KINDS = {
     0: Kind.ALL_REDUCE, 1: Kind.REDUCE, 2: Kind.ALL_GATHER, 3: Kind.GATHER, 4: Kind.SCATTER, 5: Kind.BROADCAST,
     6: Kind.ALL_TO_ALL, 7: Kind.REDUCE_SCATTER, 8: Kind.REDUCE_SCATTER, 9: Kind.BARRIER,
 }  # fmt: skip
-"""By CollectiveCommType."""
+"""Kinds of collectives, by the number of CollectiveCommType."""
 OF_PYTORCH = re.compile(r"\d+\.\d+\.\d+(-chakra\.\d+\.\d+\.\d+)?")
 """Schema of an execution trace of PyTorch, which the converter keeps as the attribute `schema`."""
 IN_ELEMENTS = "symbolic_tensor_network"
 OWN = "gradwire"
-"""What gradwire calls its own (chakra_writing.py)."""
+"""Name of the traces that gradwire itself writes (chakra_writing.py)."""
 OWN_STREAMS = range(16)
 """More than plans have."""
 PRIORITIES = range(2**31)
-"""What a Chakra node may have: an int32, which is read as an unsigned number."""
+"""Priorities that a Chakra node may have: an int32, which is read as an unsigned number."""
 MOST_MESSAGE_BYTES = 64 << 20
 """A node with 100,000 dependencies takes half a megabyte."""
 BLOCK_BYTES = 1 << 20
@@ -69,7 +69,7 @@ TENSOR = re.compile(r"\[\d+, \d+, \d+, (?P<elements>\d+), (?P<bytes>\d+), ['\"]"
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one: GlobalMetadata behind its length."""
+    """Returns whether a file that begins so may be a Chakra trace: GlobalMetadata behind its length."""
     length, start = _varint(beginning, 0) or (0, 0)
     if not 0 < length <= len(beginning) - start:
         return False
@@ -126,10 +126,10 @@ def _more(path: Path, file: IO[bytes]) -> bytes:
 
 @dataclass
 class _Dialect:
-    """Who wrote the file."""
+    """The program that wrote a file, as far as reading depends on it."""
 
     schema: str = ""
-    #: As gradwire's own files say them; None for others.
+    #: Rank and number of ranks, which only gradwire's own files contain; None for others.
     rank: int | None = None
     world: int | None = None
     #: Whether it is the converter from PyTorch.

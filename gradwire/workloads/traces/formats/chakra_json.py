@@ -61,11 +61,11 @@ ATTRIBUTES = ("num_ops", "comm_type", "comm_size", "comm_priority", "comm_src", 
 
 
 class JsonHead(msgspec.Struct):
-    """What an object has besides its `workload_graph`; nothing of it is read."""
+    """The fields of an object besides its `workload_graph`, of which none is read."""
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one."""
+    """Returns whether a file that begins so may be a Chakra trace in JSON."""
     return METADATA.match(beginning) is not None or f'"{GRAPH}"'.encode() in beginning
 
 

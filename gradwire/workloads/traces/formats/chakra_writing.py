@@ -1,5 +1,5 @@
-"""What a run measured, as a Chakra trace: a graph of computations and messages, each with its start and duration, in a
-file per rank.
+"""Writes the measurements of a run as a Chakra trace: a graph of computations and messages, each with its start and
+duration, in a file per rank.
 
 Chakra counts whole microseconds. What a rank waits for from the iteration before is not in the file, for it has one
 iteration. A collective appears as the messages that it is made of: a plan knows nothing else. Points in time, such as

@@ -25,7 +25,7 @@ GROUPS = "process_group:init"
 LAST_INPUTS, OLDER_LAST_INPUTS = 9, 6
 """Inputs of a record_param_comms behind its tensors, with the group's ranks and without."""
 NAME_AT = 3
-"""Where the collective's name is in these."""
+"""Place of the collective's name in these inputs, from the first of them."""
 DEFAULT_GROUPS = ("default_pg", "0")
 
 
@@ -55,7 +55,7 @@ class TraceNode(msgspec.Struct):
 
 
 class ExecutionTraceHead(msgspec.Struct):
-    """What a trace says besides its nodes."""
+    """The fields of a trace besides its nodes."""
 
     schema: str
 
@@ -72,7 +72,7 @@ ATTRIBUTES = {
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one."""
+    """Returns whether a file that begins so may be an execution trace."""
     return b'"nodes"' in beginning and b'"schema"' in beginning
 
 
@@ -168,7 +168,7 @@ class _ExecutionTraceReader:
             record.compute(0, after=[last, *waited])
 
     def _is_nested(self, number: int) -> bool:
-        """Whether a call is within another: torch from 2.4 on records it at two levels.
+        """Returns whether a call is within another: torch from 2.4 on records it at two levels.
 
         Raises InputFault for a circle.
         """
@@ -183,7 +183,7 @@ class _ExecutionTraceReader:
         return False
 
     def _arguments(self, node: TraceNode, item: str) -> tuple[CallArguments, int | None]:
-        """What a call says of itself, and its number."""
+        """Returns the arguments of a call, and its number; None for the number if the node has none."""
         values = self._decode(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
         attributes = self._attributes(node)
         said = {ATTRIBUTES[name]: value for name, value in attributes.items() if name in ATTRIBUTES}
@@ -205,7 +205,8 @@ class _ExecutionTraceReader:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): its attrs: {error}") from error
 
     def _of_inputs(self, values: list[Any], last: list[Any]) -> dict[str, Any]:
-        """What the inputs say. Tensors are [id, storage, offset, elements, bytes of an element, device]."""
+        """Returns the arguments that the inputs contain. Tensors are [id, storage, offset, elements, bytes of an
+        element, device]."""
         _, group, rank, name, in_split, out_split, *ranks = last
         start, stride, size = ranks or (None, None, None)
         tensors = [tensor for value in values[: -len(last)] for tensor in _tensors(value)]

@@ -63,7 +63,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def progress(file: IO[bytes]) -> tuple[int, int]:
-    """How many bytes of what `opened` yielded have been read from the disk, and of how many."""
+    """Returns how many bytes of a file that `opened` yielded have been read from the disk, and how many there are."""
     on_disk = getattr(file, "fileobj", None) or file
     total_bytes = os.fstat(on_disk.fileno()).st_size
     return min(on_disk.tell(), total_bytes), total_bytes
@@ -119,7 +119,7 @@ class JsonItems(Generic[Item, Head]):
                     raise self._fault(f"is larger than {MOST_ITEM_BYTES >> 20} MiB, or its text is damaged")
 
     def head(self) -> Head:
-        """What the object has besides the list, once all items have been read. Raises InputFault."""
+        """Returns the fields of the object besides the list, once all items have been read. Raises InputFault."""
         text = self._before + b"null" + self._after
         try:
             return self._head.decode(text)
@@ -202,7 +202,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a text, in words."""
+    """Returns the reason why a text cannot be decoded, in words."""
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     return {"Input data was truncated": "the file ends here, in the middle"}.get(str(error), str(error))

@@ -26,13 +26,13 @@ STREAM_WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent"})
 PARAM_COMMS = "record_param_comms"
 STEP = "ProfilerStep#"
 LATEST_US = 9e15
-"""In nanoseconds it still fits in 64 bits."""
+"""The latest time, in microseconds: in nanoseconds it still fits in 64 bits."""
 
 Number = int | float
 
 
 class WorkArguments(msgspec.Struct):
-    """What a kernel, a copy, or a call of the runtime says."""
+    """The arguments of a kernel, a copy, or a call of the runtime."""
 
     stream: int | None = None
     correlation: int | None = None
@@ -51,11 +51,11 @@ class Event(msgspec.Struct):
 
 
 class KinetoHead(msgspec.Struct):
-    """What a profile says besides its events."""
+    """The fields of a profile besides its events."""
 
     distributedInfo: dict[str, Any] | None = None  # noqa: N815 (the format's name)
     traceName: str = ""  # noqa: N815
-    #: What run of gradwire's it is of; "" for what others wrote.
+    #: The run of gradwire that the profile is of; "" for profiles of other programs.
     gradwire: str = ""
 
 
@@ -92,7 +92,7 @@ class TimedRows:
         self.stream.append(stream)
 
     def frozen(self) -> TimedRows:
-        """The same as arrays."""
+        """Returns these rows as arrays."""
         return TimedRows(
             *(np.array(column, np.int64) for column in (self.begin_ns, self.end_ns, self.correlation, self.stream))
         )

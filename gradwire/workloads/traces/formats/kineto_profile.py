@@ -35,7 +35,7 @@ from gradwire.workloads.traces.workload import Int64
 
 
 def union(begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """The same times as intervals that neither overlap nor touch, in order."""
+    """Returns these times as intervals that neither overlap nor touch, in order."""
     if not len(begin):
         return begin, end
     order = np.argsort(begin, kind="stable")
@@ -50,13 +50,14 @@ def length(begin: Int64, end: Int64) -> int:
 
 
 def length_outside(begin: Int64, end: Int64, other_begin: Int64, other_end: Int64) -> int:
-    """How long the first times are outside of the second: of communication and computation, what is exposed."""
+    """Returns the nanoseconds of the first intervals that lie outside of the second ones: for communication and
+    computation, the exposed time."""
     both = union(np.concatenate([begin, other_begin]), np.concatenate([end, other_end]))
     return length(*both) - length(*union(other_begin, other_end))
 
 
 TOLERANCE_NS = 2_000
-"""Of two of the GPU's times: its clock and the host's are aligned to about a microsecond."""
+"""Tolerance between times of the GPU and of the host, whose clocks are aligned to about a microsecond."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Timeline:
 
 
 class _Gpu:
-    """What the GPU computes, in the order in which the host launched it."""
+    """The computations of the GPU, in the order in which the host launched them."""
 
     def __init__(self, events: KinetoEvents) -> None:
         work = events.work
@@ -121,8 +122,8 @@ class _Gpu:
         return host_ns + int(self.begin[0] - self.launched[0])
 
     def held_up(self, host_ns: int) -> tuple[int, int] | None:
-        """For the first kernel launched after a time: when it could have begun, and when it did; None if there is
-        none."""
+        """Returns, for the first kernel launched after a time, when it could have begun and when it did; None if there
+        is none."""
         at = int(np.searchsorted(self.launched, host_ns))
         if at == len(self.launched):
             return None
@@ -174,7 +175,7 @@ def _computing_stream(events: KinetoEvents) -> int | None:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """When each call was on the GPU, and on which stream."""
+    """The times at which each call was on the GPU, and its stream."""
 
     begins_ns: list[int]
     ends_ns: list[int]
@@ -213,7 +214,8 @@ def _host_waits(events: KinetoEvents, calls: list[HostCall], waits: list[HostCal
 
 
 def _is_inside(spans: list[tuple[int, int]], at: int) -> bool:
-    """Whether a time is in one of the spans, which are sorted and do not overlap: calls in calls have been dropped."""
+    """Returns whether a time is in one of the spans, which are sorted and do not overlap: calls in calls have been
+    dropped."""
     before = bisect_right(spans, at, key=lambda span: span[0])
     return before > 0 and at <= spans[before - 1][1]
 
@@ -259,7 +261,7 @@ NAME = "Kineto profile"
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one."""
+    """Returns whether a file that begins so may be a Kineto profile."""
     return b'"traceEvents"' in beginning
 
 
@@ -344,7 +346,8 @@ def _calls(host_calls: list[HostCall], record: RankRecord) -> tuple[list[Call], 
 
 
 def _without_nested(host_calls: list[HostCall], record: RankRecord) -> Iterator[HostCall]:
-    """Leaves out what lies in another call of the same thread: torch from 2.4 on records a call at two levels."""
+    """Yields the calls that do not lie within another call of the same thread: torch from 2.4 on records a call at two
+    levels."""
     last: dict[int | str, HostCall] = {}
     for call in host_calls:
         outer = last.get(call.tid)
@@ -384,7 +387,7 @@ def _fill(record: RankRecord, calls: list[Call], chain: Timeline) -> None:
 
 
 def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: bool) -> None:
-    """What the reading rests on, and what was exposed."""
+    """Notes the assumptions that the reading rests on, and how much communication was exposed."""
     findings, file = record.findings, record.file
     if not len(events.work):
         findings.note(

@@ -95,7 +95,7 @@ class CallArguments(msgspec.Struct, rename={
                                     "size", "out_split": "Out split size", "src": "Src Rank", "dst": "Dst Rank",
     "member": "Rank",
 }):  # fmt: skip
-    """What a `record_param_comms` event says."""
+    """The arguments of a `record_param_comms` event."""
 
     collective: str = ""
     in_elements: int | None = None
@@ -115,12 +115,13 @@ class CallArguments(msgspec.Struct, rename={
 
 
 def is_wait(arguments: CallArguments) -> bool:
-    """Whether it is not communication, but the wait for one."""
+    """Returns whether an event is the wait for a communication, and not a communication."""
     return plain(arguments.collective) == WAIT
 
 
 def call_of(arguments: CallArguments, item: str, record: RankRecord, duration_ns: int = UNKNOWN) -> Call | None:
-    """The communication that a `record_param_comms` says; None for what is none, or is refused: the findings say so."""
+    """Returns the communication of a `record_param_comms` event; None if it is none, or is refused, which the findings
+    then say."""
     kind = _kind_of(arguments, item, record)
     group = None if kind is None else _group_of(arguments, item, record)
     if kind is None or group is None:
@@ -219,7 +220,8 @@ def _size_of(kind: Kind, arguments: CallArguments, item: str, record: RankRecord
 
 
 def _ratio(kind: Kind, arguments: CallArguments) -> float | None:
-    """How many times larger the result of an all-gather, or the input of a reduce-scatter, is; None for other kinds."""
+    """Returns how many times larger the result of an all-gather, or the input of a reduce-scatter, is; None for other
+    kinds."""
     small, large = arguments.in_elements, arguments.out_elements
     if kind is Kind.REDUCE_SCATTER:
         small, large = large, small

@@ -43,7 +43,7 @@ class RecordedTask(msgspec.Struct):
 
 
 class RecordingHead(msgspec.Struct):
-    """What a recording says besides its tasks."""
+    """The fields of a recording besides its tasks."""
 
     format: Literal["gradwire recording"]
     version: Whole
@@ -58,14 +58,14 @@ class RecordingHead(msgspec.Struct):
     flops_of_type: dict[str, Whole] = {}
     #: Bytes that operations without FLOPs read and wrote in the iteration.
     moved_bytes: Whole = 0
-    #: What was guessed, and how often.
+    #: The guesses that were made, and how often each.
     guesses: dict[str, Whole] = {}
     #: Communication of kinds that the recorder does not know.
     unknown: list[str] = []
 
 
 def recognises(beginning: bytes) -> bool:
-    """Whether a file that begins so may be one."""
+    """Returns whether a file that begins so may be a recording."""
     return beginning.lstrip().startswith(b'{"format": "' + NAME.encode() + b'"')
 
 
@@ -150,7 +150,7 @@ def _duration_ns(record: RankRecord, place: str, flops: int, flops_per_s: float 
 
 
 def _note_guesses(record: RankRecord, head: RecordingHead) -> None:
-    """What the record rests on."""
+    """Notes the assumptions that the record rests on."""
     note = record.findings.note
     if not head.values:
         note(record.file, "", "large tensors had no values: what a script does by what it has learnt was not seen")
