@@ -29,6 +29,6 @@ def transfer_rates(report: str) -> list[str]:
         end = said["end"]
         both = [end[name] if name in end else end["sum"] for name in ("sum_received", "sum_sent")]
         return [rate_words(float(each["bits_per_second"])) for each in both]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         last = report.strip().splitlines()[-1:] or ["nothing"]
         raise InputFault(f"iperf3 wrote no result: {last[0]}") from error

@@ -17,7 +17,6 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -26,10 +25,9 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
-from gradwire.runs.point_protocol import decoded, write_json
+from gradwire.runs.point_protocol import write_json
 from gradwire.runs.stored.soundness import refuse_absurd
-
-Message = TypeVar("Message")
+from gradwire.typed_json import Message, decoded
 
 SEALS_FILE = "seals.json"
 OTHERWISE_WRITTEN = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)

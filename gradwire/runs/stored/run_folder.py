@@ -32,7 +32,7 @@ from gradwire.files import replacing
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
+from gradwire.runs.point_protocol import TASK_FILE, write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, NEEDED_FILES, VERDICT_FILE, StoredRun
@@ -41,6 +41,7 @@ from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
+from gradwire.typed_json import decoded
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"
