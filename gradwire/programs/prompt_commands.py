@@ -18,6 +18,8 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.programs.program_protocol import NO_HOST, Change, Command, Execute, PingAll
 from gradwire.programs.prompt_python import Net, Node
 from gradwire.programs.transfer_rates import transfer_rates
+from gradwire.reading_budget import reading_budget
+from gradwire.regular_files import read_text
 from gradwire.vm.session import KernelDied
 from gradwire.workloads.units import rate_text
 
@@ -313,9 +315,9 @@ class Shell(cmd.Cmd):
             raise InputFault("usage: source FILE")
         try:
             path = Path(line).expanduser().resolve()
-            with path.open("rb") as file:
-                text = file.read(SCRIPT_BYTES).decode(errors="replace")
-        except (OSError, RuntimeError) as error:  # RuntimeError: no such user's home
+            with reading_budget(path):
+                text = read_text(path, SCRIPT_BYTES, errors="replace")
+        except (OSError, RuntimeError, ValueError) as error:  # no such user's home; no path
             raise InputFault(f"error reading file {line}: {getattr(error, 'strerror', None) or error}") from error
         if path in self._sources:
             raise InputFault(f"{line}: carries out itself")

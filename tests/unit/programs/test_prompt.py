@@ -109,6 +109,8 @@ def test_words_of_mininet_ask_for_what_they_mean(
         ("dpctl", "usage: dpctl"),
         ("source", "usage: source FILE"),
         ("source nowhere", "error reading file nowhere: No such file"),
+        ("source /dev/zero", "error reading file /dev/zero: is a device"),
+        ("source a\0b", "error reading file a"),
         ("source ~nobody-of-this-name/file", "error reading file ~nobody-of-this-name/file: "),
         ("xterm h2", "h2: a window for host 1"),
         ("gterm s1", f"s1: a window for host {NO_HOST}"),
