@@ -28,6 +28,14 @@ SOURCES = Path(__file__).resolve().parent.parent
 """Where the package lies, so that its modules are found."""
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal, such as SIGTERM; "signal 40" for one of the real-time signals without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 class Child(Protocol):
     """A process, as `subprocess.Popen` has it."""
 

@@ -3,8 +3,8 @@ r"""CSV files: every one that gradwire writes, and reads back, is written and re
 Lines and quotes are as in RFC 4180 and as Python's csv module has them. Others may have chosen the texts, and spreadsheets carry out cells
 that begin like a formula, and terminals characters that are not printed. So a text, in a cell or a heading,
 
-- is written behind an apostrophe if its first character that is no space is one of `=+-@` (or their full-width forms) and it is not a
-  number: `'=1+1`, but -1.5 as it is; spreadsheets take what follows an apostrophe for text;
+- is written behind an apostrophe if its first character that is no space is one of `=+-@` (or their full-width forms) and it is neither a
+  number nor a dash alone: `'=1+1`, but -1.5, -5% and - as they are; spreadsheets take what follows an apostrophe for text;
 - has its control characters, tabs among them but not line feeds, written as `\x1b` or `\u2028`. A backslash that would read as the
   beginning of such is written twice.
 
@@ -36,7 +36,8 @@ _FORMULA = re.compile(rf"'*\s*[{_BEGINS}]")
 _WRITTEN_BEFORE = re.compile(rf"'+\s*[{_BEGINS}]")
 _BEHIND_ANOTHER_SEPARATOR = re.compile(rf";\s*[{_BEGINS}]")
 """Spreadsheets of some languages divide cells at semicolons, unless they are within quotes."""
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HARMLESS = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?|-")
+"""A number, with a percent sign or without, and a dash that stands for nothing: spreadsheets have nothing to carry out in them."""
 _CONTROL = rf"[\t\ud800-\udfff]|{ACTING.pattern}"
 """What is not printed, and halves of characters, as names of files may have, which no file in UTF-8 has."""
 _SHOWN = re.compile(rf"\\(?=[\\xu]|{_CONTROL})|{_CONTROL}")
@@ -47,7 +48,7 @@ _QUOTED = re.compile(r'[,"\n]')
 def safe(text: str) -> str:
     """A text as a cell has it."""
     shown = _SHOWN.sub(_escaped, text)
-    return f"'{shown}" if _FORMULA.match(shown) and not _NUMBER.fullmatch(shown) else shown
+    return f"'{shown}" if _FORMULA.match(shown) and not _HARMLESS.fullmatch(shown) else shown
 
 
 def original(cell: str) -> str:

@@ -21,11 +21,27 @@ STATUSES = (
 LONG_WORD = re.compile(r"[^\s/]{200,}")
 """What no reader reads to its end, and what no file system has as a name but for 55 characters more."""
 SHOWN = 60
+LONGEST_LINE = 1000
+"""Of a message. A longer line repeats a list that came with the input."""
+BEGIN, END = 600, 200
+"""Characters that are kept of such a line: what it is about, and what would be right."""
+MOST_LINES = 100
+"""Of a message: a file may have a mistake in each of its lines."""
 
 
 def shortened(message: str) -> str:
-    """The message with the beginnings of its very long words, which came with the input."""
-    return LONG_WORD.sub(lambda word: f"{word[0][:SHOWN]}... ({len(word[0]):,} characters)", message)
+    """The message as a person can read it: with the beginnings of very long words, the beginnings and ends of very long
+    lines, and the first of very many lines. What is left out came with the input."""
+    words = LONG_WORD.sub(lambda word: f"{word[0][:SHOWN]}... ({len(word[0]):,} characters)", message)
+    lines = words.split("\n")
+    more = len(lines) - MOST_LINES
+    return "\n".join([*map(_shortened_line, lines[:MOST_LINES]), *([f"and {more:,} more lines"] if more > 0 else [])])
+
+
+def _shortened_line(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[:BEGIN]} ... ({len(line):,} characters) ... {line[-END:]}"
 
 
 class Fault(Exception):

@@ -12,11 +12,13 @@ A file lies where its last link leads. The folder of a scenario that Python give
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire.faults import InputFault
-from gradwire.reading_budget import reading_budget
+from gradwire.faults import Fault, InputFault
+from gradwire.reading_budget import SpentError, reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 
 MARK = "clock.json"
@@ -96,3 +98,36 @@ def code_in(path: Path, most_bytes: int = MESSAGE_BYTES) -> str:
         raise InputFault(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputFault(f"{path}: is not text in UTF-8: {error}") from error
+
+
+LONGEST_REASON = 300
+
+
+@contextmanager
+def running(
+    what: str | Callable[[BaseException], str], passing: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """Wraps code that is not gradwire's, and the first look at what it made, which may be its code as well.
+
+    Raises InputFault, with `what` before the error in a short line, for whatever that raises, an exit included. Faults
+    pass, as do Ctrl-C, signals that end the command, a budget that is spent, and errors that are `passing`.
+    """
+    try:
+        yield
+    except BaseException as error:
+        # As a signal's handler ends a command.
+        ends_by_signal = isinstance(error, SystemExit) and isinstance(error.code, int) and error.code > 128
+        if ends_by_signal or isinstance(error, (Fault, KeyboardInterrupt, SpentError, *passing)):
+            raise
+        begins = what if isinstance(what, str) else what(error)
+        raise InputFault(f"{begins}{in_words(error)}") from error
+
+
+def in_words(error: BaseException) -> str:
+    """An error of code that is not gradwire's, in one short line."""
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 (its text is that code's as well)
+        words = ""
+    shown = words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}..."
+    return f"{type(error).__name__}: {shown}".rstrip(": ")

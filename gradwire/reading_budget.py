@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from gradwire.faults import InputFault
+from gradwire.faults import Fault, InputFault
 
 CPU_S = 5.0
 """For a file, beside what its size allows. Everything in scenarios/ takes 0.7 s at most with all files that it names, and
@@ -160,6 +160,11 @@ def reading_budget(what: Path | str, size_bytes: int | None = None) -> Iterator[
     except MemoryError:
         _local.budget = above
         raise budget.fault() from None
+    except Exception as error:
+        _local.budget = above
+        if isinstance(error, Fault) or not budget.reason:
+            raise
+        raise budget.fault() from error  # a library has made an error of its own of SpentError, as pydantic's writing does
     finally:
         _local.budget = above
         if stop is not None:

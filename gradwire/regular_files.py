@@ -68,10 +68,10 @@ def opened(path: Path, most_bytes: int | None, *, follow: bool = False, bounded:
         raise
 
 
-def read_bytes(path: Path, most_bytes: int, *, follow: bool = False) -> bytes:
+def read_bytes(path: Path, most_bytes: int, *, follow: bool = False, bounded: bool = False) -> bytes:
     """The content of a regular file. Raises OSError as `opened` does, also for a file that grew beyond the limit since
     it was opened."""
-    with opened(path, most_bytes, follow=follow) as file:
+    with opened(path, most_bytes, follow=follow, bounded=bounded) as file:
         content = bytearray()
         while chunk := file.read(min(CHUNK_BYTES, most_bytes + 1 - len(content))):
             content += chunk

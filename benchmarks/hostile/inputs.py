@@ -1,10 +1,9 @@
-"""Reads many hostile scenarios, bytes of the wire and captures: `python -m benchmarks.hostile.inputs [--inputs N]
-[--only KIND]`.
+"""Reads many hostile inputs of each kind in tests/hostile/kinds.py: `python -m benchmarks.hostile.inputs [--inputs N] [--only KIND]
+[--first N]`.
 
-Each must be taken, or refused with a message that can be read, within the budget of
-gradwire/reading_budget.py. What is not is printed
-with its number, which makes the same input again, and makes the command end with status 1.
-benchmarks/hostile/traces.py does the same for traces.
+Each must be taken, or refused with a message that a person can read, within the budget of gradwire/reading_budget.py. What is not is
+printed with its number, which makes the same input again, and makes the command end with status 1. benchmarks/hostile/traces.py does the
+same for traces.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ def as_number(text: Value | None) -> float | None:
     """A value as a number; None if it is not one."""
     try:
         return None if text is None else float(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # a whole number of 310 digits
         return None
 
 
 def parameter_number(text: str) -> float | None:
     """A parameter's value as a number, in bit/s for rates like "10gbit"; None for words."""
-    rate = re.fullmatch(r"([0-9.]+)\s*([kmgt]?bit)(/s)?", text.strip().lower())
+    rate = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*([kmgt]?bit)(/s)?", text.strip().lower())
     return float(rate[1]) * BITS_PER_S[rate[2]] if rate else as_number(text)
 
 

@@ -90,7 +90,8 @@ def typed_column(texts: Sequence[str]) -> pd.Series[Any]:
     if known and all(text in TRUTHS for text in known):
         return pd.Series([TRUTHS.get(text) for text in texts], dtype="bool" if len(known) == len(texts) else "boolean")
     if known and all(as_number(text) is not None for text in known):
-        whole = all(text.lstrip("-").isdigit() for text in known)
+        # No column of whole numbers holds larger ones.
+        whole = all(text.lstrip("-").isdigit() and abs(as_number(text) or 0.0) < 2**63 for text in known)
         if not whole:
             return pd.Series([as_number(text or None) for text in texts], dtype="float64")
         numbers = [int(text) if text else pd.NA for text in texts]

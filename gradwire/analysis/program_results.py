@@ -17,6 +17,7 @@ from gradwire.analysis.point_frames import parameters_frame
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.strict_json import parse_json
+from gradwire.typed_json import decoded
 
 Value = float | int | str | bool
 Row = dict[str, Value]
@@ -111,8 +112,8 @@ def read_iperf3(text: str) -> list[Row]:
     test that failed.
     """
     try:
-        report = msgspec.json.decode(text, type=_IperfReport)
-    except (msgspec.DecodeError, RecursionError) as error:
+        report = decoded(text, _IperfReport)
+    except msgspec.DecodeError as error:
         raise InputFault(f"no report of `iperf3 --json`: {error}") from error
     if report.error:
         raise InputFault(f"iperf3 failed: {report.error}")

@@ -165,12 +165,20 @@ def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}
 
 
+IDENTITY = ("scenario", "claim")
+"""The columns of claims.csv that tell claims apart."""
+
+
+def _claim(row: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(row[name] for name in IDENTITY)
+
+
 def claim_differences(first: Sequence[Mapping[str, str]], second: Sequence[Mapping[str, str]]) -> list[ClaimDifference]:
     """The claims, rows of claims.csv, whose outcome or measured value differs,
     in the first one's order; also those of one alone."""
-    others = {(row["scenario"], row["claim"]): row for row in second}
+    others = {_claim(row): row for row in second}
     nothing: Mapping[str, str] = {}
-    pairs = [(row, others.pop((row["scenario"], row["claim"]), nothing)) for row in first]
+    pairs = [(row, others.pop(_claim(row), nothing)) for row in first]
     pairs += [(nothing, row) for row in others.values()]
     differences = []
     for before, after in pairs:

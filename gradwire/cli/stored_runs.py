@@ -18,6 +18,7 @@ from gradwire.analysis.parameters import describe
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.run_difference import (
+    IDENTITY,
     ClaimDifference,
     Gate,
     PointDifference,
@@ -231,6 +232,8 @@ def _claims(one: Path, other: Path) -> list[ClaimDifference]:
     for folder in (one, other):
         with reading(folder / CLAIMS_FILE):
             rows.append(read_csv(folder / CLAIMS_FILE))
+            if missing := next((name for row in rows[-1] for name in IDENTITY if name not in row), ""):
+                raise ValueError(f"has no column {missing}")
     return claim_differences(*rows)
 
 

@@ -22,12 +22,14 @@ from typing import NoReturn
 
 import msgspec
 
+from gradwire.faults import shortened
 from gradwire.inside import enter_host
 from gradwire.inside.host import Host
 from gradwire.inside.namespaces import end_held
 from gradwire.inside.program_protocol import ENTER_HOST, FOLDER
 from gradwire.inside.sandbox import Sandbox
 from gradwire.inside.traffic_classes import class_of, join_class
+from gradwire.typed_json import decoded
 
 DOOR = FOLDER / "door"
 SHELL = "/bin/sh"
@@ -102,7 +104,7 @@ def _answered(asked: socket.socket, hosts: Mapping[str, Host], sandbox: Sandbox)
     streams: list[int] = []
     try:
         _, streams, _, _ = socket.recv_fds(asked, 1, STREAMS)
-        request = msgspec.json.decode(asked.makefile("rb").readline(REQUEST_BYTES), type=Request)
+        request = decoded(asked.makefile("rb").readline(REQUEST_BYTES), Request)
         host = hosts[request.host]
         with sandbox.births():
             program = subprocess.Popen(
@@ -114,9 +116,9 @@ def _answered(asked: socket.socket, hosts: Mapping[str, Host], sandbox: Sandbox)
                 start_new_session=True,
                 preexec_fn=_entering(host, request.folder, _class_of(asked)),  # noqa: PLW1509 (one thread)
             )
-    except (LookupError, ValueError, OSError, msgspec.MsgspecError, subprocess.SubprocessError) as error:
-        if len(streams) == STREAMS:
-            os.write(streams[2], f"enter-host: cannot start this: {error}\n".encode())
+    except (LookupError, ValueError, OSError, subprocess.SubprocessError) as error:
+        with suppress(IndexError, OSError):  # it may have closed that stream, or not have sent it
+            os.write(streams[2], shortened(f"enter-host: cannot start this: {error}\n").encode(errors="replace"))
         return enter_host.NOBODY_ANSWERS
     for descriptor in streams:
         os.close(descriptor)

@@ -19,8 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-
-import msgspec
+from typing import Any, cast
 
 from gradwire.faults import Fault, InternalFault
 from gradwire.inside.channel import Channel
@@ -47,6 +46,7 @@ from gradwire.inside.typed_protocol import (
     Typed,
     Wanted,
 )
+from gradwire.typed_json import decoded
 
 SCRIPT = 0
 """In the place of a host's index: there is one program."""
@@ -107,8 +107,8 @@ class Input:
             begun += part
             if part and len(begun) <= QUESTION_BYTES and not begun.endswith(b"\n"):
                 return
-            asked = msgspec.json.decode(begun, type=Asked | Wanted)
-        except (OSError, ValueError):  # also a UnicodeDecodeError
+            asked = decoded(bytes(begun), cast(Any, Asked | Wanted))
+        except (OSError, ValueError):
             self._processes.unwatch(asker.fileno())
             asker.close()
             return

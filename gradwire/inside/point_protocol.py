@@ -10,11 +10,10 @@ adds to a stored message has a default, and fields that it no longer knows are i
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -25,9 +24,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, PlannedFault, SocketState
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric, MulticastGroup
-
-Message = TypeVar("Message")
-_DECODING = threading.Lock()
+from gradwire.typed_json import Message, decoded
 
 TASK_FILE = "task.json"
 REPLAY_TASK_FILE = "replay.json"
@@ -38,16 +35,6 @@ def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
     """Writes a typed message or a frozen dataclass; `indent` makes it readable and ends it with a newline."""
     encoded = msgspec.json.encode(message)
     path.write_bytes(encoded if indent is None else msgspec.json.format(encoded, indent=indent) + b"\n")
-
-
-def decoded(text: bytes, kind: type[Message]) -> Message:
-    """A typed message out of JSON. Raises msgspec.DecodeError for what is not a message of that type.
-
-    One thread at a time: msgspec 0.22 ends the process with a segmentation fault where two threads are the first to
-    meet a type, which points that end at the same moment are.
-    """
-    with _DECODING:
-        return msgspec.json.decode(text, type=kind)
 
 
 def read_json(path: Path, kind: type[Message]) -> Message:

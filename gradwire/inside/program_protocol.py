@@ -340,7 +340,7 @@ def event_of(line: str) -> Event | None:
     """The event that a line of the job is; None for what others wrote to the same terminal."""
     try:
         return _events.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.program_file import check_program
+from gradwire.typed_json import decoded
 
 MN = "mn"
 ANSWER_LIMIT_S = 60.0
@@ -50,7 +50,7 @@ def interpreter_of(python: str, search_path: str) -> Interpreter:
     command = [found, "-c", f"import sys; sys.path[:1] = []{_QUESTION}"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_LIMIT_S).stdout
-        package, scripts = json.loads(said)
+        package, scripts = decoded(said, tuple[str | None, str])
     except subprocess.TimeoutExpired as error:
         raise InputFault(f"--python {python}: does not answer within {ANSWER_LIMIT_S:g} s; give a Python 3") from error
     except subprocess.CalledProcessError as error:
@@ -58,7 +58,7 @@ def interpreter_of(python: str, search_path: str) -> Interpreter:
         raise InputFault(
             f"--python {python}: is not a Python 3, for it ended with status {error.returncode}{last_words}"
         ) from error
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise InputFault(f"--python {python}: is not a Python 3, for it does not answer as one") from error
     return _with_programs(Path(found).absolute(), Path(package) if package else _own_mininet(), Path(scripts))
 

@@ -19,12 +19,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from gradwire import PACKAGE
+from gradwire.child_process import signal_name
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.programs.descendants import ending_descendants
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, RECORD_BYTES, IrregularFileError, read_bytes, read_text
+from gradwire.typed_json import decoded
 from gradwire.vm.owners import OWNER_VARIABLE, temporary_folder, this_process
 
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
@@ -100,6 +104,13 @@ def _python_path() -> Iterator[Path]:
         (folder / PACKAGE.name).symlink_to(PACKAGE)
         shutil.copy(PACKAGE / "recorder" / "sitecustomize.py", folder / "sitecustomize.py")
         yield folder
+
+
+class _State(msgspec.Struct):
+    """Word of how far a script came, as gradwire/recorder/left_files.py leaves it."""
+
+    state: str
+    about: str
 
 
 class _Script:
@@ -210,9 +221,9 @@ class _Script:
         """How far the script came, as the recorder in it says."""
         try:
             with reading_budget(self._made):
-                said = json.loads(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES))
-            return str(said["state"])[:200], str(said["about"])[:200]
-        except (OSError, ValueError, KeyError, TypeError):
+                said = decoded(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES), _State)
+            return said.state[:200], said.about[:200]
+        except (OSError, ValueError):
             return None
 
     def _how_far(self) -> str:
@@ -258,7 +269,7 @@ def _script_name(program: Sequence[str]) -> str:
 
 
 def _ending(status: int) -> str:
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from gradwire.inside.typed_protocol import Keys, Open, Opening, Resized, Shut, Size, WindowCommand
+from gradwire.typed_json import decoded
 from gradwire.vm.streaming import Watch
 
 CLIENT = Path(__file__).with_name("window_terminal.py")
@@ -222,8 +223,8 @@ class Windows:
             return
         for line in lines:
             try:
-                self._heed(connection, msgspec.json.decode(line, type=Said))
-            except ValueError:  # also a UnicodeDecodeError
+                self._heed(connection, decoded(line, Said))
+            except ValueError:
                 self._gone(connection)
                 return
 

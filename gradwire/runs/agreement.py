@@ -8,11 +8,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from rich.console import Console
 
@@ -31,10 +30,10 @@ from gradwire.analysis.points import PointResult
 from gradwire.analysis.timeline.critical_path import critical_path
 from gradwire.analysis.timeline.walk import TimeKind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
+from gradwire.cache_files import keep, kept
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
-from gradwire.files import replacing
-from gradwire.inside.point_protocol import TASK_FILE, built_fabric, read_json, write_json
+from gradwire.inside.point_protocol import TASK_FILE, built_fabric
 from gradwire.network.fabric import Fabric, Routing
 from gradwire.network.path_delays import link_delays_s
 from gradwire.runs.compiling.ideal_times import rule_of
@@ -112,23 +111,16 @@ def _status(errors: Console | None) -> AbstractContextManager[object]:
 
 
 def kept_agreement(stored: StoredRun, point: Point) -> Agreement | None:
-    """The agreement of a run as this code examined it before; None if it did not. Raises InputFault for a file that
-    cannot be read."""
-    try:
-        return read_json(_path(stored, point), Agreement)
-    except (OSError, msgspec.DecodeError):
-        return None
+    """The agreement of a run as this code examined it before; None if it did not. Raises InputFault for a file of the
+    run that cannot be read."""
+    return kept(_path(stored, point), Agreement)
 
 
 def examine_and_keep(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises
     what `examine` does."""
     agreement = examine(stored, point, ideal_s)
-    path = _path(stored, point)
-    with suppress(OSError):  # without it, the next report examines the run again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, on_disk=False) as partial:
-            write_json(partial, agreement, indent=1)
+    keep(_path(stored, point), agreement)
     return agreement
 
 

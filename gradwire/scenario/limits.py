@@ -45,8 +45,6 @@ MOST_OF: Mapping[str, int] = {
 gradwire has, or more; a fault or a program is a command inside the machine, and takes milliseconds there."""
 _NAME = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_.-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{MOST_PARTS},}}+")
-MOST_LINES = 100
-"""Of one message: whoever corrects so many mistakes sees the others then."""
 
 
 def refuse_long_keys(text: str) -> None:
@@ -122,9 +120,3 @@ def _all_values(document: Any) -> Iterator[tuple[_Place, Any]]:
 def count_of(value: Any) -> int:
     """How many tables, lists and values a value has in it, itself included."""
     return sum(1 for _ in _all_values(value))
-
-
-def listed(lines: list[str]) -> str:
-    """Lines of a message, without those after the first MOST_LINES."""
-    more = len(lines) - MOST_LINES
-    return "\n".join(lines if more <= 0 else [*lines[:MOST_LINES], f"and {more:,} more mistakes"])

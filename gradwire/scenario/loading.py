@@ -23,7 +23,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
-from gradwire.scenario.limits import listed, refuse_too_much
+from gradwire.scenario.limits import refuse_too_much
 from gradwire.scenario.name_checks import name_defects
 from gradwire.scenario.overrides import apply_setting, setting_words
 from gradwire.scenario.resolution.compilation import ResolvedPoint
@@ -272,7 +272,7 @@ def with_settings(
         except InputFault as fault:
             refused.append(str(fault))
     if refused:
-        raise InputFault(listed([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
+        raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(map(setting_words, settings))}"
     return document
@@ -305,7 +305,7 @@ def _resolved(
     lines += misfits
     about = expansion.about
     if lines or about is None:
-        raise InputFault(listed([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
+        raise InputFault("\n".join([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
     used = ((_with_what_it_uses(section), swept) for section, swept in sections)
     points = distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
     if about.chart == "ranking":

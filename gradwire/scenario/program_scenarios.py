@@ -15,7 +15,6 @@ from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.scenario.definitions.inlining import FilesRead, inlined
 from gradwire.scenario.expansion import Expansion
-from gradwire.scenario.limits import listed
 from gradwire.scenario.loading import (
     Origin,
     Point,
@@ -258,7 +257,7 @@ def _resolved(
     lines += [] if overridden else _misfits(points)  # what is wrong with a file is said once
     about = expansion.about
     if lines or about is None:
-        raise InputFault(listed([f"{origin.words}: {line}" for line in dict.fromkeys(lines)]))
+        raise InputFault("\n".join([f"{origin.words}: {line}" for line in dict.fromkeys(lines)]))
     return ProgramScenario(
         name=origin.name,
         title=about.title,

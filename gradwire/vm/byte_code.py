@@ -22,6 +22,7 @@ import msgspec
 from filelock import FileLock
 
 from gradwire import PACKAGE
+from gradwire.cache_files import kept
 from gradwire.faults import UnfitMachine
 from gradwire.files import NO_ROOM, replacing, unfit_for_writing
 from gradwire.vm.kernel import cache_folder
@@ -109,11 +110,8 @@ def _installation() -> str:
 
 
 def _is_up_to_date(folder: Path, modules: tuple[str, ...]) -> bool:
-    try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return False
-    return manifest.modules == modules and manifest.up_to_date
+    manifest = kept(folder / MANIFEST, Manifest)
+    return manifest is not None and manifest.modules == modules and manifest.up_to_date
 
 
 def _fill(folder: Path, modules: Sequence[str]) -> None:

@@ -12,13 +12,12 @@ import functools
 import hashlib
 import platform
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from gradwire import PACKAGE
-from gradwire.files import replacing
+from gradwire.cache_files import cached
 from gradwire.syntax_trees import parsed
 from gradwire.vm.kernel import cache_folder
 
@@ -110,14 +109,7 @@ def _source(text: str) -> Source:
     """Returns the facts of a module's text, from the cache if they are there. The key includes `_reader`, since other
     versions of Python and of this module parse differently."""
     path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=Source)
-    source = _parsed(text)
-    with suppress(OSError):  # without it, the next one to ask parses it again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, on_disk=False) as partial:
-            partial.write_bytes(msgspec.json.encode(source))
-    return source
+    return cached(path, Source, lambda: _parsed(text))
 
 
 @functools.cache

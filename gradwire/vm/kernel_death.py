@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from gradwire.child_process import signal_name
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import MachineFault
 from gradwire.vm.kernel import renewal
@@ -192,7 +193,7 @@ def _by_signal(ending: Ending, console: str) -> Cause:
             "its memory is a file larger than the limit on file sizes (SIGXFSZ)",
             "`ulimit -f unlimited`",
         )
-    name = signal.Signals(killed_by).name if killed_by > 0 else f"status {ending.returncode}"
+    name = signal_name(killed_by) if killed_by > 0 else f"status {ending.returncode}"
     if killed_by > 0 and not console.strip():
         if killed_by in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL):
             return Cause(

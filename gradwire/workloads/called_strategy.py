@@ -15,7 +15,8 @@ from typing import Any
 
 from gradwire import PACKAGE
 from gradwire.datatypes.plan import Plan
-from gradwire.faults import Fault, InputFault
+from gradwire.faults import InputFault
+from gradwire.named_code import running
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check_references
 from gradwire.workloads.job import Cluster, Job
@@ -29,11 +30,11 @@ def classes_of_strategy(strategy: Strategy, options: Options) -> int:
     """
     with _blaming(strategy, "classes"):
         number = strategy.classes(options)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InputFault(
-            f"strategy '{strategy.name}': its `classes` returned {number!r}: it must be a whole number from 1 on"
-        )
-    return number
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InputFault(
+                f"strategy '{strategy.name}': its `classes` returned {number!r}: it must be a whole number from 1 on"
+            )
+        return number
 
 
 def has_aggregators(strategy: Strategy, options: Options) -> bool:
@@ -57,7 +58,10 @@ def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fa
     could not follow. OverflowError, of ops that are too large to count, is the caller's.
     """
     with _blaming(strategy, "compile"):
-        plans: Any = strategy.compile(job, options)
+        return _examined(strategy, strategy.compile(job, options), fabric)
+
+
+def _examined(strategy: Strategy, plans: Any, fabric: Fabric) -> Mapping[str, Plan]:
     if not isinstance(plans, Mapping) or not plans:
         returned = f"a {type(plans).__name__}" if not isinstance(plans, Mapping) else "an empty mapping"
         raise InputFault(
@@ -93,17 +97,15 @@ def _compile_of(strategy: Strategy) -> str:
 @contextmanager
 def _blaming(strategy: Strategy, field: str) -> Iterator[None]:
     """Raises InputFault, with the place in the code, for what a strategy raises that is not gradwire's own."""
-    try:
+    if _is_own(strategy.compile):
         yield
-    except (Fault, OverflowError):
-        raise
-    except Exception as error:  # the user's code may raise anything
-        if _is_own(strategy.compile):
-            raise
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise InputFault(
-            f"strategy '{strategy.name}': its `{field}` failed{_place(strategy, error)}: {said}"
-        ) from error
+        return
+
+    def begins(error: BaseException) -> str:
+        return f"strategy '{strategy.name}': its `{field}` failed{_place(strategy, error)}: "
+
+    with running(begins, passing=(OverflowError,)):
+        yield
 
 
 def _is_own(function: Callable[..., Any]) -> bool:
@@ -116,7 +118,7 @@ def _unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _place(strategy: Strategy, error: Exception) -> str:
+def _place(strategy: Strategy, error: BaseException) -> str:
     """The last line of the strategy's file that an error came through, or else the last one outside gradwire; "" if
     there is none."""
     code = getattr(_unwrap(strategy.compile), "__code__", None)

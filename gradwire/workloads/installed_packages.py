@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.named_code import running
 from gradwire.reading_budget import not_reading
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
 from gradwire.workloads.models.device_facts import Device
@@ -62,14 +63,8 @@ class Group:
 
     def loaded(self, entry: EntryPoint) -> Any:
         """Imports what an entry point names. Raises InputFault, naming the package, if that fails."""
-        try:
-            with not_reading():  # its code may take what it likes
-                return entry.load()
-        except Exception as error:  # third-party code may raise anything on import
-            raise InputFault(
-                f"{self.place(entry)} cannot be imported: {type(error).__name__}: {error}. Fix the package, or "
-                "uninstall it"
-            ) from error
+        with not_reading(), running(f"fix the package, or uninstall it: {self.place(entry)} cannot be imported: "):
+            return entry.load()
 
 
 STRATEGIES = Group("gradwire.strategies", "strategy")
@@ -125,12 +120,8 @@ def _model(name: str) -> Profile:
 @cache
 def _call_once(function: Callable[[], object], entry: EntryPoint) -> object:
     """Calls a package's function for a model once, because a point looks its model up several times."""
-    try:
+    with running(f"fix the package, or uninstall it: {MODELS.place(entry)} fails: "):
         return function()
-    except Exception as error:  # third-party code may raise anything
-        raise InputFault(
-            f"{MODELS.place(entry)} fails: {type(error).__name__}: {error}. Fix the package, or uninstall it"
-        ) from error
 
 
 def _device(name: str) -> Device:

@@ -22,9 +22,10 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gradwire.faults import Fault, InputFault, InternalFault
-from gradwire.named_code import code_in
+from gradwire.named_code import code_in, running
 from gradwire.reading_budget import not_reading
 from gradwire.workloads import strategies
 from gradwire.workloads.installed_packages import STRATEGIES
@@ -54,8 +55,11 @@ def strategies_in(path: Path) -> tuple[Strategy, ...]:
     """Returns the strategies that a file lists in STRATEGIES. Raises InputFault if it cannot be read or may not run, or
     lists no strategies there."""
     text = code_in(path)
-    with not_reading():  # its code may take what it likes
-        declared = getattr(_module(path, text), "STRATEGIES", None)
+    with not_reading(), running(f"{path}: cannot be run: "):  # its code may take what it likes
+        return _declared_in(path, getattr(_module(path, text), "STRATEGIES", None))
+
+
+def _declared_in(path: Path, declared: Any) -> tuple[Strategy, ...]:
     if declared is None or declared == ():
         raise InputFault(f"{path}: has no STRATEGIES: end it with a line like STRATEGIES = (STRATEGY,)")
     if not isinstance(declared, tuple | list) or not declared:
@@ -83,12 +87,11 @@ def _module(path: Path, text: str) -> types.ModuleType:
     sys.modules[module.__name__] = module
     try:
         exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
-    except Fault as fault:  # of a Strategy whose fields are of the wrong kind
+    except BaseException as error:
         del sys.modules[module.__name__]
-        raise InputFault(f"{path}: {fault}") from fault
-    except Exception as error:  # the user's code may raise anything
-        del sys.modules[module.__name__]
-        raise InputFault(f"{path}: cannot be run: {type(error).__name__}: {error}") from error
+        if isinstance(error, Fault):  # of a Strategy whose fields are of the wrong kind
+            raise InputFault(f"{path}: {error}") from error
+        raise
     return module
 
 

@@ -7,7 +7,7 @@ import json
 import tempfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -15,10 +15,17 @@ from typing import Any
 
 from gradwire.workloads.traces.record import Reading
 from tests.hostile import chakra_nodes
+from tests.hostile.damage import damaged
 from tests.hostile.json_text import spoiled
-from tests.unit.workloads.traces.small_traces import KinetoFile, ddp_step, execution_trace, graph_node, jsonized
+from tests.unit.workloads.traces.small_traces import (
+    KinetoFile,
+    ddp_step,
+    execution_trace,
+    graph_node,
+    jsonized,
+    recording,
+)
 
-FORMATS = ("kineto", "execution-trace", "chakra", "chakra-json")
 BOMB_BYTES = 200 << 20
 
 
@@ -33,8 +40,7 @@ class HostileInput:
 def hostile_input(format_name: str, number: int) -> HostileInput:
     """The input of this number."""
     random = Random(f"{format_name}/{number}")
-    makers = {"kineto": _kineto, "execution-trace": _execution_trace, "chakra": _chakra, "chakra-json": _chakra_json}
-    make = makers[format_name]
+    make = MAKERS[format_name]
     ranks = random.choice((1, 1, 1, 2, 2, 3))
     ending = "et" if format_name == "chakra" else "json"
     alike = random.random()
@@ -44,7 +50,10 @@ def hostile_input(format_name: str, number: int) -> HostileInput:
         )
         for rank in range(ranks)
     }
-    return HostileInput(files, _reading(random))
+    reading = _reading(random)
+    if format_name == "recording" and random.random() < 0.8:  # without which none becomes a workload
+        reading = replace(reading, flops_per_s=1e12, step=None)
+    return HostileInput(files, reading)
 
 
 def _reading(random: Random) -> Reading:
@@ -128,26 +137,23 @@ def _chakra_json(rank: int, random: Random) -> bytes:
     return spoiled(graph, random).encode(errors="surrogatepass")
 
 
+def _recording(rank: int, random: Random) -> bytes:
+    return spoiled(recording(rank, world=random.choice((2, 4))), random).encode(errors="surrogatepass")
+
+
+MAKERS = {
+    "kineto": _kineto,
+    "execution-trace": _execution_trace,
+    "chakra": _chakra,
+    "chakra-json": _chakra_json,
+    "recording": _recording,
+}
+FORMATS = tuple(MAKERS)
+
+
 def _damaged(content: bytes, random: Random) -> bytes:
-    """Now and then cut off, with flipped bits, with bytes inserted, taken out or repeated, and compressed well or badly."""
-    damage = random.random()
-    if content and damage < 0.08:
-        content = content[: random.randrange(len(content))]
-    elif content and damage < 0.2:
-        flipped = bytearray(content)
-        for _ in range(random.choice((1, 1, 2, 8, 64))):
-            flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
-        content = bytes(flipped)
-    elif damage < 0.27:
-        at = random.randrange(len(content) + 1)
-        content = content[:at] + random.randbytes(random.choice((1, 4, 100))) + content[at + random.choice((0, 0, 5)) :]
-    elif damage < 0.3:
-        content = (
-            content * random.choice((2, 3))
-            if random.random() < 0.5
-            else content + content[: random.randrange(len(content) + 1)]
-        )
-    return _compressed(content, random)
+    """Now and then damaged, and compressed well or badly."""
+    return _compressed(damaged(content, random) if random.random() < 0.3 else content, random)
 
 
 def _compressed(content: bytes, random: Random) -> bytes:

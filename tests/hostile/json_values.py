@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -18,6 +20,9 @@ def otherwise(value: Any, random: Random) -> Any:
         return _in_table(value, random)
     if isinstance(value, list) and value and random.random() < 0.8:
         return _in_list(value, random)
+    if isinstance(value, str) and value[:1] in ("{", "[") and random.random() < 0.4:  # JSON in a text
+        with suppress(ValueError, RecursionError):
+            return json.dumps(otherwise(json.loads(value), random))
     if isinstance(value, int | float) and not isinstance(value, bool) and random.random() < 0.5:
         return random.choice(
             (value + 1, value - 1, -value, value * 2, value * 1000, value / 3 if value % 2 else value // 2)

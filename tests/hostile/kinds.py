@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.hostile import captures, named_files, run_folders, scenarios, wire
+from tests.hostile import captures, named_code, named_files, readers, recorded_scripts, run_folders, scenarios, wire
 from tests.hostile.limits import Outcome
 
 KINDS: dict[str, Callable[[int, Path], Outcome]] = {
@@ -14,4 +14,7 @@ KINDS: dict[str, Callable[[int, Path], Outcome]] = {
     "wire": lambda number, _: wire.tried(number),
     "capture": captures.tried,
     "run": run_folders.tried,
+    "code": named_code.tried,
+    "reader": readers.tried,
+    "script": recorded_scripts.tried,
 }

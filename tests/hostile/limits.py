@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from gradwire.faults import LONGEST_LINE, MOST_LINES
 from gradwire.reading_budget import CPU_S
 
 MOST_S = CPU_S + 1.0
@@ -20,8 +21,6 @@ MOST_WALL_S = 300.0
 """For what waits and does not compute, on a machine that others use as well."""
 MOST_MEMORY_BYTES = 512 << 20
 """That an input of a few kilobytes may take more than those before it."""
-LONGEST_LINE = 1000
-"""Of a message. A name out of a file may be longer, and belongs there in short."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class Outcome:
         return self.ended in ("taken", "workload", "refused")
 
 
-class TookTooLongError(BaseException):
-    """Not an Exception, lest something takes it for a fault of the input."""
+class TookTooLongError(KeyboardInterrupt):
+    """As Ctrl-C does, it passes all that takes an error for a fault of the input."""
 
 
 @contextmanager
@@ -51,7 +50,13 @@ def limited_time(most_s: float = MOST_S) -> Iterator[None]:
     By another timer than the budget of readers, which is what is tried.
     """
 
-    def stop(*_: Any) -> None:
+    begun_s = time.process_time()
+
+    def stop(number: int, _: Any) -> None:
+        left_s = most_s - (time.process_time() - begun_s)
+        if number == signal.SIGVTALRM and left_s > 0:  # this timer counts samples, which a busy machine distorts
+            signal.setitimer(signal.ITIMER_VIRTUAL, max(left_s, 0.01))
+            return
         raise TookTooLongError
 
     before = signal.signal(signal.SIGVTALRM, stop), signal.signal(signal.SIGALRM, stop)
@@ -76,12 +81,13 @@ def outcome(action: Callable[[], object], refusals: tuple[type[Exception], ...],
         ended = "taken"
     except refusals as refusal:
         ended, details = "refused", str(refusal)
-        longest = max(details.splitlines(), key=len, default="")
-        if not details.strip() or len(longest) > LONGEST_LINE:
+        lines = details.splitlines()
+        longest = max(lines, key=len, default="")
+        if not details.strip() or len(longest) > LONGEST_LINE or len(lines) > MOST_LINES + 1:
             ended = "a message that cannot be read"
     except TookTooLongError:
         ended, details = f"took more than {most_s:g} s, or waited for {MOST_WALL_S:g} s", traceback.format_exc()
-    except Exception as error:  # noqa: BLE001 (whatever it is, it is what is looked for)
+    except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 (whatever it is, it is what is looked for)
         ended, details = type(error).__name__, traceback.format_exc()
     if _most_memory_bytes() > begun_bytes + MOST_MEMORY_BYTES:
         ended = f"took more than {MOST_MEMORY_BYTES >> 20} MiB"

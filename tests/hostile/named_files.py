@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +15,7 @@ from gradwire.faults import InputFault
 from gradwire.reading_budget import CPU_S_PER_MB
 from gradwire.scenario.loading import Point
 from gradwire.scenario.scenario_files import read_scenario
-from tests.hostile import json_text
-from tests.hostile.damage import damaged
-from tests.hostile.json_values import otherwise
+from tests.hostile.changes import TIMES, changed
 from tests.hostile.limits import MOST_S, Outcome, outcome
 
 Document = dict[str, Any]
@@ -98,10 +95,6 @@ DEVICE: Document = {
 }
 LINKS: Document = {"s1-s2": {"delay": "1ms"}, "h*": {"rate": "1gbit"}}
 TWO_SWITCHES = {"topology": "linear", "switches": 2}
-NUMBERS = (0, 1, 2, 3, 64, 1000, 16_384, 16_385, 40_000, 10**6, 10**9, 10**12, -1)
-MOST_ITEMS = 200_000
-"""Of a file that is made longer."""
-TIMES = (2, 10, 100, 1000, 5000, 30_000)
 
 
 @dataclass(frozen=True)
@@ -109,74 +102,17 @@ class Kind:
     """A file, and the scenario that names it."""
 
     name: str
+    #: A sound one, or one that is hostile already.
     content: Callable[[Random], bytes]
     scenario: Mapping[str, Any]
 
 
-def _more(value: Any, random: Random) -> Any:
-    """The value with one of its lists many times as long, or one of its numbers larger: what costs readers most."""
-    document = copy.deepcopy(value)
-    places = [
-        (holder, key)
-        for holder in _holders(document)
-        for key in (holder if isinstance(holder, dict) else range(len(holder)))
-        if isinstance(holder[key], list | int)
-    ]
-    if not places:
-        return document
-    holder, key = random.choice(places)
-    if isinstance(holder[key], list):
-        times = min(random.choice(TIMES), MOST_ITEMS // max(1, _count(holder[key])))
-        holder[key] = [_renamed(each, turn) for turn in range(times) for each in holder[key]]
-    else:
-        holder[key] = random.choice(NUMBERS)
-    return document
-
-
-def _holders(value: Any) -> list[Any]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [*([value] if isinstance(value, dict | list) else []), *(each for one in inner for each in _holders(one))]
-
-
-def _count(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_count, inner))
-
-
-def _renamed(value: Any, turn: int) -> Any:
-    """The value, called otherwise in every second copy."""
-    if turn % 2 and isinstance(value, dict):
-        return {key: f"{each}{turn}" if key in ("id", "name", "switch") else each for key, each in value.items()}
-    return value
-
-
-def _spoiled(document: Document, random: Random) -> Document:
-    for _ in range(random.choice((1, 1, 2, 4))):
-        longer = random.random() < 0.5 and _count(document) < 1000
-        document = _more(document, random) if longer else otherwise(document, random)
-        if not isinstance(document, dict):
-            return {}
-    return document
-
-
-def _json(*documents: Document) -> Callable[[Random], bytes]:
-    def content(random: Random) -> bytes:
-        document = random.choice(documents)
-        if random.random() < 0.3:
-            return json_text.spoiled(document, random).encode(errors="surrogatepass")
-        return json.dumps(_spoiled(document, random)).encode(errors="surrogatepass")
-
-    return content
+def _sound(*documents: Document) -> Callable[[Random], bytes]:
+    return lambda random: json.dumps(random.choice(documents)).encode()
 
 
 def _toml(document: Document) -> Callable[[Random], bytes]:
-    def content(random: Random) -> bytes:
-        try:
-            return tomli_w.dumps(_spoiled(document, random)).encode(errors="surrogatepass")
-        except (TypeError, ValueError, AttributeError):  # what TOML cannot say
-            return b"title = 3\n"
-
-    return content
+    return lambda _: tomli_w.dumps(document).encode()
 
 
 def _csv(random: Random) -> bytes:
@@ -198,10 +134,10 @@ def _with(table: str, **values: Any) -> Document:
 
 
 KINDS = (
-    Kind("net.json", _json(NODE_LINK, INFRAGRAPH), _with("fabric", file="net.json")),
-    Kind("net.yaml", _json(INFRAGRAPH), _with("fabric", file="net.yaml")),
+    Kind("net.json", _sound(NODE_LINK, INFRAGRAPH), _with("fabric", file="net.json")),
+    Kind("net.yaml", _sound(INFRAGRAPH), _with("fabric", file="net.yaml")),
     Kind("net.graphml", lambda _: GRAPHML, _with("fabric", file="net.graphml")),
-    Kind("config.json", _json(*CONFIGS), _with("model", name="config.json", device="v100")),
+    Kind("config.json", _sound(*CONFIGS), _with("model", name="config.json", device="v100")),
     Kind("model.toml", _toml(MODEL), _with("model", name="model.toml", device="v100")),
     Kind("device.toml", _toml(DEVICE), _with("model", name="alexnet", device="device.toml")),
     Kind("routes.toml", _toml(ROUTES), _with("fabric", **TWO_SWITCHES, routing="static", routes="routes.toml")),
@@ -215,8 +151,8 @@ def tried(number: int, folder: Path) -> Outcome:
     random = Random(f"file/{number}")
     kind = KINDS[number % len(KINDS)]
     content = kind.content(random)
-    if random.random() < (1.0 if kind.name == "net.graphml" else 0.1):
-        content = damaged(content, random)
+    for _ in range(random.choice((0, 1)) if kind.content in (_csv, _links) else random.choice((1, 1, 1, 2))):
+        content = changed(kind.name, content, random)
     if kind.scenario:
         (folder / "scenario.toml").write_text(tomli_w.dumps(dict(kind.scenario)))
     (folder / kind.name).write_bytes(content)

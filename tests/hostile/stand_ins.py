@@ -18,6 +18,7 @@ def put(path: Path, random: Random) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     random.choice(STAND_INS)(path)
 
 

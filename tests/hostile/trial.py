@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gradwire.faults import InputFault
+from gradwire.faults import LONGEST_LINE, InputFault
 from gradwire.workloads.traces.trace_import import Imported, import_traces
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 from tests.hostile.inputs import HostileInput
-from tests.hostile.limits import LONGEST_LINE, MOST_S, Outcome, TookTooLongError, limited_time
+from tests.hostile.limits import MOST_S, Outcome, TookTooLongError, limited_time
 
 MOST_MEMORY_BYTES = 2 << 30
 """On top of what the process has when it begins."""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.child_process import signal_name
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PEER = """
 import signal, sys, time
@@ -128,3 +130,8 @@ except Exception as fault:
 stop.set()
 """
     assert outcome(tmp_path, code, by_fork=True) == "InternalFault peer was to be a fork of a process with 2 threads"
+
+
+@pytest.mark.parametrize(("number", "name"), [(15, "SIGTERM"), (9, "SIGKILL"), (40, "signal 40"), (64, "SIGRTMAX")])
+def test_each_signal_has_a_name(number: int, name: str) -> None:
+    assert signal_name(number) == name

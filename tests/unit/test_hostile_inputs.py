@@ -9,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.faults import InputFault, shortened
+from gradwire.faults import LONGEST_LINE, MOST_LINES, InputFault, shortened
 from tests.hostile.kinds import KINDS
 
 
+@pytest.mark.filterwarnings("ignore")  # of code that is not as it should be
 @pytest.mark.parametrize(
-    ("kind", "count"), [("scenario", 80), ("file", 45), ("wire", 400), ("capture", 150), ("run", 40)]
+    ("kind", "count"),
+    [
+        *(("scenario", 80), ("file", 45), ("wire", 400), ("capture", 150), ("run", 40)),
+        *(("code", 40), ("reader", 280), ("script", 40)),
+    ],
 )
 def test_it_is_taken_or_refused(tmp_path: Path, kind: str, count: int) -> None:
     ended = set()
@@ -30,3 +35,14 @@ def test_a_message_has_the_beginning_of_a_word_that_nobody_reads() -> None:
     assert str(fault) == f"model '{'x' * 59}... (5,002 characters) is not known; did you mean 'vgg16'?"
     path = "/" + "/".join(["folder"] * 100)
     assert shortened(path) == path
+
+
+def test_a_message_can_be_read_however_long_lines_and_lists_are() -> None:
+    ranks = ", ".join(map(str, range(5000)))
+    said = shortened(f"group '5' has the ranks [{ranks}]: give each rank once")
+    assert len(said) <= LONGEST_LINE
+    assert said.startswith("group '5' has the ranks [0, 1, 2,")
+    assert said.endswith("4998, 4999]: give each rank once")
+    lines = [f"line {number}" for number in range(MOST_LINES + 5)]
+    assert shortened("\n".join(lines)).split("\n") == [*lines[:MOST_LINES], "and 5 more lines"]
+    assert shortened("\n".join(lines[:MOST_LINES])).split("\n") == lines[:MOST_LINES]

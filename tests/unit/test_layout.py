@@ -21,11 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
-    *("array_files", "child_process", "csv_files", "faults", "files", "named_code", "network_namespace"),
+    *("array_files", "cache_files", "child_process", "csv_files", "faults", "files", "named_code", "network_namespace"),
     *("reading_budget", "regular_files", "strict_json", "syntax_trees", "terminal_text"),
+    "typed_json",
 )
 """Modules of the package itself that all folders may import: starting processes, who is at fault, text fit for a terminal, entering a
 network namespace, syntax trees, which code of files runs, and reading files from others and arrays in them."""
+OF_MODULES = {"array_files": ("numpy",), "cache_files": ("msgspec",), "typed_json": ("msgspec",)}
+"""Libraries that some of them need."""
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli", "api", "lab", "plugin", "devices", "recorder"),
@@ -222,7 +225,7 @@ def test_every_module_has_one_name_to_import_it_by() -> None:
 
 def test_what_all_may_import_and_what_stages_exchange_need_few_libraries() -> None:
     for path in [ROOT / "gradwire" / f"{name}.py" for name in FOR_ALL]:
-        allowed = {"gradwire", *(("numpy",) if path.stem == "array_files" else ())}
+        allowed = {"gradwire", *OF_MODULES.get(path.stem, ())}
         assert imported_packages(path.read_text()) <= sys.stdlib_module_names | allowed, path
     for path in [*sources("gradwire/datatypes"), *sources("gradwire/network")]:
         assert imported_packages(path.read_text()) <= sys.stdlib_module_names | {"gradwire", "numpy"}, path

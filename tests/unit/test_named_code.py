@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.named_code import COMMAND_LINE, RUN_FOLDER, NamedBy, code_in, named_by_scenario, permit, why_not
+from gradwire.named_code import COMMAND_LINE, RUN_FOLDER, NamedBy, code_in, named_by_scenario, permit, running, why_not
+from gradwire.reading_budget import SpentError
+from gradwire.scenario.definitions.controller_files import controller_in
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
 from tests.unit.runs.test_campaign import good_job, machine
 from tests.unit.scenario.definitions.own_files import STRATEGY
@@ -190,3 +192,39 @@ def calls_exec(source: str) -> bool:
 def test_no_other_module_runs_text() -> None:
     found = {str(Path(path).relative_to(ROOT)) for path in sources("gradwire") if calls_exec(path.read_text())}
     assert found == RUNS_TEXT
+
+
+MUTE = type("Mute", (Exception,), {"__str__": lambda _: 1 // 0})
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit(0), "it failed: SystemExit: 0"),
+        (SystemExit("no"), "it failed: SystemExit: no"),
+        (GeneratorExit(), "it failed: GeneratorExit"),
+        (MUTE(), "it failed: Mute"),
+        (ValueError("two\nlines"), "it failed: ValueError: two lines"),
+        (ValueError("long " * 1000), "it failed: ValueError: " + "long " * 60 + "..."),
+        (InputFault("a fault"), "a fault"),
+    ],
+)
+def test_whatever_code_raises_is_one_message(error: BaseException, said: str) -> None:
+    with pytest.raises(InputFault) as raised, running("it failed: "):
+        raise error
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(128 + 15), SpentError(), OverflowError()])
+def test_what_ends_a_command_passes(error: BaseException) -> None:
+    with pytest.raises(type(error)), running("it failed: ", passing=(OverflowError,)):
+        raise error
+
+
+@pytest.mark.parametrize("text", ["-" * 100_000 + "1", "x" + ".a" * 100_000, "(" * 300, "x\0", "def"])
+def test_a_controller_that_cannot_be_compiled_is_no_python(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "app.py"
+    path.write_text(text)
+    permit(path, COMMAND_LINE)
+    with pytest.raises(InputFault, match="is not Python"):
+        controller_in(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import BaseModel, field_serializer
 
 from gradwire import reading_budget as budgets
 from gradwire.faults import InputFault, InternalFault
@@ -39,6 +40,25 @@ def endless_and_deaf() -> None:
     while True:
         with suppress(Exception):  # as a reader does that takes whatever its library raises
             endless()
+
+
+def endless_and_wrapped() -> None:
+    try:
+        endless()
+    except BaseException as error:
+        raise ValueError("a library's own") from error
+
+
+class Endless(BaseModel):
+    value: int = 1
+
+    @field_serializer("value")
+    def written(self, _: int) -> None:
+        endless()
+
+
+def endless_in_pydantic() -> None:
+    Endless().model_dump_json()
 
 
 def backtracking() -> None:
@@ -73,7 +93,7 @@ def outcome(reader: Callable[[], None]) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("reader", [endless, endless_and_deaf, backtracking])
+@pytest.mark.parametrize("reader", [endless, endless_and_deaf, endless_and_wrapped, endless_in_pydantic, backtracking])
 def test_time_is_limited(reader: Callable[[], None]) -> None:
     began_s = time.thread_time()
     said = outcome(reader)

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.program_results import read_lines
 from gradwire.faults import InputFault
+from gradwire.inside.program_protocol import Ended, event_of
+from gradwire.reading_budget import reading_budget
 from gradwire.scenario.definitions.inlining import read_model
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.strict_json import parse_json
+from gradwire.typed_json import decoded
 
 JSON = st.recursive(
     st.none()
@@ -101,3 +104,23 @@ def test_keys_that_are_given_twice_are_refused_in_every_file(tmp_path: Path) -> 
     for read in reads:
         with pytest.raises(InputFault, match="is given twice"):
             read()
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text", [DEEP, f'{{"x": {DEEP}}}', f'{{"event": "output", "x": {DEEP}}}', "", "{", '{"event": 3}', "\x00"]
+)
+def test_whatever_a_program_answers_is_a_message_or_none(text: str) -> None:
+    assert event_of(text) is None
+    with pytest.raises(ValueError):
+        decoded(text, Ended)
+    with pytest.raises(ValueError):
+        decoded(text.encode() + b"\xff", Ended)
+
+
+def test_a_key_given_twice_among_very_many_is_found_soon() -> None:
+    text = "{" + ", ".join(f'"{number}": 0' for number in [*range(100_000), 99_999]) + "}"
+    with pytest.raises(ValueError, match='"99999" is given twice'), reading_budget("text", 0):
+        parse_json(text)

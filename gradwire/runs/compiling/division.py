@@ -23,20 +23,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.fluid.estimate import Buffered, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf, paths_of
 from gradwire.analysis.verdict.condition_checks import Divided
+from gradwire.cache_files import cached
 from gradwire.datatypes.plan import CONTROL_CLASS, Plan
-from gradwire.files import replacing
-from gradwire.inside.point_protocol import built_fabric, decoded
+from gradwire.inside.point_protocol import built_fabric
 from gradwire.network.fabric import (
     CONTROL_BAND,
     ETHERNET_HEADER_BYTES,
@@ -96,15 +94,7 @@ def kept_division(
     plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str, found: Callable[[], Division]
 ) -> Division:
     """What is `found` for these plans, from the cache if it was found before. wanted: what is asked, in words."""
-    path = _path(plans, fabric, send_ends, wanted)
-    with suppress(OSError, msgspec.DecodeError):
-        return decoded(path.read_bytes(), Division)
-    division = found()
-    with suppress(OSError):  # without it, the next one to ask computes it again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, on_disk=False) as partial:
-            partial.write_bytes(msgspec.json.encode(division))
-    return division
+    return cached(_path(plans, fabric, send_ends, wanted), Division, found)
 
 
 def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,9 +18,9 @@ import numpy as np
 from gradwire.analysis.agreement.short_windows import FILLED_SHARE
 from gradwire.analysis.fluid.delays import own_delays
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.cache_files import cached
 from gradwire.datatypes.plan import Plan
-from gradwire.files import replacing
-from gradwire.inside.point_protocol import built_fabric, decoded
+from gradwire.inside.point_protocol import built_fabric
 from gradwire.network.fabric import Fabric
 from gradwire.network.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.runs.stored.spines import Spines
@@ -83,18 +82,13 @@ def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:
 
 def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
     """Like `fluid_times`, from the cache if the same was estimated before."""
-    path = _path(plan, fabric, send_ends)
-    with suppress(OSError, msgspec.DecodeError):
-        kept = decoded(path.read_bytes(), _Kept)
-        return FluidTimes(np.array(kept.iterations_s), kept.iteration_s, kept.period)
-    times = fluid_times(plan, fabric, send_ends)
-    with suppress(OSError):  # without it, the next one to ask estimates again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, on_disk=False) as partial:
-            partial.write_bytes(
-                msgspec.json.encode(_Kept(tuple(times.iterations_s.tolist()), times.iteration_s, times.period))
-            )
-    return times
+
+    def estimated() -> _Kept:
+        times = fluid_times(plan, fabric, send_ends)
+        return _Kept(tuple(times.iterations_s.tolist()), times.iteration_s, times.period)
+
+    found = cached(_path(plan, fabric, send_ends), _Kept, estimated)
+    return FluidTimes(np.array(found.iterations_s), found.iteration_s, found.period)
 
 
 @cache

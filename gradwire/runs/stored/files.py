@@ -17,19 +17,17 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, DamagedArchiveError, most_bytes
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
-from gradwire.inside.point_protocol import decoded, write_json
+from gradwire.inside.point_protocol import write_json
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
 from gradwire.runs.stored.soundness import refuse_absurd
-
-Message = TypeVar("Message")
+from gradwire.typed_json import Message, decoded
 
 SEALS_FILE = "seals.json"
 OTHERWISE_WRITTEN = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)

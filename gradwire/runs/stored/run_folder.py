@@ -29,7 +29,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
-from gradwire.inside.point_protocol import TASK_FILE, decoded, write_json
+from gradwire.inside.point_protocol import TASK_FILE, write_json
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
@@ -41,6 +41,7 @@ from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
+from gradwire.typed_json import decoded
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"

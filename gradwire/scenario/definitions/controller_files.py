@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from gradwire.faults import InputFault
-from gradwire.named_code import code_in
+from gradwire.named_code import code_in, running
 
 MOST_BYTES = 1 << 20
 """Of a controller's file."""
@@ -19,10 +19,8 @@ MOST_BYTES = 1 << 20
 def controller_in(path: Path) -> dict[str, str]:
     """What a scenario keeps of a controller's file. Raises InputFault for one that may not run or is not Python, without running it."""
     text = code_in(path, MOST_BYTES)
-    try:
+    with running(f"{path}: is not Python: "):
         compile(text, str(path), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
-        raise InputFault(f"{path}: is not Python: {error}") from error
     return {"file": str(path), "sha256": _digest(text)}
 
 

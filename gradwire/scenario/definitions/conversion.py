@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, partial
@@ -262,7 +263,7 @@ def made_up(section: ModelSection) -> Profile:
     """
     names = [layer.name for layer in section.layers]
     if len(set(names)) < len(names):
-        raise InputFault(f"model.layers: two layers are called '{max(names, key=names.count)}'")
+        raise InputFault(f"model.layers: two layers are called '{Counter(names).most_common(1)[0][0]}'")
     layers = tuple(
         Layer(layer.name, layer.kind, _tensors_of_sizes(layer), 0.0, _inputs(layer, number, names))
         for number, layer in enumerate(section.layers)

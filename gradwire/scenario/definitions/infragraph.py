@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.scenario.definitions.yaml_documents import MOST_DEEP, yaml_document
 from gradwire.scenario.sections.network import MOST_LINKS
 from gradwire.strict_json import parse_json
 
@@ -40,14 +39,9 @@ RATES = {"gigabits_per_second": (1, "gbit"), "gigabytes_per_second": (8, "gbit")
 DURATIONS = {"ms": (1, "ms"), "us": (1, "us"), "ns": (1, "ns")}
 """Units of bandwidths and latencies: how many of which of a scenario's units they are."""
 MOST_LISTED = 2**14
-MOST_DEEP = 16
 LARGEST_COUNT = 2**20
-LONGEST_YAML = 2**22
-"""Characters: YAML is read at a megabyte per second, and without PyYAML's C at a tenth of that."""
 LONGEST_NAME = 4_000
 """Characters by which names are sorted; Python reads no number of more digits."""
-LONGEST_SCALAR = 4_000
-"""Characters of a text or a number in YAML, where a number may be in base 60, and takes a time that grows with the square of its length."""
 LARGEST_NUMBER = 1e15
 """Of a rate or a delay in its unit."""
 STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
@@ -57,59 +51,9 @@ YAML_ENDINGS = (".yaml", ".yml")
 def read_document(path: Path, text: str) -> Any:
     """The content of a file. Raises InputFault for YAML with anchors, which make much of little, and for what cannot be read."""
     try:
-        return _yaml(path, text) if path.suffix in YAML_ENDINGS else parse_json(text, any_float=True)
+        return yaml_document(path, text) if path.suffix in YAML_ENDINGS else parse_json(text, any_float=True)
     except ValueError as error:
         raise InputFault(f"{path}: cannot be read as JSON: {error}") from error
-
-
-def _yaml(path: Path, text: str) -> Any:
-    if len(text) > LONGEST_YAML:
-        raise InputFault(f"{path}: has {len(text):,} characters; YAML must have at most {LONGEST_YAML:,}; write JSON")
-    try:
-        yaml: Any = import_module("yaml")
-    except ImportError as missing:
-        raise InputFault(
-            f"{path}: to read YAML, PyYAML is needed: `pip install 'gradwire[infragraph]'`; or write the file as JSON"
-        ) from missing
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        depth = 0
-        for event in yaml.parse(text, Loader=loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MOST_DEEP:
-                raise InputFault(f"{path}: has lists and tables more than {MOST_DEEP} deep, as no InfraGraph has")
-            _refuse_event(path, event)
-        return yaml.load(text, Loader=_without_doubles(loader))
-    except InputFault:
-        raise
-    except Exception as error:  # its constructors raise whatever a value leads to
-        raise InputFault(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:300]}") from error
-
-
-def _without_doubles(loader: Any) -> Any:
-    """The loader with a refusal of keys that a mapping has twice, of which PyYAML takes the last."""
-
-    class Loader(loader):  # type: ignore[misc]
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            names = [key.value for key, _ in node.value]
-            if len(set(map(str, names))) < len(names):
-                twice = next(name for name, times in Counter(map(str, names)).items() if times > 1)
-                raise ValueError(f"the key {twice} is given twice; leave one out")
-            return super().construct_mapping(node, deep=deep)
-
-    return Loader
-
-
-def _refuse_event(path: Path, event: Any) -> None:
-    """Raises InputFault for what makes much of little, and for what InfraGraph does not write."""
-    if anchor := getattr(event, "anchor", None):
-        raise InputFault(
-            f"{path}: has an anchor (&{str(anchor)[:40]}) or an alias of one; write out what it stands for"
-        )
-    if tag := getattr(event, "tag", None):
-        raise InputFault(f"{path}: has a tag ({str(tag)[:40]}), as no InfraGraph has; leave it out")
-    if len(getattr(event, "value", "")) > LONGEST_SCALAR:
-        raise InputFault(f"{path}: has a value of more than {LONGEST_SCALAR:,} characters")
 
 
 def is_infragraph(document: Any) -> bool:

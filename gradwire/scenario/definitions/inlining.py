@@ -38,7 +38,6 @@ from gradwire.scenario.file_references import (
     strategy_reference,
     swapped,
 )
-from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.scenario.sections.network import MOST_ROWS, NetworkDefinition, RoutesDefinition
 from gradwire.scenario.toml_documents import file_text, read_document
@@ -207,7 +206,7 @@ def _valid_network(value: str, path: Path) -> dict[str, Any]:
     except ValidationError as error:
         lines = [line for defect in error.errors() for line in explain(NetworkDefinition, defect, content)]
         named = [re.sub(r"^links\.(\d+)", partial(_link_named, content), line) for line in lines]
-        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
+        raise InputFault("\n".join([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
     return content
 
 
@@ -245,7 +244,7 @@ def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str,
         validated(kind, content)
     except ValidationError as error:
         lines = [line for defect in error.errors() for line in explain(kind, defect, content)]
-        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(lines)])) from error
+        raise InputFault("\n".join([f"{path}: {line}" for line in dict.fromkeys(lines)])) from error
     return content
 
 
@@ -257,7 +256,7 @@ def routes_in(path: Path) -> dict[str, Any]:
     except ValidationError as error:
         lines = [line for defect in error.errors() for line in explain(RoutesDefinition, defect, content)]
         named = [re.sub(r"^route\.(\d+)\.?", lambda match: f"row {int(match[1]) + 1}: ", line) for line in lines]
-        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
+        raise InputFault("\n".join([f"{path}: {line}" for line in dict.fromkeys(named)])) from error
     return content
 
 

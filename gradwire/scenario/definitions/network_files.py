@@ -72,7 +72,6 @@ HARMLESS_OPTIONS = frozenset(
 HARMLESS_PARAMETERS = frozenset(
     {"ip", "mac", "cls", "defaultRoute", "isSwitch", "dpid", "protocols", "failMode", "datapath", "inNamespace", "stp"}
 )
-MOST_LINES = 10
 LONGEST_VALUE = 80
 Conversion = tuple[str, Callable[[Any], Any]]
 LONGEST_ID = 200
@@ -166,7 +165,7 @@ def _of_graph(
         lines += [f"{link}: {line}" for line in wrong]
         content["links"].append({"a": a, "b": b, **values})
     if lines:
-        raise InputFault("\n".join(f"{path}: {line}" for line in lines[:MOST_LINES]))
+        raise InputFault("\n".join(f"{path}: {line}" for line in lines))
     return content
 
 
@@ -274,7 +273,7 @@ def _of_topo(path: Path, said: Mapping[str, Any]) -> Content:
         lines += [f"link '{a}' to '{b}': {line}" for line in (*_unknown(given, tuple(TOPO_KEYS)), *wrong)]
         content["links"].append({"a": a, "b": b, **values})
     if lines:
-        raise InputFault("\n".join(f"{path}: {line}" for line in lines[:MOST_LINES]))
+        raise InputFault("\n".join(f"{path}: {line}" for line in lines))
     return content
 
 

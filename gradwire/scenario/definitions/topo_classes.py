@@ -14,11 +14,13 @@ import os
 import resource
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.named_code import COMMAND_LINE, code_in, permit
+from gradwire.named_code import COMMAND_LINE, code_in, permit, running
 from gradwire.scenario.definitions.no_processes import forbid_processes
 
 ASKED = ("hosts", "switches", "links", "nodeInfo")
@@ -55,46 +57,41 @@ def topo_in(path: Path, name: str | None) -> Any:
     text = code_in(path)
     module = types.ModuleType("gradwire_topo_file")
     module.__file__ = str(path)
-    try:
+    with _running(f"{path}: cannot be run: "):
         exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise InputFault(f"{path}: cannot be run: {_in_words(error)}") from error
-    classes = {
-        class_name: kind
-        for class_name, kind in vars(module).items()
-        if isinstance(kind, type) and kind.__module__ == module.__name__ and all(hasattr(kind, word) for word in ASKED)
-    }
+        classes = {
+            class_name: kind
+            for class_name, kind in vars(module).items()
+            if isinstance(kind, type)
+            and kind.__module__ == module.__name__
+            and all(hasattr(kind, word) for word in ASKED)
+        }
     if name is None and len(classes) != 1:
         raise InputFault(f"{path}: has {len(classes)} classes of Mininet's Topo: say which, like {path.name}:Campus")
     chosen = next(iter(classes)) if name is None else name
     if chosen not in classes:
         raise InputFault(f"{path}: has no class '{chosen}' of Mininet's Topo; it has: {', '.join(classes) or 'none'}")
-    try:
+    with _running(f"{path}: {chosen}() raised "):
         return classes[chosen]()
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise InputFault(f"{path}: {chosen}() raised {_in_words(error)}") from error
 
 
-LONGEST_REASON = 300
-
-
-def _in_words(error: BaseException) -> str:
-    """An error of the user's code, in one short line."""
+@contextmanager
+def _running(what: str) -> Iterator[None]:
+    """As `running`, with a word on why a process could not be started."""
     try:
-        words = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 (its text is the user's code as well)
-        words = ""
-    if (
-        isinstance(error, PermissionError) and error.errno == errno.EPERM
-    ):  # as no_processes.py answers; a file's is EACCES
-        words += " (a Topo may start no other process)"
-    shown = words if len(words) <= LONGEST_REASON else f"{words[:LONGEST_REASON]}..."
-    return f"{type(error).__name__}: {shown}".rstrip(": ")
+        with running(what):
+            yield
+    except InputFault as fault:
+        cause = fault.__cause__
+        # As no_processes.py answers; a file's is EACCES.
+        if isinstance(cause, PermissionError) and cause.errno == errno.EPERM:
+            raise InputFault(f"{fault} (a Topo may start no other process)") from fault
+        raise
 
 
 def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
     """What an instance says, asked by its own methods; the nodes alone if there are more than `most_nodes`."""
-    try:
+    with _running(f"{path}: is not a Topo of Mininet: "):
         hosts, switches = list(map(str, topo.hosts())), list(map(str, topo.switches()))
         if len(hosts) + len(switches) > most_nodes:
             return {"nodes": len(hosts) + len(switches)}
@@ -106,8 +103,6 @@ def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
             [str(a), str(b), {str(key): _plain(value) for key, value in options.items()}]
             for a, b, options in topo.links(sort=False, withInfo=True)
         ]
-    except (Exception, SystemExit) as error:  # the class is the user's own
-        raise InputFault(f"{path}: is not a Topo of Mininet: {_in_words(error)}") from error
     return {"hosts": hosts, "switches": switches, "parameters": parameters, "links": links}
 
 

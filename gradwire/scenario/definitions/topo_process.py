@@ -15,9 +15,11 @@ from typing import Any
 import msgspec
 
 from gradwire import PACKAGE
+from gradwire.child_process import signal_name
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES
 from gradwire.scenario.definitions import topo_classes
+from gradwire.typed_json import decoded
 
 LONGEST_WAIT_S = 60.0
 """On the wall clock; twice what the process may take of the processor's time."""
@@ -95,8 +97,8 @@ def _heard(descriptor: int, path: Path) -> bytes:
 
 def _answer(path: Path, text: bytes, status: int) -> dict[str, Any]:
     try:
-        answer = msgspec.json.decode(text, type=Answer)
-    except msgspec.MsgspecError as error:
+        answer = decoded(text, Answer)
+    except ValueError as error:
         raise InputFault(f"{path}: {_ending(status)} before it had said what the network is") from error
     if answer.said is None:
         raise InputFault(answer.fault or f"{path}: {_ending(status)} and said nothing of its network")
@@ -110,4 +112,4 @@ def _answer(path: Path, text: bytes, status: int) -> dict[str, Any]:
 def _ending(status: int) -> str:
     if status == -signal.SIGXCPU:
         return f"took more than {topo_classes.MOST_CPU_S} s of the processor's time"
-    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended the process with status {status}"
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"ended the process with status {status}"

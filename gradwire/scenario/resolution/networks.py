@@ -15,7 +15,6 @@ from gradwire.network.network_graph import Graph, GraphLink, dragonfly, full_mes
 from gradwire.network.read_ways import MOST_HOSTS
 from gradwire.network.shape import Topology
 from gradwire.network.static_routes import route_defects
-from gradwire.scenario.limits import listed
 from gradwire.scenario.sections.defined import ControllerDefinition
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.network import (
@@ -139,7 +138,7 @@ def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, Rout
         raise InputFault(f"fabric.routes = '{wanted.routes}': no such table; give a .toml or .csv file")
     found = replace(fabric, routes=tables[wanted.routes].routes)
     if lines := route_defects(found):
-        raise InputFault(listed(lines))
+        raise InputFault("\n".join(lines))
     return found
 
 
@@ -204,7 +203,7 @@ def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:
 def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition, nics_per_host: int) -> Graph:
     names, host_links, trunks = _links(wanted, network)
     if lines := list(_nic_defects(network, names, nics_per_host)):
-        raise InputFault(listed([f"fabric.file = '{wanted.file}': {line}" for line in lines]))
+        raise InputFault("\n".join([f"fabric.file = '{wanted.file}': {line}" for line in lines]))
     if names and len(names) < hosts:
         ends = "hosts" if nics_per_host == 1 else "NICs of hosts"
         raise InputFault(

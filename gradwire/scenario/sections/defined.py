@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -97,21 +98,23 @@ class ModelDefinition(Section):
     def _fits_together(self) -> Self:
         names = [layer.name for layer in self.layers]
         if len(set(names)) < len(names):
-            raise ValueError(f"layers: two are called '{max(names, key=names.count)}'")
+            raise ValueError(f"layers: two are called '{Counter(names).most_common(1)[0][0]}'")
         if not any(layer.flops for layer in self.layers):
             raise ValueError("layers: none has any flops, by which they share an iteration's time")
         if not any(layer.tensors for layer in self.layers):
             raise ValueError("layers: none has tensors, so there is nothing to communicate")
+        earlier: dict[str, None] = {}
         for number, layer in enumerate(self.layers):
             empty = [name for name, shape in layer.tensors.items() if not shape]
             if empty:
                 raise ValueError(f"layers.{number}.tensors.{empty[0]} = []: a shape has at least one number")
-            unknown = [name for name in layer.inputs or () if name not in names[:number]]
+            unknown = [name for name in layer.inputs or () if name not in earlier]
             if unknown:
-                earlier = ", ".join(names[:number]) or "none"
+                known = ", ".join(earlier) or "none"
                 raise ValueError(
-                    f"layers.{number}.inputs: '{layer.name}' reads '{unknown[0]}', which is not an earlier layer; earlier ones: {earlier}"
+                    f"layers.{number}.inputs: '{layer.name}' reads '{unknown[0]}', which is not an earlier layer; earlier ones: {known}"
                 )
+            earlier[layer.name] = None
         return self
 
 

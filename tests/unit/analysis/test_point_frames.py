@@ -66,3 +66,20 @@ def test_without_pyarrow_no_parquet_is_written_and_none_is_left(
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert not write_points_parquet(path, points_frame(ROWS, ["a", "b", "c"]))
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", str(2**62)], "int64"),
+        (["1", ""], "Int64"),
+        (["1", str(2**63)], "float64"),
+        (["1", "9" * 5000], "float64"),
+        (["-1", "1" + "0" * 30, ""], "float64"),
+        (["1.2.3gbit", "1gbit"], "category"),
+    ],
+)
+def test_numbers_of_any_length_have_a_column(texts: list[str], kind: str) -> None:
+    column = typed_column(texts)
+    assert str(column.dtype) == kind
+    assert len(column) == len(texts)

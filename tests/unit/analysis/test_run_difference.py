@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.analysis.run_difference import Gate, PointDifference, RunFacts, claim_differences, differences
+from gradwire.cli.stored_runs import diff
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 
@@ -114,3 +116,11 @@ def test_claims_are_matched_and_what_changed_is_told() -> None:
     assert (changed["b"].first, changed["b"].second, changed["b"].second_outcome) == ("2", "5", "differs")
     assert changed["c"].second_outcome == "absent"
     assert changed["d"].first_outcome == "absent"
+
+
+def test_claims_without_what_tells_them_apart_are_refused(tmp_path: Path) -> None:
+    for name, heading in (("one", "scenario,claim"), ("other", "scenario,measured")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "claims.csv").write_text(f"{heading}\r\ns,1\r\n")
+    with pytest.raises(InputFault, match="has no column claim"):
+        diff(tmp_path / "one", tmp_path / "other", [], every=False, as_json=False)

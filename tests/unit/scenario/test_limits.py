@@ -12,7 +12,7 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.network.shape import MOST_TRUNKS, Shape, Topology
-from gradwire.scenario.limits import MOST_LINES, MOST_PARTS, listed, refuse_long_keys, refuse_too_much
+from gradwire.scenario.limits import MOST_PARTS, refuse_long_keys, refuse_too_much
 from gradwire.scenario.loading import load_scenario, scenario_of
 from gradwire.scenario.resolution.networks import graph_of
 from gradwire.scenario.sections.fabric import FabricSection
@@ -133,9 +133,3 @@ def test_a_network_has_no_more_links_between_switches_than_can_be_built() -> Non
     ]
     largest = Shape(1024, 1e9, Topology.FAT_TREE, leaves=8, spines=8, pods=16, cores=64)
     assert list(largest.shape_defects()) == []
-
-
-def test_a_message_has_a_limited_number_of_lines() -> None:
-    lines = [f"line {number}" for number in range(MOST_LINES + 5)]
-    assert listed(lines).splitlines() == [*lines[:MOST_LINES], "and 5 more mistakes"]
-    assert listed(lines[:3]) == "line 0\nline 1\nline 2"

@@ -39,3 +39,12 @@ def test_a_python_without_mininet_gets_ours(tmp_path: Path) -> None:
 def test_what_is_no_python_is_refused(python: str, why: str) -> None:
     with pytest.raises(InputFault, match=why):
         interpreter_of(python, os.defpath)
+
+
+@pytest.mark.parametrize("answer", ["[1, 2]", '["", null]', "[]", "3", "[" * 50_000])
+def test_what_answers_something_else_is_no_python(tmp_path: Path, answer: str) -> None:
+    other = tmp_path / "python"
+    other.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    other.chmod(0o755)
+    with pytest.raises(InputFault, match="does not answer as one"):
+        interpreter_of(str(other), os.defpath)

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gradwire.faults import InputFault
 from gradwire.scenario.definitions.network_files import network_in
+from gradwire.scenario.definitions.yaml_documents import yaml_document
 
 ONE_HOST: dict[str, Any] = {
     "name": "net",
@@ -98,3 +100,25 @@ def test_a_name_of_thousands_of_digits_is_no_number(tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text(json.dumps(ONE_HOST).replace('"switch"', f'"{"9" * 5000}"'))
     assert network_in(str(path), path)["switches"] == [f"{'9' * 5000}.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("instances: 1\ninstances: 2\n", "the key instances is given twice"),
+        ("? [a]\n: b\n", "the key ['a'] is no text"),
+        ("--- 1\n--- 2\n", "has 2 documents"),
+        ("<<: {instances: 1}\n", "<< is no value"),
+        ("instances: =\n", "= is no value"),
+        ("instances: " + "[" * 17 + "]" * 17, "lists and tables more than 16 deep"),
+        ("instances: *x\n", "has an anchor"),
+    ],
+)
+def test_yaml_that_no_program_writes_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refusal(tmp_path / "net.yaml", text)
+
+
+def test_values_of_yaml_are_those_of_pyyaml(tmp_path: Path) -> None:
+    text = "a: [1, 2.5, yes, null, ~, 0x1f, 1e3, 1.0e+3, 2001-01-01, 1:30, '3', \"x\", .5, .inf]\nb: {}\nc: []\nd:\n- |\n  text\n- {e: f}\n"
+    assert yaml_document(tmp_path / "net.yaml", text) == yaml.safe_load(text)
+    assert yaml_document(tmp_path / "net.yaml", "") is None

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.faults import InputFault
+from gradwire.faults import LONGEST_LINE, InputFault
 from gradwire.scenario.definitions import topo_process
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.scenario.loading import load_scenario
-from tests.hostile.limits import LONGEST_LINE, MOST_MEMORY_BYTES
+from tests.hostile.limits import MOST_MEMORY_BYTES
 from tests.unit.scenario.definitions.test_network_files import SCENARIO
 
 TOPO = """

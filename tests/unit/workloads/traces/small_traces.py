@@ -227,3 +227,21 @@ def varint(value: int) -> bytes:
         parts.append(value & 127 | 128)
         value >>= 7
     return bytes([*parts, value])
+
+
+def recording(rank: int = 0, world: int = 4, **others: Any) -> dict[str, Any]:
+    """As the recorder writes it: a step of data parallelism."""
+    return {
+        "format": "gradwire recording",
+        "version": 1,
+        "rank": rank,
+        "world": world,
+        "groups": [list(range(min(world, 4)))],
+        "guesses": {"data was guessed": 2},
+        "tasks": [
+            {"kind": "compute", "flops": 3_000_000, "after": []},
+            {"kind": "all-reduce", "bytes": 4096, "element_bytes": 4, "group": "0", "after": [0]},
+            {"kind": "compute", "flops": 1_000_000, "after": [0]},
+        ],
+        **others,
+    }

@@ -12,26 +12,9 @@ from gradwire.faults import InputFault
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.trace_import import Imported, import_traces
 from gradwire.workloads.traces.workload import Kind
+from tests.unit.workloads.traces.small_traces import recording
 
 TERAFLOPS = Reading(flops_per_s=1e12)
-
-
-def recording(rank: int = 0, world: int = 4, **others: Any) -> dict[str, Any]:
-    """As the recorder writes it: a step of data parallelism."""
-    return {
-        "format": "gradwire recording",
-        "version": 1,
-        "rank": rank,
-        "world": world,
-        "groups": [list(range(min(world, 4)))],
-        "guesses": {"data was guessed": 2},
-        "tasks": [
-            {"kind": "compute", "flops": 3_000_000, "after": []},
-            {"kind": "all-reduce", "bytes": 4096, "element_bytes": 4, "group": "0", "after": [0]},
-            {"kind": "compute", "flops": 1_000_000, "after": [0]},
-        ],
-        **others,
-    }
 
 
 def imported(folder: Path, *recordings: dict[str, Any], reading: Reading = TERAFLOPS) -> Imported:
