@@ -26,12 +26,13 @@ def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Pat
 
 
 def read_again(parameters: Sequence[HostParameter], host: str) -> list[HostParameter]:
-    """What a host's parameters are now; the caller is in its network namespace. "" for one that is gone."""
+    """Reads the present values of a host's parameters; the caller is in its network namespace. A parameter that no
+    longer exists gets ""."""
     return [replace(each, at_end=read_sysctl(path_of(each.key)).strip()) for each in parameters if each.host == host]
 
 
 def path_of(key: str) -> str:
-    """Where a parameter is below /proc/sys."""
+    """Path of a parameter below /proc/sys."""
     return key.replace(".", "/")
 
 

@@ -1,4 +1,5 @@
-"""Priority flow control as the lines that /proc/lossless of the virtual-time kernel takes, and what it tells. Pure.
+"""Priority flow control: the lines to write to /proc/lossless of the virtual-time kernel, and a parser of its output.
+Pure.
 
 The kernel's patch (vm/patches/6.12/priority-flow-control.patch) has the theory. Ports are numbered in the order of
 `Fabric.ports`, so that those of link k are 2k and 2k + 1. A port has to have its queues (topo/tc.py) before it is
@@ -19,7 +20,7 @@ NO_POOL = -1
 
 
 def opening_lines(fabric: Fabric, wanted: Lossless) -> list[str]:
-    """What comes first: the bands that are paused, the number of ports, and the memory of each switch."""
+    """The first lines to write: the bands that are paused, the number of ports, and the memory of each switch."""
     mask = sum(1 << band for band in paused_bands(fabric, wanted))
     pools = [
         f"pool {number} {wanted.pool_bytes(name, fabric)} {round(wanted.alpha * 1000)} {wanted.xoff_bytes} {wanted.xon_bytes} "

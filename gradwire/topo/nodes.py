@@ -66,7 +66,7 @@ class LateShell:
         return super().popen(*words, **{"mncmd": ["setsid", *self._enter_command()], **options})  # type: ignore[misc]
 
     def _open_shell(self) -> None:
-        """What Node.startShell does, but inside the namespace that the node already has."""
+        """Starts the node's shell as Node.startShell does, but inside the namespace that the node already has."""
         if self.shell is not None:
             return
         self.master, self.slave = pty.openpty()
@@ -86,7 +86,7 @@ class LateShell:
         super().cmd("unset HISTFILE; set +m")  # type: ignore[misc]
 
     def _enter_command(self) -> list[str]:
-        """What goes before a command to run it in the node's namespace."""
+        """Prefix of a command that runs it in the node's namespace."""
         return []
 
 
@@ -137,7 +137,7 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         self.pid = self.holder.native_id
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
-        """Nothing: the network sets the addresses of all hosts at once."""
+        """Does nothing: the network sets the addresses of all hosts at once."""
         return {}
 
     def terminate(self) -> None:
@@ -173,7 +173,7 @@ class QuietLink(Link):  # type: ignore[misc]
 
     @classmethod
     def makeIntfPair(cls, *_names: Any, **_options: Any) -> tuple[None, None]:  # noqa: N802
-        """Nothing yet."""
+        """Makes no interfaces: the network makes all links at once."""
         return None, None
 
 
@@ -190,11 +190,11 @@ class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
         self.controlIntf = QuietIntf("lo", self, port=0, address=("127.0.0.1", 8))
 
     def start(self, controllers: Sequence[Any]) -> None:
-        """Nothing: the network makes all bridges in one transaction."""
+        """Does nothing: the network makes all bridges in one transaction."""
 
     @classmethod
     def batchStartup(cls, switches: Sequence[Any], **_options: Any) -> Sequence[Any]:  # noqa: N802
-        """Nothing: see `start`."""
+        """Does nothing, for the reason that `start` has."""
         return switches
 
     @classmethod
@@ -211,10 +211,10 @@ class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
     isSetup = True  # noqa: N815
 
     def checkListening(self) -> None:  # noqa: N802
-        """Nothing: a missing controller is noticed when its rules do not come."""
+        """Does nothing: a missing controller is noticed when its rules do not come."""
 
     def start(self) -> None:
-        """Nothing: it runs already."""
+        """Does nothing: the controller already runs."""
 
     def stop(self, deleteIntfs: bool = False) -> None:  # noqa: ARG002, N803
         """Only ends a shell that somebody opened."""

@@ -23,7 +23,7 @@ ATTRIBUTE_KIND = 0x3FFF
 """NLA_TYPE_MASK: the other bits of an attribute's type are flags."""
 SOL_NETLINK, NETLINK_EXT_ACK, NLMSGERR_ATTR_MSG = 270, 11, 1
 DUMPS = 10
-"""How often a list may change while the kernel sends it."""
+"""Number of attempts to read a list that changes while the kernel sends it."""
 SENT_BYTES, READ_BYTES = 1 << 15, 1 << 16
 HEADER = struct.Struct("=IHHII")
 FLAGS_OFFSET = 6
@@ -164,7 +164,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _reason(flags: int, refusal: bytes) -> str:
-    """What the kernel says besides the error's number, which comes after the request that it repeats; "" if nothing."""
+    """The kernel's message in words, which follows the request that an error repeats; "" if it sent none."""
     if not flags & NLM_F_ACK_TLVS:
         return ""
     (original_bytes,) = struct.unpack_from("=I", refusal, 4)
