@@ -37,7 +37,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 
 RUN_FOLDER = "/var/run/openvswitch"
-"""Where Open vSwitch has its sockets unless OVS_RUNDIR says otherwise."""
+"""Folder of Open vSwitch's sockets, unless OVS_RUNDIR names another."""
 ANSWER_S = 30.0
 POLL_S = 0.001
 VERSION = 1

@@ -167,8 +167,8 @@ class SummitChoice:
         return tree.summit(near, far, first + number)
 
     def turn(self, endpoint: int) -> int:
-        """What of an endpoint decides its ways up: two on the same leaf with the same turn reach any other leaf over
-        the same summits.
+        """Number by which an endpoint's ways up are chosen: two endpoints on the same leaf with the same turn reach any
+        other leaf over the same summits.
 
         So do two in the same pod, on the way to other pods. There are as many turns as a pod has ways to another leaf
         or pod.

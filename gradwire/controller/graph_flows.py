@@ -37,7 +37,7 @@ order; 0 for a way that does not pass it."""
 
 @dataclass
 class _Passing:
-    """What passes a switch."""
+    """The pairs of hosts' switches whose ways pass a switch, with the ports that these ways take there."""
 
     ports: Ports = field(default_factory=dict)
 

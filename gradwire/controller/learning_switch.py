@@ -1,8 +1,8 @@
 """A controller whose switches learn addresses, for Mininet scripts that want the default one: `python -m
 gradwire.controller.learning_switch PORT`.
 
-What it does is what the controller of OpenFlow's reference implementation does: it notes behind which port an address is,
-floods what goes to an unknown one, and installs a rule that ends after a while for what goes to a known one.
+It behaves like the controller of OpenFlow's reference implementation: it notes behind which port an address is, floods
+packets to an unknown address, and for packets to a known one installs a rule that expires when it is no longer used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from gradwire.controller import ryu_compat as ryu
 
 IDLE_S = 60
-"""How long a rule outlives its last packet (OFP_FLOW_PERMANENT's absence: the reference controller's max_idle)."""
+"""Seconds for which a rule outlives its last packet (the reference controller's max_idle)."""
 ADDRESS_BYTES = 6
 LLDP = b"\x88\xcc"
 

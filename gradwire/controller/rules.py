@@ -1,4 +1,4 @@
-"""What OpenFlow rules are made of, as frozen data, and which rule a packet meets. Pure."""
+"""The parts of OpenFlow rules as frozen data, and a look-up of the rule that a packet meets. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Match:
     source_mac: str | None = None
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
-        """Whether a packet with these fields matches. What a host's port writes into its MAC address is none of them."""
+        """Returns whether a packet with these fields matches. A rule that matches a source's MAC address never does,
+        because the way that a host's port writes there is not among the fields."""
         if self.source_mac is not None:
             return False
         if self.version != (6 if ":" in destination_ip else 4):
