@@ -219,7 +219,7 @@ class LoadedLine:
 
 
 def has_choices(fabric: Fabric) -> bool:
-    """Whether there is more than one way between any two switches, or may be, and it is known which ways are taken."""
+    """Returns whether it is known which of several ways between switches are taken, and there may be several."""
     if fabric.routing is Routing.FLOWLET:
         return False
     return fabric.graph is not None or len(fabric.spine_names()) > 1

@@ -48,7 +48,8 @@ def slow_times(plan: Plan, faults: Sequence[FaultRecord]) -> dict[int, list[Slow
 
 
 def slowed_end_ns(begin_ns: Int64, work_ns: Int64, slow: Sequence[Slow]) -> Int64:
-    """When work ends that begins at these times, and would take `work_ns` alone; arrays of one shape."""
+    """Times at which work ends that begins at `begin_ns` and would take `work_ns` undisturbed; arrays of one
+    shape."""
     edges = sorted({edge for span in slow for edge in (span.begin_ns, span.end_ns) if np.isfinite(edge)})
     now, left = begin_ns.astype(np.float64), work_ns.astype(np.float64)
     for edge in edges:
@@ -152,7 +153,8 @@ class LoggedOps:
         return [(at, on) for at, on in dependencies if at >= 0 and self.end[at, on] != MISSING]
 
     def latest_dependency_ns(self, iteration: int) -> Int64:
-        """When the agent had acted on the last dependency of each op, shape (ops,); MISSING for ops without one."""
+        """Time at which the agent had acted on the last dependency of each op, shape (ops,); MISSING for ops without
+        one."""
         plan = self.plan
         latest = np.full(len(plan.ops), MISSING, np.int64)
         waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
@@ -227,6 +229,6 @@ def wire_messages(logged: LoggedOps) -> WireMessages:
 
 
 def data_of(logged: LoggedOps, messages: WireMessages) -> Bool:
-    """Which rows carry data. Requests and tokens weigh nothing and do not count as flows."""
+    """Returns which rows carry data. Requests and tokens carry next to none and do not count as flows."""
     data: Bool = logged.plan.ops.traffic_class[messages.send] != CONTROL_CLASS
     return data

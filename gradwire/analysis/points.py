@@ -68,7 +68,7 @@ class PointResult:
 
     @property
     def state(self) -> str:
-        """What tables and conclusions call the point, in one word.
+        """State of the point in tables and conclusions, in one word.
 
         INVALID: its numbers are not results. "unexplained": all checks passed, and its time is off an ideal network's
         without a known cause, so that the report warns of it. VALID: neither.

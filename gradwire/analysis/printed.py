@@ -44,7 +44,8 @@ EXACT_METRICS = frozenset({"count", "size_mib", "size_gbit", "batch"})
 
 
 def number_holds(metric: str, printed: float, measured: float, *, about: bool = False) -> bool:
-    """Whether a number is close enough to the printed one. about: it is printed as "about" that number."""
+    """Returns whether a number is close enough to the printed one. about: whether it is printed as "about" that
+    number."""
     if metric in EFFICIENCY_METRICS:
         return abs(measured - printed) <= EFFICIENCY_POINTS
     if abs(measured - printed) > number_share(metric, about=about) * abs(printed):
@@ -60,7 +61,7 @@ def number_share(metric: str, *, about: bool = False) -> float:
 
 
 def gain_holds(printed: float, measured: float) -> bool:
-    """Whether a speed-up is a gain (or a loss) of about the printed size."""
+    """Returns whether a speed-up is a gain (or a loss) of about the printed size."""
     gain, printed_gain = measured - 1, printed - 1
     if abs(gain - printed_gain) <= GAIN_POINTS:
         return True
@@ -93,7 +94,8 @@ class MeasuredOrder:
 
 
 def tiers_hold(tiers: Sequence[RankTier], order: MeasuredOrder) -> bool:
-    """Whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no order.
+    """Returns whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no
+    order.
 
     A tie is a difference within 1 %, or intervals that overlap. It is enough where every tier from the better one on,
     up to the other, may tie. Raises InternalFault for a name without a score.
@@ -143,7 +145,7 @@ class ComparedCell:
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """Whether the strategies of a row rank as printed."""
+    """A comparison of the order of a row's strategies with the printed order."""
 
     row: dict[str, str]
     #: From worst to best.

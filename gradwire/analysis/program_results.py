@@ -1,4 +1,4 @@
-"""Figures from what programs write, what the points of a scenario of programs came to, and its tables.
+"""Figures from the output of programs, the results of a scenario of programs, and its tables.
 
 One table has a row per point, the other a row per row of figures. Pure.
 """
@@ -97,7 +97,7 @@ class _IperfEnd(msgspec.Struct):
 
 
 class _IperfReport(msgspec.Struct):
-    """What of the report of iperf3 --json is read (docs: `man iperf3`, src/iperf_api.c)."""
+    """The parts of a report of iperf3 --json that are read (docs: `man iperf3`, src/iperf_api.c)."""
 
     end: _IperfEnd = msgspec.field(default_factory=_IperfEnd)
     error: str = ""
@@ -296,7 +296,7 @@ def figure_names(frame: pd.DataFrame, parameters: Sequence[str]) -> list[str]:
 
 
 def is_number(texts: Sequence[str]) -> bool:
-    """Whether all values of a parameter are numbers or rates."""
+    """Returns whether all values of a parameter are numbers or rates."""
     return all(parameter_number(text) is not None for text in texts)
 
 

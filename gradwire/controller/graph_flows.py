@@ -27,7 +27,8 @@ from gradwire.datatypes.balanced_routes import BalancedRoutes, Step
 from gradwire.datatypes.fabric import Fabric, MulticastGroup
 
 PLACE_MASK, SOURCE_MASK, WAY_MASK, TARGET_MASK = 0xFF, 0xFFFF00, 0xFF000000, 0xFFFF00000000
-"""Where metadata have the place of the source, its switch, the number of the way, and the switch of the destination."""
+"""Bits of the metadata that hold the place of the source, its switch, the number of the way, and the switch of the
+destination."""
 SOURCE_SHIFT, WAY_SHIFT, TARGET_SHIFT = 8, 24, 32
 
 Ports = dict[tuple[int, int], list[int]]

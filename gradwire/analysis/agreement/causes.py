@@ -1,8 +1,8 @@
-"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was
-measured.
+"""Explains why a run takes another time than its estimate on an ideal network: it looks for the effect that, when it is
+included in the estimate, leads to the measured time.
 
-The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences
-are continuations of "x fluid is 1.164: ".
+The decision is pure. The effects, and how each is included, are in analysis/agreement/trials.py. The sentences are
+continuations of "x fluid is 1.164: ".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from gradwire.analysis.quantities import quantity
 
 MARGIN = 0.02
-"""How far a run may be off before a cause is looked for, as a share of its estimate.
+"""Largest difference between a run and its estimate for which no cause is looked for, as a share of the estimate.
 
 docs/estimate.md: most points are within 0.1 %, and 95 of 100 random ones within this.
 """
@@ -26,10 +26,10 @@ run that is off by little more than MARGIN."""
 
 
 class Cause(StrEnum):
-    """What explains that a run is off its estimate by more than MARGIN."""
+    """Cause of a difference of more than MARGIN between a run and its estimate."""
 
     NONE = ""
-    """It is not."""
+    """The difference is not larger than MARGIN."""
     AGENTS = "late agents"
     START = "first iteration"
     END = "last iteration"
@@ -44,7 +44,7 @@ class Cause(StrEnum):
     UNEXPLAINED = "unexplained"
     """None of these."""
     NOT_EXAMINED = "not examined"
-    """The point asks for what no ideal network has, such as loss, or its plan is too large."""
+    """The point asks for something that no ideal network has, such as loss, or its plan is too large."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Deviation:
 
     @property
     def matters(self) -> bool:
-        """Whether it is larger than MARGIN."""
+        """Whether the difference is larger than MARGIN."""
         return abs(self.ratio - 1) > MARGIN
 
     def share(self, added_s: float) -> float:
@@ -86,16 +86,16 @@ class Deviation:
         return 1 - self._left_s(with_effect_s) / abs(self.measured_s - self.ideal_s)
 
     def is_explained(self, with_effect_s: float) -> bool:
-        """Whether that is enough for a cause."""
+        """Returns whether an effect explains enough of the difference to be its cause."""
         return self.explained_share(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if self.is_met(with_effect_s) else ENOUGH)
 
     def is_met(self, with_effect_s: float) -> bool:
-        """Whether an estimate with an effect is within MARGIN."""
+        """Returns whether an estimate with an effect is within MARGIN of what was measured."""
         return self._left_s(with_effect_s) <= MARGIN * with_effect_s
 
     def is_within(self, bound_s: float) -> bool:
-        """Whether what was measured lies between the estimate without an
-        effect and a bound of what the effect can do."""
+        """Returns whether the measured time lies between the estimate without an effect and a bound on what the effect
+        can do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
         return least_s <= self._punctual_s <= most_s
 
@@ -104,8 +104,8 @@ class Deviation:
 
     @property
     def _punctual_s(self) -> float:
-        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid
-        a part of it, unless that were more than half."""
+        """Time that would have been measured without late agents, in seconds. If they were late by more than the run is
+        slow, other ranks hid a part of the lateness, unless that part were more than half."""
         slow_s = self.measured_s - self.ideal_s
         return self.ideal_s if ENOUGH * self.late_s <= slow_s < self.late_s else self.measured_s - self.late_s
 
@@ -159,7 +159,7 @@ def rough(value: float, unit: str) -> str:
 
 
 def no_explanation(deviation: Deviation, then: str = "Check this point before you trust it") -> str:
-    """What to say where no cause was found, and what follows from that."""
+    """Sentence for a point for which no cause was found. then: what the reader should do."""
     return (
         f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
         f"{quantity(deviation.ideal_s, 's')} on an ideal network. {then}"
@@ -167,7 +167,7 @@ def no_explanation(deviation: Deviation, then: str = "Check this point before yo
 
 
 def explanation(deviation: Deviation, trial: Trial) -> str:
-    """What to say of a cause: how much it explains, what it is, and the times that show it."""
+    """Sentences about a cause: how much it explains, what it is, and the times that show it."""
     measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, trial.with_effect_s))
     begin, effect = SUBJECTS[trial.cause], trial.effect
     if trial.is_bound:

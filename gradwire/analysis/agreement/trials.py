@@ -1,9 +1,9 @@
-"""The effects that an ideal network does not have and an emulated one has, each included in an estimate.
+"""Effects that an emulated network has and an ideal one lacks, each included in an estimate.
 
-Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held,
-how large bursts are. None is chosen to fit.
+The sizes of the effects come from the point's own log, record and settings: how late agents were, what connections
+held, how large bursts are. None is chosen to fit.
 
-One of them is that a plan amplifies jitter: delays of messages cost it more time than they last.
+One of the effects is that a plan amplifies jitter: delays of messages cost it more time than they last.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ they take 0.14 % of a port, and with single frames 2.9 %."""
 
 @dataclass(frozen=True)
 class Amplification:
-    """What random delays of messages do to a plan's iterations."""
+    """The effect of random delays of messages on a plan's iterations."""
 
     #: The longest delay; they are drawn evenly from 0 to this, anew for every message.
     most_delay_s: float
@@ -56,13 +56,13 @@ class Amplification:
 
     @property
     def increase(self) -> float:
-        """How much longer random delays make an iteration, as a share of its time without them."""
+        """Share by which random delays make an iteration longer than without any."""
         return self.random_s / self.undelayed_s - 1
 
     @property
     def factor(self) -> float | None:
-        """What random delays add over what equal ones of the same mean add; None where the equal ones add next to
-        nothing.
+        """The time that random delays add, divided by the time that equal ones of the same mean add; None if the equal
+        ones add next to nothing.
 
         Equal delays add up along the longest chain of messages, and keep all ranks in step. So 1 says that jitter
         costs what one chain of messages loses, 2 what each step loses where all wait for the slowest, and 3 more than
@@ -96,7 +96,7 @@ def amplification(
 
 @dataclass(frozen=True)
 class SeenEffects:
-    """What a run shows of effects that its estimate lacks."""
+    """Figures of a run from which effects that its estimate lacks are computed."""
 
     #: Times of the measured iterations.
     iterations_s: tuple[float, ...]
@@ -144,7 +144,8 @@ class _Estimates:
         return self._times_s[held_bytes]
 
     def amplification(self, held_bytes: int, most_delay_s: float, whole_bytes: int) -> Amplification:
-        """What delays of messages do there. whole_bytes: as of `amplification`, the same for all trials of a run."""
+        """Effect of random delays on a network that holds this many bytes per connection. whole_bytes: as in
+        `amplification`, the same for all trials of a run."""
         key = held_bytes, most_delay_s
         if key not in self._amplifications:
             holding, undelayed_s = self.holding(held_bytes), self.time_s(held_bytes)
@@ -152,7 +153,7 @@ class _Estimates:
         return self._amplifications[key]
 
     def late_s(self, delay_s: float, whole_bytes: int) -> float:
-        """The same where nothing is held and all messages are late by the same."""
+        """Iteration time in seconds if connections hold no bytes and every message is late by `delay_s`."""
         known = self._amplifications.get((0, 2 * delay_s))
         return self._run.time_s(latency_s=delay_s, whole_bytes=whole_bytes) if known is None else known.equal_s
 
@@ -217,7 +218,8 @@ def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) ->
 
 
 def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the cold start were off."""
+    """Yields the estimate that would be right if only the cold start were off: the measured time without what the other
+    iterations differ by from their estimates."""
     if run.window.warmup or len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(estimates.iterations_s[1:]))
@@ -227,8 +229,8 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estim
 
 
 def _without_end(deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the end of the run
-    were off, after which no traffic competes any more."""
+    """Yields the estimate that would be right if only the end of the run were off, after which no traffic competes any
+    more."""
     if len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
@@ -270,12 +272,12 @@ def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) ->
 
 
 def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Where links have delays: what has left its host waits at each port that is slow, in an amount that follows, and not
-    one that is the same for all connections. So a host is done with a message as soon as its own port is, and where the
-    flows of slow ports meet those of fast ones, neither keeps a port from the other.
+    """Yields estimates for links with delays in which a message that has left its host waits at each slow port, by an
+    amount that follows from the traffic instead of being equal for all connections. So a host is done with a message as
+    soon as its own port is, and where flows of slow ports meet those of fast ones, neither keeps a port from the other.
 
-    Messages may in addition wait for a turn of others, which a fluid does not: up to one at the slowest line, at one port
-    of their way or at each; those shorter than a turn as long, or by as much less.
+    Messages may in addition wait for a turn of others, which a fluid does not: for up to one turn at the slowest line,
+    at one port of their way or at each. Messages shorter than a turn wait as long, or shorter in proportion.
     """
     if not seen.held.most_bytes or not any(seen.far.port_s):
         return
@@ -406,8 +408,8 @@ def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """How late messages may be where bytes and rates were divided: a burst, as in the
-    division's stated error (runs/compiling/division.py)."""
+    """Yields a bound on the lateness of messages where bytes and rates were divided: a burst, as in the division's
+    stated error (runs/compiling/division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
@@ -419,7 +421,8 @@ def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
+    """Yields a bound on the earliness of messages: idle ports let a burst go at once that takes some time on a
+    line.
 
     What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are
     idle for that long.
@@ -440,7 +443,8 @@ def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_turns(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """How late messages may be at most where they wait for others once, at the slowest line: all of them by a turn."""
+    """Yields a bound on the lateness of messages that wait for others once, at the slowest line: all of them by a
+    turn."""
     turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
     late_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
     effect = (

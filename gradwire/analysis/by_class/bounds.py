@@ -53,7 +53,8 @@ def ring_bounds(sequence: RingSequence, lines: RingLines, fabric: Fabric, spine_
 
 
 def _sent_bytes(part_bytes: Int64) -> Int64:
-    """What each rank sends in a call: every part twice, but for those that it begins and ends with, once."""
+    """Bytes that each rank sends in a call: every part twice, except that the parts that it begins and ends with are
+    sent once."""
     twice: Int64 = 2 * int(part_bytes.sum()) - np.roll(part_bytes, -1) - np.roll(part_bytes, -2)
     return twice
 

@@ -40,7 +40,7 @@ TRANSFER = np.dtype(
 
 
 class Contention(NamedTuple):
-    """How computing and communicating disturb each other. All columns are empty where they do not."""
+    """The mutual slowdown of computation and communication. All columns are empty if there is none."""
 
     #: One element: the speed of computation while its rank communicates, as a share of that of undisturbed computation.
     speed: Float64
@@ -60,8 +60,8 @@ class Contention(NamedTuple):
 
 
 def contention_of(plan: Plan, lane: Int64, streams: int, window: int) -> Contention:
-    """Nothing is under way. lane: of each op, -1 for none. streams: the first of the lanes, by rank. window: iterations
-    that may be under way."""
+    """Contention of a plan at its beginning, when nothing is under way. lane: for each op, -1 for none. streams: number
+    of the first lanes, which are by rank. window: number of iterations that may be under way."""
     none = np.zeros(0, np.int64)
     if plan.speed_permille == FULL_SPEED:
         nothing = RankTransfers(none, none, none, none)

@@ -32,7 +32,7 @@ def drain(network: Network, flow: int, now_ns: float) -> None:
 
 @inlined
 def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
-    """The same where the flow has had this rate since it was last looked at."""
+    """Counts what has left until now, at the rate that the flow has had since it was last counted."""
     record = network.flows[flow]
     record.left_bytes += rate * (now_ns - record.left_ns)
     if record.kind == WINDOWED:

@@ -193,12 +193,13 @@ def network_of(
 
 
 def _varied(flows: Records) -> int:
-    """How many flows may have a limit that is not a port's, and comes and goes."""
+    """Number of flows that may have a limit that is not a port's, and comes and goes."""
     return int(((flows["kind"] != WHOLE) | np.isfinite(flows["most_rate"])).sum())
 
 
 def _message_room(paths: Paths, parts: Parts, iterations: int, *, has_unsent: bool) -> Int64:
-    """How many messages each row holds: one more than may wait, for one that has arrived and ended but not left."""
+    """Number of messages that each row has room for: one more than may wait, for one that has arrived and ended but not
+    left."""
     most = paths.flow_sends[parts.flow] * iterations + 1
     room: Int64 = most if has_unsent else np.ones(len(most), np.int64)
     room[parts.kind == LAST] = most[parts.kind == LAST]
@@ -253,7 +254,8 @@ def hop_lags_ns(paths: Paths, delays: Delays) -> Float64:
 
 
 def _offsets_ns(paths: Paths, delays: Delays) -> Float64:
-    """How long after it left its first port a byte comes to each port of its route, without its time on the lines."""
+    """Nanoseconds after it left its first port at which a byte comes to each port of its route, without its time on the
+    lines."""
     late_ns = (np.array(delays.port_s) * 1e9)[paths.route_port]
     before_ns = np.cumsum(late_ns) - late_ns
     firsts = paths.route_start[:-1][np.diff(paths.route_start) > 0]
@@ -264,7 +266,8 @@ def _offsets_ns(paths: Paths, delays: Delays) -> Float64:
 
 
 def _may_queue(paths: Paths) -> Bool:
-    """Of each hop, whether bytes may ever wait at its port: not where the ports before it are no faster together."""
+    """Returns for each hop whether bytes may ever wait at its port. They cannot if the ports before it are together no
+    faster."""
     ports = len(paths.port_from)
     first: Bool = np.zeros(len(paths.route_port), np.bool_)
     first[paths.route_start[:-1][np.diff(paths.route_start) > 0]] = True

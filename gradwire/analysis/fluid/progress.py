@@ -1,4 +1,4 @@
-"""How far each op of each iteration has come: the mutable part of a replay that is not lanes or network."""
+"""Progress of each op of each iteration: the mutable part of a replay that is not lanes or network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The event loop: what the agents' interpreter does with sockets and timers, done with fluid flows and exact times.
+"""The event loop: does with fluid flows and exact times what the agents' interpreter does with sockets and
+timers.
 
 An op waits for its dependencies, then for its lane. A COMPUTE or REDUCE holds its serial stream for its duration. A
 SEND holds its queue for its software latency and until its last byte has left, or until so few bytes wait that it may
@@ -40,8 +41,8 @@ GOLDEN = 0.6180339887498949
 """The golden ratio's fraction. Its multiples, modulo 1, are spread evenly and never repeat."""
 
 DONE, STUCK, OVERLAPPING, FULL_LINE = 0, 1, 2, 3
-"""How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap, or more changes
-are on a line, than there is room for."""
+"""Results of `proceed`: it came as far as asked; nothing can happen any more; more iterations overlap than there is
+room for; or more changes are on a line than there is room for."""
 
 _COMPUTE, _SEND, _RECV = int(OpKind.COMPUTE), int(OpKind.SEND), int(OpKind.RECV)
 _FIFO = int(Discipline.FIFO)
@@ -142,7 +143,7 @@ def _go_on(replay: Replay, flow: int, now_ns: float) -> None:
 
 @compiled
 def _feel(replay: Replay, flow: int, now_ns: float) -> None:
-    """What comes over the line to a station changes."""
+    """Handles a change of the rate at which bytes come over the line to a station."""
     network = replay.network
     drain(network, flow, now_ns)
     take(network, flow)
@@ -152,7 +153,7 @@ def _feel(replay: Replay, flow: int, now_ns: float) -> None:
 
 @compiled
 def _is_before(network: Network, flow: int, target_bytes: float, now_ns: float) -> bool:
-    """Whether the flow will only come to this byte later than now."""
+    """Returns whether the flow will come to this byte only later than now."""
     record = network.flows[flow]
     return bool(record.left_ns + (target_bytes - record.left_bytes) / record.rate > now_ns + SIMULTANEOUS_NS)
 

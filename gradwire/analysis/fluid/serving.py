@@ -1,4 +1,5 @@
-"""What stations do: they take what comes over their lines, and tell the next ones what leaves."""
+"""The work of stations: they take the bytes that come over their lines, and tell the next ones at which rate bytes
+leave."""
 
 from __future__ import annotations
 
@@ -11,31 +12,32 @@ from gradwire.analysis.fluid.sharing import limit, unlimit
 from gradwire.analysis.fluid.stations import FIRST, NOBODY
 
 NOTHING_BYTES = 1e-3
-"""What rounding may leave at a station from which all has gone,"""
+"""Bytes that rounding may leave at a station from which all has gone."""
 SAME_RATE = 1 + 1e-9
 """Rates that differ by less are the same; that is rounding. Else two stations at one port could limit each other in
 turn at one moment, for ever."""
 ROUNDING_NS = 2e-3
-"""and how late it may be. A time of an hour is rounded to a quarter of that."""
+"""Nanoseconds by which rounding may be off in time at such a station. A time of an hour is rounded to a quarter of
+that."""
 
 
 @compiled
 def slack_bytes(network: Network, flow: int) -> float:
-    """What counts as nothing at a station."""
+    """Largest number of bytes at a station that counts as nothing."""
     record = network.flows[flow]
     return float(NOTHING_BYTES + ROUNDING_NS * max(record.rate, record.in_rate))
 
 
 @compiled
 def is_dry(network: Network, flow: int) -> bool:
-    """Whether only that may leave a station that is just coming."""
+    """Returns whether nothing waits at a station, so that bytes can leave it only as they come."""
     record = network.flows[flow]
     return bool(record.arrived_bytes - record.left_bytes <= slack_bytes(network, flow))
 
 
 @compiled
 def is_wanted(network: Network, flow: int) -> bool:
-    """Whether a station has anything to do at its ports."""
+    """Returns whether a station has anything to send through its ports."""
     record = network.flows[flow]
     if record.kind == FIRST:
         return bool(record.count > 0)

@@ -33,8 +33,8 @@ from gradwire.analysis.fluid.network import (
 SAME_SHARE = 1 + 1e-12
 """Ports whose shares differ by rounding alone are filled together."""
 SLIVER = 1e-12
-"""What rounding may leave of a port that bands above have filled, as a share of its rate: nothing, for the bands
-below."""
+"""Share of a port's rate that rounding may leave when the bands above have filled it. It counts as nothing for the
+bands below."""
 BELOW = 1 - 1e-9
 """Rates that are less than a share by more than rounding are less than this part of it."""
 MOST_STEPS = 4
@@ -123,7 +123,7 @@ def fill(network: Network, band: int) -> None:
 
 @inlined
 def _room(network: Network, port: int, band: int) -> float:
-    """What the bands above leave of a port."""
+    """Rate that the bands above leave of a port."""
     bands, room = len(network.dirty_count), network.ports[port].rate
     for above in range(band):
         room -= network.pairs[port * bands + above].taken
@@ -148,8 +148,8 @@ def _kept_below(network: Network, band: int) -> float:
 
 @compiled
 def _share_at_least(network: Network, head: int, room: float) -> float:
-    """What a port leaves each of its flows at least: all of them alike, and what those leave to others that have less
-    so far."""
+    """Lower bound of the rate that a port leaves each of its flows: equal shares, plus what flows with lower rates so
+    far leave to the others."""
     unfilled, hop = 0.0, head
     while hop >= 0:
         unfilled += network.hops[hop].share

@@ -40,8 +40,8 @@ READERS = (
 CACHED_CAPTURES = "captures"
 """Their folder in the cache."""
 MOST_CACHED_BYTES = 2 << 30
-"""Of all captures in the cache, beyond which those are removed that were not used
-for longest. A row of 41 bytes per packet: 50 million."""
+"""Largest size of all captures in the cache; beyond it, those are removed that have not been used for longest. With a
+row of 41 bytes per packet, this holds 50 million packets."""
 DISSECTOR = Path(__file__).with_name("gradwire.lua")
 
 
