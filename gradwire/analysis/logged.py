@@ -229,6 +229,6 @@ def wire_messages(logged: LoggedOps) -> WireMessages:
 
 
 def data_of(logged: LoggedOps, messages: WireMessages) -> Bool:
-    """Returns which rows carry data. Requests and tokens carry next to none and do not count as flows."""
+    """Returns which rows carry data. Requests and tokens, which are control traffic, do not count as flows."""
     data: Bool = logged.plan.ops.traffic_class[messages.send] != CONTROL_CLASS
     return data

@@ -1,4 +1,4 @@
-"""Two runs compared: what changed from one to the other, point by point and claim by claim, and why.
+"""Compares two runs, point by point and claim by claim, and finds the cause of each change.
 
 Runs on the virtual clock repeat, so there is no noise between them: every difference has a cause.
 """
@@ -21,7 +21,7 @@ METRICS = {
     "scaling_efficiency": "scaling_efficiency",
     "bytes_sent": "bytes_sent",
 }
-"""What a gate may watch: names, and the columns of points.csv behind them."""
+"""Metrics that a gate may watch: their names, and the columns of points.csv behind them."""
 _GATE = re.compile(r"\s*([a-z_]+)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 
@@ -64,7 +64,7 @@ class PointDifference:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """What changed from one run to another."""
+    """The changes from one run to another."""
 
     points: tuple[PointDifference, ...]
     #: Parameters of points that only one of the two has.

@@ -54,7 +54,7 @@ SPEAKING = ("model", "strategy", "device", "options")
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is drawn."""
+    """The way in which a metric is drawn: its label and its unit."""
 
     #: Of the axis.
     label: str
@@ -135,7 +135,7 @@ def page_svg(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Labels:
-    """What to write for a parameter's key or value."""
+    """Labels of parameters' keys and values."""
 
     given: Mapping[str, str]
 
@@ -160,7 +160,7 @@ def _series(rows: Sequence[PointResult], series_key: str) -> list[str]:
 LETTER_INCHES = 0.068
 """About the width of a letter below a group of bars, as drawn."""
 WIDEST_INCHES = 16.0
-"""Of a chart; names of groups that need more stand upright."""
+"""Largest width of a chart; names of groups that need more stand upright."""
 
 
 def series_color(index: int) -> str:
@@ -221,7 +221,7 @@ def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key
 
 @dataclass(frozen=True)
 class Bar:
-    """Where a bar stands, and how it looks."""
+    """The place and the look of a bar."""
 
     #: Its middle, in the units of the axis.
     middle: float

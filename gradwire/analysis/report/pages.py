@@ -48,7 +48,7 @@ STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in (
 POLICY = "policy-of-this-page"
 """Stands in the page's head until its style and its script are written, whose hashes the policy has."""
 BY_SCENARIO, BY_DEFAULT = "scenario", "default"
-"""Who decides a setting."""
+"""Origins of a setting."""
 
 
 @functools.cache
@@ -176,7 +176,7 @@ def common_settings(points: Sequence[Settings]) -> dict[str, Setting]:
 
 
 def own_settings(points: Sequence[Settings]) -> list[dict[str, Setting]]:
-    """What each point has besides the common settings."""
+    """Settings of each point that are not common to all."""
     common = common_settings(points)
     return [{key: setting for key, setting in point.items() if key not in common} for point in points]
 

@@ -109,7 +109,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a chart shows."""
+    """The figures that a chart shows."""
 
     #: Figure on the vertical axis.
     metric: str
@@ -118,7 +118,7 @@ class Choice:
 
 
 def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice | None:
-    """What to draw, given what the scenario says of it ("" for nothing); None if no valid point reported a number.
+    """Chooses what to draw, given the scenario's choice ("" for none); None if no valid point reported a number.
 
     Raises InputFault for a figure that no program reported, with those that were.
     """
@@ -221,7 +221,8 @@ def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str],
 
 
 class _Places:
-    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", side by side."""
+    """Places of values on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", side by
+    side."""
 
     def __init__(self, values: Sequence[object], name: str) -> None:
         texts = list(dict.fromkeys(str(value) for value in values))

@@ -35,7 +35,7 @@ POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"
 
 @dataclass(frozen=True)
 class ProgramBackground:
-    """What a report says of a run besides its points."""
+    """The parts of a report of programs that are not about single points."""
 
     title: str
     about: str

@@ -56,7 +56,7 @@ MOST_NETWORKS = 4
 
 @dataclass(frozen=True)
 class PointDetails:
-    """What a report shows of a point besides its numbers and its verdict."""
+    """The parts of a point in a report that are neither its numbers nor its verdict."""
 
     #: All its settings.
     settings: Settings
@@ -75,7 +75,7 @@ class PointDetails:
 
 @dataclass(frozen=True)
 class Background:
-    """What a report says of a run besides its points: where its results come from."""
+    """The parts of a report that tell where its results come from."""
 
     #: One paragraph on what is asked.
     about: str = ""
@@ -103,7 +103,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Presentation:
-    """How a report shows its points, and what it compares them with."""
+    """The way in which a report shows its points, and the values that it compares them with."""
 
     title: str
     #: Values of a paper to compare with.

@@ -37,9 +37,10 @@ MEANINGS = {
     "the numbers are not results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
-"""What columns mean, by their headers."""
+"""Explanations of columns, by their headers."""
 GIVES_WAY = ("± 95 %", "x fluid", "samples/s", "eff. %", "x bound", "x alone", "printed", "diff.", "diff. %")
-"""What a table of points leaves out, in this order, where a terminal is too narrow; never what was swept, the time and the verdict."""
+"""Columns of a table of points that a narrow terminal leaves out, in this order. Swept parameters, the time and the
+verdict always stay."""
 STATE_TONE = {VALID: "good", str(Cause.UNEXPLAINED): "doubtful", INVALID: "bad"}
 """Tones of PointResult.state."""
 
@@ -213,9 +214,9 @@ def _cell(cell: str) -> str:
 MARKDOWN_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown takes for marks wherever they stand; an underscore between two letters is none of them."""
 MARKDOWN_START = re.compile(r"[#+=>-](?=[#=-]*(?:\s|$))|>|\d{1,9}(?=[.)](?:\s|$))")
-"""What makes a paragraph a heading, a list, a quotation or a rule where it stands first."""
+"""Beginnings that make a paragraph a heading, a list, a quotation or a rule."""
 HTML_START = re.compile(r"<(?=[A-Za-z/!?])|&(?=[#\w])")
-"""What begins an element or an entity of HTML, which Markdown passes on."""
+"""Beginnings of an element or an entity of HTML, which Markdown passes on."""
 INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 

@@ -74,7 +74,7 @@ def split_transfers(segments: Iterable[PathSegment], plan: Plan, fabric: Fabric)
 
 @dataclass(frozen=True)
 class Contention:
-    """What shared the path of a message while it was under way."""
+    """The messages that shared the path of a message while it was under way."""
 
     #: The busiest place on its path, e.g. "the port out of h2".
     place: str
@@ -112,8 +112,8 @@ class Traffic:
         return messages.where(data_of(self._logged, messages))
 
     def contention(self, segment: PathSegment, most: int = 3) -> Contention | None:
-        """What shared the path of a network segment's message; None for a message without data or a path without a
-        rate limit.
+        """Messages that shared the path of a network segment's message; None for a message without data or a path
+        without a rate limit.
 
         A message's bytes are assumed to move evenly between the first byte sent and the last byte received. This is an
         estimate: a message that waits in a socket counts as sharing the port that it waits for.
@@ -340,7 +340,8 @@ class CriticalPath:
         return f"{text}; {contention.flows} flows share {contention.place}{window}"
 
     def _window_told(self, segment: PathSegment) -> str:
-        """What the window of a network segment's connection lets through, where it holds less than the path."""
+        """Words for the rate that the window of a network segment's connection lets through; "" unless the window holds
+        less than the path."""
         ops, host = self.plan.ops, self.plan.rank_host
         send = int(ops.message[segment.op])
         if ops.group[send]:

@@ -79,8 +79,8 @@ def _times(path: CriticalPath, pieces: Sequence[PathContribution], begin_ns: int
 
 
 def _longest(merged: Sequence[PathContribution], most: int) -> set[int]:
-    """Which segments get one line each. A gap between two of them takes a line
-    too, so as many are kept as fit with their gaps."""
+    """Indices of the segments that get one line each. A gap between two of them takes a line too, so as many are kept
+    as fit with their gaps."""
     if len(merged) <= most:
         return set(range(len(merged)))
     by_length = sorted(range(len(merged)), key=lambda index: -merged[index].duration_ns)

@@ -25,17 +25,17 @@ from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
 
 MOST_WAITING_ROWS = 8
-"""How many messages of a send queue are drawn waiting at the same time;
-its counter shows how many there are in all."""
+"""Number of messages of a send queue that are drawn waiting at the same time; its counter shows how many there are in
+all."""
 DOES = {"compute": "computes", "reduce": "adds", "send": "sends", "receive": "receives"}
 """Categories of tracks that are drawn, and what their ranks do."""
 FORWARD, BACKWARD = "#7FCFB5", PALETTE[2]
-"""Of what is computed: the forward pass in a lighter shade than all else."""
+"""Colours of computation: the forward pass in a lighter shade than all else."""
 COLORS = {"compute": BACKWARD, "reduce": PALETTE[3], "send": PALETTE[0], "receive": PALETTE[1]}
 HAIRLINE_PT = 0.5
 """Outline of every slice: a message that the kernel took at once, in no time, would not be seen without."""
 HEIGHT = 0.8
-"""Of a row, where rows are 1 apart."""
+"""Height of a row, where rows are 1 apart."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from gradwire.faults import InternalFault
 
 
 class TimeKind(StrEnum):
-    """What the time of a piece of the critical path was spent on."""
+    """Kind of work or waiting that a piece of the critical path was spent on."""
 
     COMPUTE = "compute"
     STRAGGLER = "straggler"
@@ -246,7 +246,8 @@ class _Straggler:
         return self._late_since
 
     def _at_join(self, iteration: int, op: int, rank: int) -> tuple[int | None, list[int]]:
-        """When `rank`, and when each of the other workers, had its part of what released `op` ready."""
+        """Times in nanoseconds at which the contributions to what released `op` were ready: that of `rank`, None if
+        there is none, and those of the other workers."""
         ops, ready_ns, others_ns = self._plan.ops, None, []
         for at, on in self._logged.dependencies(iteration, op):
             source, ready = int(ops.rank[on]), int(self._logged.finish[at, on])

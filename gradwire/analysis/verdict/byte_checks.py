@@ -42,8 +42,8 @@ HANDSHAKE_BYTES = 500
 LOSS_FACTOR = 3
 """By how many times the loss share the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
 SACK_BYTES = 28
-"""What an ACK may carry besides its timestamp: two bytes of padding, two of
-an option's header, and three ranges (RFC 2018)."""
+"""Bytes that an ACK may carry besides its timestamp: two of padding, two of an option's header, and three ranges (RFC
+2018)."""
 
 
 def agent_bytes_check(plan: Plan, record: PointRecord) -> Check:

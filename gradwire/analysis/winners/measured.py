@@ -1,4 +1,5 @@
-"""Cells of a map that are measured by packets: which ones, which strategies there, and whether they agree with it."""
+"""Cells of a map that are measured by packets: their choice, the strategies that run there, and whether they agree with
+the map."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class ChosenCell:
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """What runs of a cell gave."""
+    """The results of runs of a cell."""
 
     chosen: ChosenCell
     #: Iteration times of valid runs.
@@ -41,7 +42,7 @@ class MeasuredCell:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a measured cell is as the map says."""
+    """The result of a comparison of a measured cell with the map."""
 
     #: AGREES, DISAGREES or NOTHING_VALID.
     outcome: str
@@ -83,7 +84,8 @@ def _worth_measuring(winner_map: WinnerMap, place: Place) -> tuple[str, ...]:
 
 
 def judge_cell(winner_map: WinnerMap, cell: MeasuredCell) -> Judgement:
-    """Whether the map's winner, or one that is level with it, is the fastest as measured, or level with the fastest."""
+    """Judges whether the map's winner, or a strategy that is level with it, is the fastest as measured, or level with
+    the fastest."""
     outcome = winner_map.outcomes[cell.chosen.place]
     if outcome.winner not in cell.times_s or len(cell.times_s) < 2:
         why = "; ".join(f"{name}: {reason}" for name, reason in cell.invalid.items()) or "too few runs"
@@ -112,7 +114,7 @@ def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: 
 
 
 def summary(winner_map: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
-    """How many measured cells agree, and the greatest error, in a sentence or two; "" if none was measured."""
+    """Number of measured cells that agree, and the largest error, in a sentence or two; "" if none was measured."""
     if not cells:
         return ""
     judged = [judge_cell(winner_map, cell) for cell in cells]

@@ -39,17 +39,17 @@ class DrawnCell:
 
     @property
     def middle(self) -> float:
-        """Of its width."""
+        """x of the cell's middle."""
         return self.x + CELL / 2
 
     @property
     def text_y(self) -> float:
-        """Where its number stands: above the mark, if it has one."""
+        """y of the cell's number: above the mark, if there is one."""
         return self.y + CELL_HEIGHT / 2 + (-2 if self.mark else 4)
 
     @property
     def mark_y(self) -> float:
-        """Where its mark stands."""
+        """y of the cell's mark."""
         return self.y + CELL_HEIGHT - 9
 
 
@@ -148,7 +148,7 @@ def _words(found: WinnerMap, place: Place) -> str:
 
 
 def _data(winner_map: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
-    """What the script shows, as JSON that cannot end the element that it stands in."""
+    """Data that the page's script shows, as JSON that cannot end the element that it is in."""
     cells: dict[str, Any] = {}
     for place in winner_map.places:
         outcome, cell = winner_map.outcomes.get(place), by_place.get(place)
