@@ -1,9 +1,8 @@
-"""The outer half of the run loop: runs side by side what is not there yet, one machine for each point, and keeps what
-is.
+"""The outer half of the run loop: runs missing points side by side, one machine for each, and keeps valid runs.
 
-A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its task, what its
-machine left, and its verdict. A valid run that is there already with the same key is not repeated. What points do is
-their work's to know (runs/work.py).
+A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its task, the files
+that its machine left, and its verdict. A valid run that is there already with the same key is not repeated. Their work
+(runs/work.py) knows what points do.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from gradwire.runs.works import judge_kept, work_of
 N = TypeVar("N", bound=Planned, default=PlannedRun)
 N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
 NOTE_PERIODS = 20
-"""So many times as long as writing points.csv took, it is not written again: 5 % of a core, however many points there
-are."""
+"""Time until points.csv is written again, as a multiple of the time that writing it took: this costs 5 % of a core,
+however many points there are."""
 Judged = JudgedRun[Any, Any]
 Judge = Callable[[N], JudgedRun[Any, Any] | None]
-"""What the run in the folder of a planned point is worth; None if none with its key came to its end."""
+"""Judges the run in the folder of a planned point; returns None if no run with its key came to its end."""
 
 
 class Watcher(MachineWatcher[N_contra], Protocol[N_contra]):

@@ -1,5 +1,5 @@
-"""`gradwire ccl`: what nccl-tests would print for a network, by estimate. What the command is given, and the rows of
-the table: what NCCL takes for each size, and how long that lasts.
+"""`gradwire ccl`: an estimate of the output of nccl-tests for a network. Options of the command, and the rows of the
+table: for each size, the choices that NCCL makes, and the time that they take.
 
 Between machines, times are those of the network: of rings in closed form, and of trees by the second engine, as far as
 their plans are not too large. On one machine they are NCCL's own.
@@ -39,7 +39,7 @@ GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.B
 
 @dataclass(frozen=True)
 class Transport:
-    """How NCCL reaches the network."""
+    """The way in which NCCL reaches the network."""
 
     #: Whether NICs read the memory of GPUs.
     gpu_direct: bool
@@ -66,7 +66,7 @@ TRANSPORTS = {
 
 
 def bus_factor(kind: Collective, ranks: int) -> float:
-    """What algbw is multiplied with for busbw: nccl-tests, doc/PERFORMANCE.md."""
+    """Ratio of busbw to algbw: nccl-tests, doc/PERFORMANCE.md."""
     if kind is Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
     return (ranks - 1) / ranks if kind in SHARED else 1.0
@@ -98,7 +98,7 @@ class Wires:
 
     @property
     def network(self) -> Network:
-        """The same as payload."""
+        """The network between machines with its rates in bytes of payload."""
         return Network(
             nic_bytes_per_s=self.nic_bps / 8 * self.fabric(2).goodput_share(),
             crossing_s=self.crossing_s,
@@ -170,7 +170,8 @@ def _time(call: Call, wires: Wires) -> tuple[float, str]:
 
 
 def replayed_s(call: Call, wires: Wires) -> float:
-    """How long a call takes by the second engine. Raises InputFault where it has no plan, or a too large one."""
+    """Seconds that a call takes by the second engine. Raises InputFault if it has no plan, or one that is too
+    large."""
     fabric = wires.fabric(call.comm.machines, call.nic_payload, call.crossing_s)
     return call.apart_s + estimate(compile_call(call), fabric, most_iterations=1).iteration_s
 
@@ -235,12 +236,12 @@ class Expectation:
         return self.bus_bytes_per_s * (1 - self.tolerance)
 
     def holds(self, row: Row) -> bool:
-        """Whether a row reaches it."""
+        """Returns whether a row reaches the expected bandwidth."""
         return row.bus_bytes_per_s >= self.bound_bytes_per_s
 
 
 def expectations_of(texts: Sequence[str]) -> list[Expectation]:
-    """What `--expect 1GiB=350GB/s:5%` says, each. Raises InputFault."""
+    """Parses texts of `--expect`, such as 1GiB=350GB/s:5%. Raises InputFault."""
     if len(texts) > MOST_EXPECTATIONS:
         raise InputFault(f"{len(texts)} expectations: at most {MOST_EXPECTATIONS}")
     found = []

@@ -47,7 +47,7 @@ MOST_RANKS = 64
 MOST_CARRIED_BYTES = 4e9
 """Payload of a row's three calls, which takes seconds of one core."""
 MOST_MESSAGES = 200_000
-"""Of a row's plan."""
+"""Largest number of messages of a row's plan."""
 
 
 def why_not(given: Given, row: Row) -> str:
@@ -140,7 +140,7 @@ def _line_bps(wires: Wires) -> float:
 
 @dataclass(frozen=True)
 class Packets:
-    """What a row came to as packets."""
+    """The result of a row that was run as packets."""
 
     #: None where it was not run, or the run is not a result.
     time_s: float | None

@@ -112,7 +112,7 @@ def _temporary_folders(place: Path) -> list[Leaving]:
 
 
 def _is_mine(path: Path) -> bool:
-    """Whether it belongs to who cleans. What its command has removed since it was listed does not."""
+    """Returns whether a path belongs to the user who cleans; False if it has been removed since it was listed."""
     with suppress(FileNotFoundError):
         return path.stat(follow_symlinks=False).st_uid == os.geteuid()
     return False
@@ -133,7 +133,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _is_file(*paths: Path) -> bool:
-    """Whether one of these is a regular file, and no link to one."""
+    """Returns whether one of these is a regular file, and no link to one."""
     return any(path.is_file() and not path.is_symlink() for path in paths)
 
 

@@ -1,5 +1,5 @@
-"""What `gradwire why` and `gradwire trace` show of the folder of a `gradwire exec`, which has no points and no plan: what ports
-carried, and each captured packet."""
+"""`gradwire why` and `gradwire trace` for the folder of a `gradwire exec`, which has no points and no plan: the bytes
+that ports carried, and each captured packet."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NETWORK = 1
 
 
 class _Network(msgspec.Struct):
-    """What is needed of the fabric."""
+    """The part of the fabric that is needed."""
 
     mtu_bytes: Annotated[int, msgspec.Meta(ge=576, le=65535)] = 1500
 
 
 class _Task(msgspec.Struct):
-    """What is needed of task.json."""
+    """The part of task.json that is needed."""
 
     fabric: str
 
@@ -53,11 +53,11 @@ class Executed:
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Name of the folder."""
         return self.folder.resolve().name
 
     def summary(self) -> Summary:
-        """What it came to. Raises InputFault for a file that cannot be read."""
+        """Reads the summary of the programs' run. Raises InputFault for a file that cannot be read."""
         path = self.folder / SUMMARY_FILE
         with reading(path, REMEDY):
             summary = read_message(path, Summary)
@@ -98,7 +98,8 @@ def refuse_point(executed: Executed, point: str, iteration: int | None) -> None:
 
 
 def network_of(executed: Executed, *, every: bool) -> Iterator[RenderableType]:
-    """What the network carried while the programs ran. every: of all ports, and not of those alone that carried most."""
+    """Yields a report of the traffic that the network carried while the programs ran. every: whether it has all ports,
+    or only those that carried most."""
     summary = executed.summary()
     report = summary.report
     yield Text(f"{executed.label}: {report.duration_s:.6f} s of virtual time", style="bold")

@@ -1,4 +1,5 @@
-"""A question made ready to run: a scenario with everyone who can run there, and what is left out with its reason."""
+"""Prepares a question to run: a scenario with all contenders that can run there, and the others with the reason why
+they cannot."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 
 REACH = 0.1
-"""How far a run may be from its estimate before `--estimate-first` leaves out one that would have won. Of the 27
-strategies with ResNet-50 on 4 workers at 10 Gbit/s none is farther away than 5.5 % (docs/estimate.md)."""
+"""Largest difference between a run and its estimate for which `--estimate-first` leaves out no strategy that would have
+won, as a share. Of the 27 strategies with ResNet-50 on 4 workers at 10 Gbit/s none is farther away than 5.5 %
+(docs/estimate.md)."""
 
 
 def plan_comparison(

@@ -1,4 +1,4 @@
-"""What is asked of `gradwire compare`: a model, a large model that is divided, or a recorded job, on a network."""
+"""The questions of `gradwire compare`: a model, a large model that is divided, or a recorded job, on a network."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from gradwire.workloads.units import byte_rate_text, rate_text
 GIVEN = "given"
 """Name of the device where the iteration time is given."""
 FIDELITY = "0.5%"
-"""Of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set run.fidelity=` sets
-another."""
+"""Fidelity of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set
+run.fidelity=` sets another."""
 IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
-"""What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
+"""Replacements in names of folders for characters that have a meaning in shells and paths; None removes one."""
 
 
 class Asked(Protocol):
@@ -53,12 +53,12 @@ class Asked(Protocol):
         """Name of the run folder: the question in a few words."""
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault for what is wrong whatever the
-        contender."""
+        """Document of the scenario that all contenders share, with a title. Raises InputFault for faults that do not
+        depend on the contender."""
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
-        """Who takes part, of these strategies or of all. Raises InputFault for a name that does not exist, or has no
-        part here."""
+        """Contenders among these strategies, or among all. Raises InputFault for a name that does not exist, or cannot
+        take part."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Network:
 
     @property
     def words(self) -> list[str]:
-        """The same for the name of a folder."""
+        """Words for the network in the name of a folder."""
         return [self.rate, *([f"leaf-spine-{self.oversubscription or 1:g}"] if self.is_nested else [])]
 
     def table(self) -> dict[str, Any]:
@@ -108,8 +108,8 @@ class Question:
         return _name([*words, rate, f"{self.servers}servers" if self.servers else None, *shape], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the
-        strategy."""
+        """Document of the scenario that all strategies share, with a title. Raises InputFault for faults that do not
+        depend on the strategy."""
         cluster: dict[str, Any] = {"workers": self.workers}
         if self.servers is not None:
             cluster["servers"] = self.servers
@@ -147,7 +147,7 @@ class ParallelQuestion:
         return _name([*words, *self.network.words], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault."""
+        """Document of the scenario that all contenders share, with a title. Raises InputFault."""
         workers, on_host = self.parallel.workers, self.gpus_per_host or self.parallel.usual_on_host
         document: dict[str, Any] = {
             "about": f"{self.model} with {self.parallel}, {on_host} GPUs on each machine. Adding gradients, copying "
@@ -197,7 +197,7 @@ class TraceQuestion:
         return _name([trace_of(self.trace).name, workers, *self.network.words], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault."""
+        """Document of the scenario that all contenders share, with a title. Raises InputFault."""
         trace = trace_of(self.trace)
         workers = self.workers or trace.ranks
         model = {"name": trace.name, "trace": str(Path(self.trace).resolve())}
@@ -242,7 +242,7 @@ class Given:
 def question_of(
     model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
 ) -> Asked:
-    """What is asked. Raises InputFault for options that do not go together."""
+    """Makes the question of the command's options. Raises InputFault for options that do not go together."""
     device, iteration_time = given.device, given.iteration_time
     if trace is not None and model is None:
         given.refuse_all_but("--trace", "workers", "gpus_per_host")

@@ -54,7 +54,8 @@ class ByClass:
 
     @property
     def left_out(self) -> str:
-        """What the estimate has not as all ranks have it, a sentence without its stop; "" if nothing is left out."""
+        """Effects that all ranks have and the estimate lacks, as a sentence without its full stop; "" if there are
+        none."""
         return self.job.left_out if isinstance(self.job, ClassPlan) else ""
 
     def times(self, send_ends: SendEnds, window_bytes: float = math.inf) -> FluidTimes:
@@ -126,8 +127,8 @@ def classes_or_plans(
 
 
 def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
-    """The same job on a fabric of the same shape and other rates. Raises NotByClass where its classes do not fare alike
-    there."""
+    """Returns the same job on a fabric of the same shape and other rates. Raises NotByClass if ranks of a class are not
+    served alike there."""
     return found if fabric == found.fabric else replace(found, lines=_lines(found.job, fabric), fabric=fabric)
 
 

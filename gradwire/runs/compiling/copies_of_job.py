@@ -93,7 +93,7 @@ def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int
 
 
 def _in_words(classes: ClassPlan, part: PartByCopies, workers: int) -> str:
-    """What the part is, for listings and reports."""
+    """Description of the part for listings and reports."""
     shares = "" if part.shares == 1 else f", and of {part.shares} shares of each product one"
     count = len(classes.members)
     alike = f"{count} classes of ranks that do the same" if count > 1 else "one class of ranks, which all do the same"

@@ -42,15 +42,15 @@ NEAR = 0.01
 EQUAL = 1e-3
 """A part that is as near leaves stand-ins' ports as they are: by how much two runs may differ."""
 MOST_WHOLE_OPS = 4_000_000
-"""Of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a minute. Above it, rings are
-cut as rings."""
+"""Largest number of ops of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a
+minute. Above it, rings are cut as rings."""
 TOO_MANY = (
     f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, part.hosts and part.leaf are for jobs that are one ring after the "
     "other (ddp, ring, layer-allreduce, lazy-allreduce), and {}; jobs with classes of ranks may have part.copies "
     "(docs/thousands.md)"
 )
 PART_NOTE = "in part"
-"""What the note of a cut plan begins with."""
+"""Beginning of the note of a cut plan."""
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
 
 
 def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
-    """Which hosts of the part's network these hosts of the whole are, and how many it has: on leaves, all of those that
-    have any, with all their ports."""
+    """Numbers of these hosts of the whole in the part's network, and the number of its hosts: all hosts of the leaves
+    that have any of them, so that leaves keep all their ports."""
     if fabric.topology is not Topology.LEAF_SPINE:
         return np.arange(len(hosts)), len(hosts)
     leaf_of = np.array([fabric.leaf_of(host) for host in hosts.tolist()])
@@ -231,7 +231,7 @@ def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
 
 
 def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, *, capped: bool) -> str:
-    """What the part is, for listings and reports."""
+    """Description of the part for listings and reports."""
     hosts, count = part.hosts[: part.whole] + 1, len(part.hosts) - part.whole
     others = "one host sends and receives" if count == 1 else f"{count} hosts send and receive"
     ports = ", at the rate that others leave of their ports" if capped else ""

@@ -1,5 +1,5 @@
-"""Questions to the workers of a cluster, and waiting for their answers while workers come and go; and which workers
-may run points."""
+"""Asks the workers of a cluster questions, waits for their answers while workers come and go, and finds the workers
+that may run points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradwire.faults import MachineFault
 
 POLL_S = 0.2
 LOOK_S = 5.0
-"""How often to look whether the workers that may do something are still there."""
+"""Seconds between two looks whether the workers that may do something are still there."""
 PATIENCE_S = 15.0
 """After which a message says that no worker is there."""
 

@@ -38,9 +38,9 @@ from gradwire.vm.machines import Clock
 
 LOG = logging.getLogger(__name__)
 WITHDRAWAL_S = 5.0
-"""How long an interrupted command may take to tell workers which points it no longer wants."""
+"""Seconds that an interrupted command may take to tell workers which points it no longer wants."""
 PATIENCE_S = 20.0
-"""How long a scheduler may take to answer."""
+"""Seconds that a scheduler may take to answer."""
 
 
 class DaskPool:
