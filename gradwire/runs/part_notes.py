@@ -1,4 +1,4 @@
-"""What a report says of points of which a part ran by packets."""
+"""Notes in a report on points of which a part ran by packets."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ STAGES: dict[type[Event], str] = {
     Searched: "searching",
     ReplayStarted: "replaying",
 }
-"""What the bar of a point says from an event on."""
+"""Text of a point's bar from an event on."""
 LABEL_COLUMNS, STAGE_COLUMNS = 44, 20
 
 
@@ -79,7 +79,7 @@ class LiveProgress:
         self._progress.stop()
 
     def already(self, points: int) -> None:
-        """So many points are there already and need no run."""
+        """Counts points that are there already and need no run."""
         self._progress.advance(self._all, points)
 
     def started(self, planned: Planned) -> None:
@@ -161,7 +161,7 @@ def _line(judged: JudgedRun[Any, Any], name: str) -> str:
 
 
 def _how(judged: JudgedRun[Any, Any]) -> str:
-    """What the run took, and how long it had to be."""
+    """Words for the duration of a run, and for repetitions of it."""
     how = "already there"
     if judged.speed is not None and not judged.reused:
         how = f"{judged.took_s:.0f} s of wall time"

@@ -60,7 +60,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Reads:
-    """What is read of the network while plans are replayed."""
+    """Choice of what to read of the network while plans are replayed."""
 
     #: All counters before and after each plan, which costs one process per host.
     counters: bool = False

@@ -1,4 +1,4 @@
-"""The two consoles on which a run tells how it is getting on."""
+"""The two consoles on which a run reports its progress."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class PlainConsole(Console):
     """
 
     def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
-        """As of rich, which cuts lines off that are longer than the terminal is wide."""
+        """Prints as rich does, but by default does not crop lines that are longer than the terminal is wide."""
         super().print(*objects, crop=crop, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As of rich, which renders everything by this."""
+        """Renders as rich does, with characters that would act on the terminal made visible. rich renders everything by
+        this method."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
@@ -53,7 +54,7 @@ class Working:
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a run tells how it is getting on."""
+    """The consoles on which a run reports its progress."""
 
     #: Each point as it ends, with bars while points run, if it is a terminal.
     results: Console

@@ -1,4 +1,4 @@
-"""Which work points have, and judging stored runs, whatever it is."""
+"""Finds the work of points, and judges stored runs of any work."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ P = TypeVar("P", bound=ScenarioPoint)
 
 
 def work_of(point: ScenarioPoint) -> Work[Any, Any, Any]:
-    """What a point does."""
+    """The work of a point."""
     return WORKS[type(point)]
 
 
 def work_of_scenario(scenario: Scenario[Any]) -> Work[Any, Any, Any]:
-    """What all points of a scenario do."""
+    """The work of all points of a scenario."""
     return work_of(scenario.points[0])
 
 

@@ -1,4 +1,4 @@
-"""The virtual-time kernel, ready before points run."""
+"""Makes the virtual-time kernel ready before points run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kern
 from gradwire.vm.kernel_source import agent_in
 
 LINES_OF_COMPILING = 10
-"""So many lines, where no bar can be drawn, are of files that were compiled."""
+"""Number of lines about compiled files that are printed if no bar can be drawn."""
 
 
 def make_kernel_ready(errors: Console) -> bool:

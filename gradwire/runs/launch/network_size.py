@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Size:
-    """What the command line says of the network: a scenario, or workers and their rate."""
+    """The network that a command line describes: a scenario, or workers and their rate."""
 
     scenario: Path | None = None
     settings: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Bench:
     wall_limit_s: float = WALL_LIMIT_S
 
     def warnings(self) -> list[str]:
-        """What should be known before the results are trusted."""
+        """Warnings to read before the results are trusted."""
         warning = capacity_warning(self.fabric)
         return [warning] if warning else []
 

@@ -1,4 +1,4 @@
-"""Where the runs of a scenario go, and other places that a command was asked to write to.
+"""Chooses and checks the folders of a scenario's runs, and other places that a command was asked to write to.
 
 A run folder belongs to one resolved scenario on one clock, and no other overwrites it. A place that cannot be written
 is rejected in one message, before long work if possible.
@@ -148,7 +148,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def _difference(folder: Path, scenario: AnyScenario, clock: Clock) -> str:
-    """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
+    """Words for the runs in a folder if they are not those of `scenario` on `clock`; "" if they are."""
     try:
         held = stored_scenario(folder)
         held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock

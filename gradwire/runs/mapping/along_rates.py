@@ -1,10 +1,10 @@
 """Estimates for maps: of one strategy for one job, over all rates of a network that a map has.
 
 A map has hundreds of points, so each is estimated no further than a map needs. An estimate ends with two iterations
-that are alike within ALIKE. Where points differ in the rate alone, they share a plan, and a time between two rates is
-interpolated if a third estimate, halfway between them, was where a line has it (in seconds over the time that a byte takes),
-and no message overtakes others by priority.
-How much of a time depends on what queues hold is asked only where it could change the order.
+that are alike within ALIKE. Points that differ only in the rate share a plan, and a time between two rates is
+interpolated if a third estimate, halfway between them, lies on the line between them (in seconds over the time that a
+byte takes), and no message overtakes others by priority. The share of a time that depends on what queues hold is
+computed only where it could change the order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from gradwire.scenario.resolution.transport_fit import buffer_bytes
 ALIKE = 1e-3
 """A tenth of the threshold of a tie."""
 ALIKE_FOR_QUEUES = 5e-3
-"""The same where it is asked whether more than 2 % of a time depend on queues (RANKED_WITHIN)."""
+"""Largest difference between the last two iterations of an estimate that decides whether more than 2 % of a time depend
+on queues (RANKED_WITHIN)."""
 ON_A_LINE = 4e-3
 """A time that is so near to a line through its neighbours has others on that line between them."""
 LEAST_BY_CLASS = 8
@@ -67,7 +68,7 @@ _CLASSES = _SharedClasses()
 
 @dataclass(frozen=True)
 class MapTime:
-    """What a map knows of a strategy in a cell."""
+    """The time of a strategy in a cell of a map, and how certain it is."""
 
     iteration_s: float
     #: By how much it differs where queues hold half as much, as a share of it; None: nobody asked.

@@ -22,7 +22,7 @@ DIGITS = 3
 """Significant ones of a value between the ends of a range; more where two values would be the same."""
 MOST_DIGITS = 12
 ROUNDING = 1e-9
-"""Of a number that is 1 but for the computer's arithmetic."""
+"""Rounding error of a number that is exactly 1."""
 HOW = "write KEY=A..B, KEY=A..B:STEPS, KEY=A..B:STEPS:linear or KEY=A,B,C, like fabric.rate=1gbit..800gbit:20"
 _NUMBER = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(\D*?)\s*")
 
@@ -151,7 +151,7 @@ def _written(number: float, first: str, last: str, low: float, high: float, digi
 
 
 def _in_unit_of(text: str, ratio: float) -> tuple[float, str]:
-    """So many times a written value, and its unit."""
+    """Returns a multiple of a written value, and its unit."""
     match = _NUMBER.fullmatch(text)
     assert match is not None
     return float(match[1].replace("_", "")) * ratio, match[2]

@@ -1,5 +1,5 @@
-"""Every setting that decides a point's result, in words: what the scenario says, and the defaults for what it leaves
-open."""
+"""Every setting that decides a point's result, in words: the values of the scenario, and the defaults for everything
+else."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ COST_UNITS = {
 }
 """Units of a scenario's costs by their types."""
 NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
-"""What it means that a cost is left out, where that is not that it is free."""
+"""Meanings of costs that are left out, where it is not that they are free."""
 OPTIONS = "strategy.options."
 SOCKETS = ("transport.buffer", "transport.send_ends", "transport.unsent")
-"""What strategies and defaults say of sockets where the scenario does not."""
+"""Settings of sockets that strategies and defaults decide if the scenario does not."""
 
 
 def settings_of(point: Point) -> dict[str, Setting]:

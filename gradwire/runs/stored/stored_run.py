@@ -51,12 +51,12 @@ LOG_FILE = "ops.npz"
 VERDICT_FILE = "verdict.json"
 ITERATIONS_FILE = "iterations.csv"
 NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
-"""What a run that came to its end cannot lack."""
+"""Files that a run that came to its end cannot lack."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a run itself was, in wall time."""
+    """Speed of a run in wall time."""
 
     #: From the start of the machine to the first byte.
     first_byte_s: float
@@ -72,7 +72,7 @@ class Speed:
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """That a run came to its end, and as what: the content of completed.json."""
+    """The end of a run that was carried out completely: the content of completed.json."""
 
     #: Hash of everything that decided the result (`Planned.key`).
     key: str
@@ -99,7 +99,8 @@ _large_parts = threading.local()
 
 @dataclass(frozen=True)
 class StoredRun(Generic[P_co]):
-    """What a point's run left in its folder, which may not exist. All that reads raises InputFault.
+    """The files that a point's run left in its folder, which may not exist. All methods that read raise
+    InputFault.
 
     Each part is read, and its file hashed, when it is first asked for. Small parts are kept as long as this object,
     and plans, logs and captures until another run is read in the same thread, so that a report of many points holds
@@ -113,7 +114,7 @@ class StoredRun(Generic[P_co]):
     _small: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes, which read for themselves."""
+        """State for other processes, without the parts that were read: they read for themselves."""
         return {**vars(self), "_small": {}}
 
     def _once(self, part: str, read: Callable[[], Part]) -> Part:
@@ -136,7 +137,7 @@ class StoredRun(Generic[P_co]):
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """As in points.csv; empty for a folder without a point."""
+        """Parameters of the point, as in points.csv; empty for a folder without a point."""
         return self.point.parameters if self.point else {}
 
     @property
@@ -146,11 +147,11 @@ class StoredRun(Generic[P_co]):
 
     @property
     def absence(self) -> str:
-        """What to say where the folder does not exist."""
+        """Message for a folder that does not exist."""
         return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
 
     def completion(self) -> Completion | None:
-        """How the run came to its end; None if it did not."""
+        """Completion of the run; None if it did not come to its end."""
         path = self.folder / COMPLETION_FILE
         if not path.exists() and not path.is_symlink():
             return None
@@ -164,12 +165,12 @@ class StoredRun(Generic[P_co]):
         return completion
 
     def is_of(self, key: str) -> bool:
-        """Whether a run with this key came to its end here."""
+        """Returns whether a run with this key came to its end here."""
         completion = self.completion()
         return completion is not None and completion.key == key
 
     def task(self) -> PointTask:
-        """What the machine was to do."""
+        """The task of the machine."""
         return self._once(TASK_FILE, self._read_task)
 
     def _read_task(self) -> PointTask:
@@ -221,7 +222,7 @@ class StoredRun(Generic[P_co]):
         return plan
 
     def log(self) -> OpLog:
-        """What every op did."""
+        """The log of all ops."""
         return self._large_once(LOG_FILE, self._read_log)
 
     def _read_log(self) -> OpLog:
@@ -239,7 +240,7 @@ class StoredRun(Generic[P_co]):
         return log
 
     def record(self) -> PointRecord:
-        """How the run went."""
+        """The record of the run."""
         return self._once(RECORD_FILE, self._read_record)
 
     def _read_record(self) -> PointRecord:
@@ -260,7 +261,7 @@ class StoredRun(Generic[P_co]):
         return short_windows(built, self.record(), Spines(built).spine_of)
 
     def queues(self) -> QueueLengths | None:
-        """How long the queues of switches' ports were; None if they were not read."""
+        """Lengths of the queues of switches' ports; None if they were not read."""
         return self._large_once(QUEUES_FILE, self._read_queues)
 
     def _read_queues(self) -> QueueLengths | None:
@@ -273,7 +274,7 @@ class StoredRun(Generic[P_co]):
         return queues
 
     def pauses(self) -> PauseEvents | None:
-        """When ports paused their far ends and let them continue; None without flow control."""
+        """Times at which ports paused their far ends and let them continue; None without flow control."""
         return self._large_once(PAUSES_FILE, self._read_pauses)
 
     def _read_pauses(self) -> PauseEvents | None:
@@ -345,7 +346,8 @@ def write_completion(
 
 
 def in_words(parameters: Mapping[str, str]) -> str:
-    """What a point's parameters say; numbers and sizes, which say nothing by themselves, follow their names."""
+    """Values of a point's parameters in words; numbers and sizes, which say nothing alone, follow the names of their
+    parameters."""
     return " ".join(_word(key, value) for key, value in parameters.items() if value)
 
 

@@ -26,7 +26,7 @@ MOST_DEEP = 32
 
 
 def store_folder() -> Path:
-    """Where `gradwire reproduce` keeps its runs, each in a folder named after its key."""
+    """Folder in which `gradwire reproduce` keeps its runs, each in a folder named after its key."""
     return cache_folder() / POINTS_FOLDER
 
 
@@ -118,7 +118,7 @@ def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder, sorted by name; nothing if it is gone, or is none."""
+    """Entries of a folder, sorted by name; empty if it is gone, or is no folder."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
