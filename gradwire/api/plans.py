@@ -69,7 +69,7 @@ class Plans:
         return len(self._runs)
 
     def __repr__(self) -> str:
-        """What a console shows."""
+        """Text for a console."""
         return f"<gradwire.Plans '{self.title}': {len(self)} points>"
 
     def _repr_html_(self) -> str:

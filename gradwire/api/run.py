@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import xarray
 
 SILENT = Screen(Console(quiet=True), Console(quiet=True))
-"""Where an object that is asked for a table says nothing of how it is getting on."""
+"""Screen of an object that is asked for a table: it reports no progress."""
 
 
 class InvalidPointWarning(UserWarning):
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What the scenario is called."""
+        """Title of the scenario."""
         return self._scenario.title
 
     @property
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def conclusion(self) -> str:
-        """What the run says, in a sentence or two, as its report begins."""
+        """The conclusion of the run in a sentence or two, with which its report begins."""
         return self._work.conclusion(self._scenario, self._compared, self.folder)
 
     @property
@@ -192,7 +192,7 @@ class Run:
         )
 
     def ops(self, point: str = "", **where: Value) -> pd.DataFrame:
-        """What a point's ops were and when they were done: one row per op and iteration, from the plan and the log.
+        """Returns a point's ops and their times: one row per op and iteration, from the plan and the log.
 
         Columns: iteration, warmup, op (its number in the plan), kind, rank, role, host, peer, receivers, tensor,
         chunk, layer, size_bytes, traffic_class, crosses_network, duration_s, due_s, start_s and end_s (docs/python.md
@@ -203,7 +203,7 @@ class Run:
             return logged_frame(stored.plan(), stored.log(), stored.record().warmup)
 
     def ports(self, point: str = "", **where: Value) -> pd.DataFrame:
-        """What every port of a point's network sent, one row per port and priority band.
+        """Returns what every port of a point's network sent, one row per port and priority band.
 
         Columns: port, band, bytes_sent, packets_sent, drops, rate_bps, utilisation (the band's mean share of the line
         rate).
@@ -213,7 +213,7 @@ class Run:
             return ports_frame(stored.plan(), stored.built_fabric(), stored.log(), stored.record())
 
     def why(self, point: str = "", *, iteration: int | None = None, **where: Value) -> Why:
-        """Where an iteration's time went, by its critical path; by default the slowest measured one."""
+        """Explains where an iteration's time went, by its critical path; by default the slowest measured one."""
         stored = self._chosen(point, where)
         plan, log, record = stored.plan(), stored.log(), stored.record()
         with fitting(stored.folder):
@@ -322,7 +322,7 @@ class Run:
         return [(judged.label, judged.verdict.summary) for judged in self._all if not judged.valid]
 
     def __repr__(self) -> str:
-        """What a console shows."""
+        """Text for a console."""
         return f"<gradwire.{type(self).__name__} {self.folder}: {self.conclusion}>"
 
     def _repr_html_(self) -> str:
@@ -386,7 +386,7 @@ class Why:
         return pd.DataFrame(columns)
 
     def __str__(self) -> str:
-        """What `print` shows."""
+        """Text for `print`."""
         return f"{self._title}\n{self._shown.to_string(index=False)}\n{self.sentence}"
 
     __repr__ = __str__

@@ -1,8 +1,8 @@
-"""How a command ends: with an exit status that says who is at fault, and one message, whatever happened.
+"""Ends a command with an exit status that tells who is at fault, and with one message, whatever happened.
 
-What a command raises on purpose is a Fault. Everything else that escapes is reported as a bug, with its traceback, and
-ends with status 4. Python would end with 1 there, which means that a point is invalid, and typer and rich turn some
-errors into exits with other statuses.
+Errors that a command raises on purpose are Faults. Everything else that escapes is reported as a bug, with its
+traceback, and ends with status 4. Python would end with 1 there, which means that a point is invalid, and typer and
+rich turn some errors into exits with other statuses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gradwire.terminal_text import visible
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
-"""As a shell says it of programs that write to one that has ended, such as `head`."""
+"""Exit status that a shell gives programs that write to one that has ended, such as `head`."""
 
 
 class Escaped(Exception):
@@ -108,7 +108,7 @@ def _without_reader() -> int:
 
 
 def _forget_unwritten() -> None:
-    """What could not be written, to a full disk, and is still held: Python would complain of it when it ends."""
+    """Discards output that could not be written, such as to a full disk: Python would complain of it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
@@ -126,7 +126,7 @@ def _to_nobody(*streams: TextIO) -> None:
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Who is at fault for what has escaped."""
+    """Fault for an error that has escaped, by who is at fault."""
     match error:
         case Fault():
             return error
@@ -150,7 +150,7 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def _is_homeless() -> bool:
-    """Whether the current folder is gone."""
+    """Returns whether the current folder no longer exists."""
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -195,7 +195,7 @@ def _runs(one: Path, other: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def facts_of(folder: Path) -> list[RunFacts]:
-    """What is compared of each point of a run folder. Raises InputFault for a folder that cannot be read."""
+    """Facts of each point of a run folder that are compared. Raises InputFault for a folder that cannot be read."""
     scenario = stored_plans(folder)
     starts = provenance(folder).starts
     origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}

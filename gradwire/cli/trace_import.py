@@ -34,12 +34,12 @@ MOST_REASONS = 40
 """Refusals that are printed."""
 EXAMPLE_OF_GROUPS = 'such as {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} where it is another group on other ranks'
 RATE = "25gbit"
-"""Of the scenario that is written next to a workload, to begin with."""
+"""Line rate of the scenario that is written next to a workload."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the command line says of traces that do not say it themselves."""
+    """Options for facts that traces do not contain."""
 
     ranks: int | None
     step: int | None
@@ -48,7 +48,7 @@ class Said:
     flop_rate: str | None
 
     def reading(self) -> Reading:
-        """The same, read. Raises InputFault."""
+        """Parses the options. Raises InputFault."""
         flops_per_s = None
         if self.flop_rate is not None:
             try:
@@ -198,7 +198,8 @@ def _show(imported: Imported) -> None:
 
 
 def _grounds(imported: Imported) -> Iterator[str]:
-    """What the reading rests on; what is so in several files is one line, with the place in the first."""
+    """Yields the assumptions that the reading rests on. An assumption in several files is one line, with the place in
+    the first."""
     alike: dict[str, list[Finding]] = {}
     for finding in imported.findings:
         if not finding.refused:

@@ -69,7 +69,7 @@ NO_LIMIT = "100000h"
 
 @dataclass(frozen=True)
 class Limits:
-    """What the command line allows programs to take, as it was typed."""
+    """Limits of programs' resources, as they were typed."""
 
     memory: str | None
     time_limit: str = "1h"
@@ -257,7 +257,7 @@ def _tell_failure(summary: Summary, request: Request) -> None:
 
 @dataclass(frozen=True)
 class ScriptLimits:
-    """What the command line says of a script's run, as it was typed."""
+    """Limits and options of a script's run, as they were typed."""
 
     rate: str = "10gbit"
     python: str | None = None
@@ -341,7 +341,7 @@ def _new_folder(name: str) -> Path:
 
 
 def _is_one_output() -> bool:
-    """Whether both outputs go to the same place, where their order is seen."""
+    """Returns whether both outputs go to the same place, where their order is seen."""
     try:
         return os.path.samestat(os.fstat(1), os.fstat(2))
     except OSError:

@@ -16,7 +16,8 @@ from gradwire.workloads.stand_in import MOST_CAPACITY_BPS
 from gradwire.workloads.units import DURATION, RATE, SHARE, SIZE, Quantity, rate_text
 
 HOST_LETTERS, SWITCH_LETTERS = 10, 8
-"""What a name may have: interfaces are called "NAME-eth0" or "NAME-eth123", and Linux allows 15 letters (IFNAMSIZ)."""
+"""Largest lengths of names of hosts and switches: interfaces are called "NAME-eth0" or "NAME-eth123", and Linux allows
+15 letters (IFNAMSIZ)."""
 NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?")
 TAKEN = re.compile(r"lo|localhost|ip6-.*|ovs-.*|l\d+[ab]", re.IGNORECASE)
 """Names that something else has: loopback, Open vSwitch's devices, and those inside long links (topo/long_links.py)."""
@@ -32,7 +33,7 @@ ahead that a buffer of 50 kB dropped nothing. The delay line (topo/long_links.py
 
 @dataclass(frozen=True)
 class LinkLike:
-    """What a link is like, in base units."""
+    """Properties of a link, in base units."""
 
     rate_bps: float
     delay_s: float = 0.0
@@ -160,7 +161,7 @@ class Drawing:
         )
 
     def labels(self) -> dict[str, str]:
-        """What devices are called, by their names in the fabric."""
+        """The user's names of devices, by their names in the fabric."""
         hosts = {f"h{number}": name for number, name in enumerate(self.hosts, 1)}
         return hosts | {f"s{number}": name for number, name in enumerate(self.switches, 1)}
 

@@ -1,7 +1,7 @@
-"""The machine that a lab runs in, and the conversation with it: one command after the other, each of which it answers.
+"""The machine that a lab runs in, and the conversation with it: it answers one command after the other.
 
-The kernel is stopped between commands (SIGSTOP), so that it takes no CPU while Python thinks, and its clock stands still
-whether it is stopped yet or not (vm/answers.py).
+The kernel is stopped between commands (SIGSTOP), so that it takes no CPU while Python thinks, and its clock stands
+still whether it is stopped yet or not (vm/answers.py).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Machine:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether the machine still answers."""
         return not self._ended
 
     @property
@@ -160,7 +160,7 @@ class Machine:
         return self._held or Held(self.now_ns)
 
     def _is_answered(self) -> bool:
-        """Whether the job has done what it was asked for, or will not say more."""
+        """Returns whether the job has carried out the command, or will not say more."""
         return self._held is not None or (self._refused is not None and not self.now_ns)
 
     def _take(self, line: str) -> None:

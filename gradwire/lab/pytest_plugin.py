@@ -55,7 +55,7 @@ _LABS = pytest.StashKey[Labs]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where packets go, and the seed."""
+    """Adds the options for the folder of packets and for the seed."""
     group = parser.getgroup("gradwire", "labs of gradwire")
     group.addoption(
         "--gradwire-packets",

@@ -1,4 +1,5 @@
-"""`gradwire exec`: boots a network in virtual time, runs a program on its hosts, and says what the network carried."""
+"""`gradwire exec`: boots a network in virtual time, runs a program on its hosts, and reports the traffic that the
+network carried."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ ROOT_WARNING = (
 
 @dataclass(frozen=True)
 class Request:
-    """What to run."""
+    """The programs to run, the network, and all limits."""
 
     fabric: Fabric
     programs: Sequence[Started]
@@ -99,7 +100,7 @@ class Request:
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a run came to, as it is kept in its folder."""
+    """The result of a run, as it is kept in its folder."""
 
     #: Of each program.
     command: tuple[tuple[str, ...], ...]
@@ -114,13 +115,13 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """That of the program that failed first; 0 if none did."""
+        """Exit status of the program that failed first; 0 if none did."""
         return self.statuses[self.failed] if self.failed else 0
 
 
 @dataclass
 class Heard:
-    """What the job in the kernel has said so far."""
+    """The events of the job in the kernel so far."""
 
     ready: Ready | None = None
     report: Report | None = None
@@ -138,7 +139,7 @@ class Heard:
         return self.report is not None or self.refused is not None
 
     def take(self, event: Event | None, line: str) -> None:
-        """Notes an event; None: the line was none."""
+        """Notes an event; None stands for a line that is no event."""
         match event:
             case Ready():
                 self.ready = event
@@ -286,13 +287,13 @@ def _unended(request: Request, heard: Heard) -> str:
 
 
 def root_warnings() -> Iterator[str]:
-    """What programs of root may do."""
+    """Yields a warning if programs run as root."""
     if os.geteuid() == 0:
         yield ROOT_WARNING
 
 
 def kernel_warnings() -> Iterator[str]:
-    """What programs lack on the kernel that is there."""
+    """Yields a warning about what programs lack on the kernel in the cache."""
     kernel = cached_kernel()
     if kernel is not None and (warning := unwatched(kernel)):
         yield warning

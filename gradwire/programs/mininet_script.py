@@ -92,7 +92,7 @@ class ScriptRequest:
 
 
 class ScriptSummary(msgspec.Struct, frozen=True):
-    """What a run came to, as it is kept in its folder."""
+    """The result of a run, as it is kept in its folder."""
 
     command: tuple[str, ...]
     wall_s: float
@@ -138,7 +138,7 @@ def check_link_rate(rate_bps: float) -> None:
 
 
 class _Conversation:
-    """What the job and this command tell each other. folder: where windows' socket lies."""
+    """The conversation between the job and this command. folder: of the windows' socket."""
 
     def __init__(self, request: ScriptRequest, running: Session, key: bytes, files: ExitStack, folder: Path) -> None:
         self._request, self._running, self._files = request, running, files
@@ -156,7 +156,7 @@ class _Conversation:
         self.refused: Refused | None = None
 
     def follow(self) -> FollowEnd:
-        """Hears the job, and answers it, until nothing more will come; says what ended that."""
+        """Handles the messages of the job, and answers them, until nothing more will come. Returns the reason."""
         # A line is also read while a command runs in a window.
         while not self._hear_until(lambda: self._asked is not None and (self._talk.rests or bool(self._windows))):
             self._answer()
@@ -164,7 +164,8 @@ class _Conversation:
         return self._end
 
     def _hear_until(self, until: Callable[[], bool]) -> bool:
-        """Whether nothing more will come, and not what was waited for."""
+        """Handles the messages of the job until `until` is true or nothing more will come. Returns whether nothing more
+        will come."""
         end = self._running.follow(
             self._take,
             finished=lambda: self._is_over or until(),
@@ -181,7 +182,7 @@ class _Conversation:
         return self.report is not None or self.refused is not None
 
     def _take(self, line: str) -> None:
-        """Hears one line of the job's."""
+        """Handles one line of the job."""
         match event := self._events.event_of(line):
             case Output(stream=stream, data=data):
                 self._write(stream, data)
@@ -248,7 +249,7 @@ class _Conversation:
 
 
 def _is_reading(frame: FrameType | None) -> bool:
-    """Whether a line of input is being read."""
+    """Returns whether a line of input is being read."""
     while frame is not None:
         if frame.f_code is _Conversation._answer.__code__:
             return True

@@ -1,4 +1,4 @@
-"""What programs have reported, read from the files that they left in a folder."""
+"""Reads the reports of programs from the files that they left in a folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _source(program: ProgramSection, folder: Path, place: str) -> Path:
 
 
 def _text(file: Path, ended: bool) -> str:
-    """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left
-    out."""
+    """Text of a report. A program that was ended from outside may have been in the middle of the last line, which is
+    left out."""
     text = read_text(file, TABLE_BYTES, errors="replace") if file.exists() else ""
     return text if ended else text[: text.rfind("\n") + 1]

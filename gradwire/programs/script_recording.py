@@ -1,8 +1,8 @@
 """Runs a user's PyTorch script once for each recorded rank, as one process on this machine, and leaves a recording of
 each (gradwire/recorder/).
 
-The script is the user's own code with the user's rights, as in any shell. What it leaves is read as files from anybody
-are. When it ends, or is ended, what it started ends with it.
+The script is the user's own code with the user's rights, as in any shell. Its files are read with the same care as
+files from strangers. When the script ends, or is ended, the processes that it started end with it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun",
 """Programs that start ranks, of which there is one here."""
 LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 OUTPUT_BYTES = 16 << 20
-"""Of what a script writes: the rest is dropped."""
+"""Largest size of a script's output that is kept: the rest is dropped."""
 CHUNK_BYTES = 1 << 16
 LOOK_S = 0.2
-"""How often the wall clock is looked at while the script says nothing."""
+"""Seconds between two looks at the wall clock while the script writes nothing."""
 STATE, CHILD = ".state", ".child"
 """Behind a recording's name: how far the script came, and whether a process that it started became a rank
 (gradwire/recorder/start.py)."""
@@ -42,7 +42,7 @@ STATE, CHILD = ".state", ".child"
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What is to be recorded."""
+    """The script to record, the ranks, and the limits."""
 
     program: Sequence[str]
     #: Ranks to run the script as, one after the other.
@@ -89,7 +89,7 @@ def record(request: RecordingRequest) -> Iterator[Path]:
 
 
 def recording_file(folder: Path, rank: int) -> Path:
-    """Where the recording of a rank is."""
+    """Path of a rank's recording."""
     return folder / f"rank{rank}.json"
 
 
@@ -207,7 +207,7 @@ class _Script:
         return None
 
     def _state(self, kind: str) -> tuple[str, str] | None:
-        """How far the script came, as the recorder in it says."""
+        """State of the script according to the recorder in it, and words about it; None if it cannot be read."""
         try:
             with reading_budget(self._made):
                 said = json.loads(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES))

@@ -1,5 +1,5 @@
-"""What a command with a prompt, and its job in the kernel, have in common: when the kernel may be stopped, how far its
-clock may be, and how a line is read while commands run in windows."""
+"""The common part of commands with a prompt and their jobs in the kernel: they stop the kernel, limit its clock, and
+read a line while commands run in windows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Talk:
 
     @property
     def rests(self) -> bool:
-        """Whether the job waits for a command, all that were sent having been heard."""
+        """Whether the job has received all commands, and waits for the next."""
         return self._heard_count == self._sent_count
 
     def take(self, event: TypedEvent, windows: Windows, interrupted: Callable[[], bool], *, reads_lines: bool) -> None:
