@@ -1,4 +1,4 @@
-"""Where a scenario names files that the user wrote, instead of what gradwire or a package has."""
+"""Finds the places at which a scenario names files of the user, instead of things that gradwire or a package has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
 
 def is_file(key: str, value: str) -> bool:
-    """Whether the value of a key of TABLES is a file, and no name."""
+    """Returns whether the value of a key of TABLES is a file, and not a name."""
     if key == TRACE:
         return True
     if TABLES[key] == "networks":

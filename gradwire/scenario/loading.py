@@ -70,7 +70,7 @@ class ScenarioPoint(ABC):
     @property
     @abstractmethod
     def memory_mb(self) -> int:
-        """What its machine may use, in MiB."""
+        """Memory that its machine may use, in MiB."""
 
     @property
     @abstractmethod
@@ -86,12 +86,12 @@ class Point(ScenarioPoint):
 
     @property
     def programs(self) -> Mapping[str, ProgramSection]:
-        """Those that run next to the strategy."""
+        """Programs that run next to the strategy."""
         return self.section.program
 
     @property
     def fabric(self) -> Fabric:
-        """As the strategy needs it, at the rate that the scenario gives."""
+        """The network that the strategy needs, at the rate that the scenario gives."""
         return self.resolved.fabric
 
     @property
@@ -101,7 +101,7 @@ class Point(ScenarioPoint):
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use, in MiB."""
+        """Memory that its machine may use, in MiB."""
         return self.section.run.memory_mb
 
     @property
@@ -116,11 +116,12 @@ class Point(ScenarioPoint):
 
     @cached_property
     def resolved(self) -> ResolvedPoint:
-        """What the point's names stand for, each looked up once, when it is first needed."""
+        """The things that the point's names stand for, each looked up once, when it is first needed."""
         return ResolvedPoint(self.section)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: without what names stand for, which is looked up there, since no strategy can be pickled."""
+        """State for other processes, without the things that names stand for. They are looked up there, because
+        strategies cannot be pickled."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
@@ -211,7 +212,7 @@ def name_of_title(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a scenario's content comes from."""
+    """The origin of a scenario's content."""
 
     #: For messages.
     words: str
@@ -225,13 +226,13 @@ class Origin:
 
     @classmethod
     def of_file(cls, path: Path, *, as_run: bool = False) -> Origin:
-        """A file. as_run: the copy in a run folder."""
+        """Origin of a file's content. as_run: whether it is the copy in a run folder."""
         folder, code = (None, RUN_FOLDER) if as_run else (path.parent, named_by_scenario(path))
         return cls(str(path), path.stem, folder, code)
 
     @classmethod
     def given(cls, document: Mapping[str, Any]) -> Origin:
-        """Content that is not in a file; what it is called is made of its title."""
+        """Origin of content that is not in a file. Its name is made of the title."""
         return cls(GIVEN, name_of_title(document), Path(), NamedBy(GIVEN, Path()))
 
 

@@ -1,4 +1,5 @@
-"""Scenarios of programs: what they may say, and how files with sweeps are resolved to points, as those of strategies are."""
+"""Scenarios of programs: their keys, and how files with sweeps are resolved to points, as those of strategies
+are."""
 
 from __future__ import annotations
 
@@ -146,12 +147,12 @@ class ProgramPoint(ScenarioPoint):
 
     @property
     def network(self) -> Fabric:
-        """That of its programs."""
+        """The network of its programs."""
         return self.fabric
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use, in MiB."""
+        """Memory that its machine may use, in MiB."""
         return self.section.run.memory_mb
 
     @property
@@ -183,7 +184,7 @@ class ProgramPoint(ScenarioPoint):
 
     @property
     def faults(self) -> tuple[PlannedFault, ...]:
-        """What happens to the network, as the machine carries it out."""
+        """Faults of the network, as the machine carries them out."""
         return planned_faults(self.section.fault, self.fabric)
 
     def _needed_classes(self) -> int:
@@ -275,7 +276,7 @@ def _resolved(
 
 
 def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
-    """What does not fit together in the networks."""
+    """Describes settings of the networks that do not go together, one line each."""
     lines: list[str] = []
     for point in points:
         try:

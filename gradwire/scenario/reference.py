@@ -1,4 +1,5 @@
-"""What can be written in a scenario: every key with its meaning, what its value must be, and its default, taken from the schema itself."""
+"""Reference of a scenario's keys: every key with its meaning, its requirements, and its default, taken from the schema
+itself."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def _one_line(text: str) -> str:
 
 
 def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
-    """What there is to say of a section, a key, an option of strategies, or a strategy by its name.
+    """Facts about a section, a key, an option of strategies, or a strategy, by its name.
 
     Raises InputFault, with the nearest names, if there is none of them.
     """

@@ -35,7 +35,7 @@ KEYS: Mapping[str, frozenset[str]] = {
     "edges": frozenset({"ep1", "ep2", "scheme", "link"}),
     "ep1": frozenset({"instance", "component"}),
 }
-"""What each table may have."""
+"""Keys that each table may have."""
 RATES = {"gigabits_per_second": (1, "gbit"), "gigabytes_per_second": (8, "gbit")}
 DURATIONS = {"ms": (1, "ms"), "us": (1, "us"), "ns": (1, "ns")}
 """Units of bandwidths and latencies: how many of which of a scenario's units they are."""
@@ -49,7 +49,7 @@ LONGEST_NAME = 4_000
 LONGEST_SCALAR = 4_000
 """Characters of a text or a number in YAML, where a number may be in base 60, and takes a time that grows with the square of its length."""
 LARGEST_NUMBER = 1e15
-"""Of a rate or a delay in its unit."""
+"""Largest number of a rate or a delay in its unit."""
 STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
 YAML_ENDINGS = (".yaml", ".yml")
 
@@ -113,7 +113,7 @@ def _refuse_event(path: Path, event: Any) -> None:
 
 
 def is_infragraph(document: Any) -> bool:
-    """Whether a document is an Infrastructure, and not a graph of another form."""
+    """Returns whether a document is an Infrastructure, and not a graph of another form."""
     inner = _infrastructure(document)
     return isinstance(inner, dict) and "instances" in inner and "nodes" not in inner
 
@@ -158,7 +158,7 @@ class _Ends:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of the ends."""
         return len(self.numbers) * math.prod(len(indices) for _, indices in self.steps)
 
     def __iter__(self) -> Iterator[_End]:
@@ -275,7 +275,8 @@ class _Reading:
         )
 
     def _kinds_of(self, device: str, depth: int) -> frozenset[str]:
-        """What a device is made of, with the devices that it contains. Each is looked at once: devices may have the same ones in them."""
+        """Kinds of a device's components, with those of the devices that it contains. Each device is looked at once,
+        because devices may share components."""
         if depth > MOST_DEEP:
             raise _Defect(f"devices.{device}: contains devices more than {MOST_DEEP} deep, or itself")
         if device not in self._kinds:
@@ -365,7 +366,7 @@ def _step(word: str, where: str) -> tuple[str, str]:
 
 
 def _chosen(slice_text: str, count: int, where: str) -> range:
-    """The same, which must be some."""
+    """The indices that a slice names. Raises _Defect if there are none."""
     found = _numbers(slice_text, count, where)
     if not found:
         raise _Defect(f"{where}: [{slice_text[:40]}] names none of {count}, which begin with [0]")

@@ -1,8 +1,9 @@
-"""Puts what a scenario's files say into the scenario itself, under `defined`, so that it no longer depends on them.
+"""Puts the contents of a scenario's files into the scenario itself, under `defined`, so that it no longer depends on
+them.
 
 A run folder's copy of its scenario can then be read anywhere, whatever became of the files. Strategies' files are an
-exception: their code stays where it is, and the scenario has its path. To read an old run needs none of it. A trace
-stays where it is as well, for its size.
+exception: their code stays in its place, and the scenario has its path. An old run can be read without it. A trace
+stays in its place as well, because of its size.
 
 Files with a table of routes are TOML with [[route]], or CSV with a header. Each becomes the content of a
 RoutesDefinition.
@@ -218,7 +219,7 @@ def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:
 
 
 def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:
-    """Whether gradwire itself has a model or device of that name, which is not this one."""
+    """Returns whether gradwire itself has a model or device of that name with another content."""
     if table == "models":
         return name in BUILT_IN.models and BUILT_IN.model(name) != profile_of(name, validated(ModelDefinition, content))
     return name in BUILT_IN.devices and BUILT_IN.device(name) != device_of(validated(DeviceDefinition, content))
@@ -250,7 +251,8 @@ def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str,
 
 
 def routes_in(path: Path) -> dict[str, Any]:
-    """What a file says of routes, which is valid but for names. Raises InputFault with a line for each defect, which names row and key."""
+    """Reads a table of routes from a file; its names may not exist. Raises InputFault with a line for each defect,
+    which names row and key."""
     content = _of_csv(path) if path.suffix == ".csv" else read_document(path, "routes", HAS)
     try:
         validated(RoutesDefinition, content)

@@ -1,7 +1,8 @@
-"""A filter of system calls (seccomp(2)) by which a process and what it becomes can start no other process and become no
-other program.
+"""A filter of system calls (seccomp(2)) that keeps a process, and its successors in it, from starting other processes
+and from becoming other programs.
 
-What Python says when code starts a process (its audit events) is not enough: ctypes and `_posixsubprocess` pass it by.
+Python's audit events, which it raises when code starts a process, are not enough: ctypes and `_posixsubprocess` bypass
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SET_NO_NEW_PRIVILEGES, SET_SECCOMP, MODE_FILTER = 38, 22, 2
 ALLOW, KILL, REFUSE, UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 """SECCOMP_RET_ALLOW, _KILL_PROCESS, and _ERRNO with an error."""
 NUMBER_AT, MACHINE_AT, FIRST_ARGUMENT_AT = 0, 4, 16
-"""Where struct seccomp_data has the call's number, the machine's, and the lower half of its first argument."""
+"""Offsets in struct seccomp_data of the call's number, the machine's, and the lower half of the first argument."""
 LOAD, IF_EQUAL, IF_AT_LEAST, IF_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 """BPF_LD|W|ABS, BPF_JMP with JEQ, JGE and JSET by a constant, BPF_RET (linux/bpf_common.h)."""
 OF_A_THREAD = 0x00010000

@@ -1,8 +1,8 @@
-"""Classes of Mininet's Topo in files that users write, each read in a separate process: `python -m` this module.
+"""Reads classes of Mininet's Topo in files that users write, each in a separate process: `python -m` this module.
 
-Reading one runs the file's code, so that is for those alone who gave a scenario that names it, and not for whatever reads a run folder. The
-code may never end, take all memory, print, or change the process that it runs in: none of that reaches gradwire's process
-(scenario/definitions/topo_process.py), which gets what the class says of its network, or one message.
+Reading one runs the file's code, so only those who gave a scenario that names it may read it, and not readers of a run
+folder. The code may never end, take all memory, print, or change the process that it runs in: none of that reaches
+gradwire's process (scenario/definitions/topo_process.py), which gets the network, or one message.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gradwire.scenario.definitions.no_processes import forbid_processes
 ASKED = ("hosts", "switches", "links", "nodeInfo")
 """The methods of a Topo that are called."""
 MOST_CPU_S = 30
-"""Of the processor's time: Mininet's own classes take less than a second for as many nodes as there may be."""
+"""Largest processor time in seconds: Mininet's own classes take less than one for as many nodes as there may be."""
 MOST_MEMORY_BYTES = 4 << 30
-"""Of the process's addresses: importing Mininet, networkx and numpy takes less than one."""
+"""Largest address space of the process: importing Mininet, networkx and numpy takes less than one GiB."""
 
 
 def main() -> None:
@@ -93,7 +93,8 @@ def _in_words(error: BaseException) -> str:
 
 
 def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
-    """What an instance says, asked by its own methods; the nodes alone if there are more than `most_nodes`."""
+    """Network of an instance, from its own methods; only the number of its nodes if there are more than `most_nodes`.
+    Raises InputFault if the methods fail."""
     try:
         hosts, switches = list(map(str, topo.hosts())), list(map(str, topo.switches()))
         if len(hosts) + len(switches) > most_nodes:

@@ -1,4 +1,4 @@
-"""From a point of a scenario to the fabric that it needs and the plans that it replays."""
+"""Makes the fabric of a scenario's point, and the plans that it replays."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from gradwire.workloads.trace_replay.replay_strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 OF_ONE_JOB = ("model.", "strategy.", "cluster.", "costs.")
-"""What keys begin with that every job has."""
+"""Beginnings of the keys that every job has."""
 
 
 @dataclass(frozen=True)
 class ResolvedPoint:
-    """What a point's names stand for: its strategy with its options, the job, and the fabric.
+    """The things that a point's names stand for: its strategy with its options, the job, and the fabric.
 
     Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
     scenario's point has its own (`Point.resolved`). Every attribute raises InputFault, with the key, for what is wrong.
@@ -83,12 +83,12 @@ class ResolvedPoint:
 
     @cached_property
     def hosts_of_jobs(self) -> Mapping[str, tuple[int, ...]]:
-        """Where each of several jobs runs, by index of the network's hosts."""
+        """Hosts of each of several jobs, by index of the network's hosts."""
         return placed(self.section.job, self._hosts_needed, self.fabric, self.section.run.seed)
 
     @property
     def workers_of_jobs(self) -> dict[str, int]:
-        """How many workers each of several jobs has; empty for a point of one."""
+        """Number of workers of each of several jobs; empty for a point of one."""
         return {name: job.job.cluster.workers for name, job in self.jobs.items()}
 
     @property
@@ -97,14 +97,15 @@ class ResolvedPoint:
 
     @cached_property
     def unsent_bytes(self) -> int | None:
-        """How much of a connection may wait unsent when a SEND ends; None where its last byte has left the host by then."""
+        """Bytes of a connection that may wait unsent when a SEND ends; None if its last byte has left the host by
+        then."""
         if self.jobs:
             return _of_all({name: job.unsent_bytes for name, job in self.jobs.items()})
         return self.section.transport.unsent_bytes(self.strategy.senders)
 
     @cached_property
     def compute(self) -> ComputeTime:
-        """How long a worker computes, whatever the strategy."""
+        """Time that a worker computes, with any strategy."""
         wanted = self.section.model
         profile = _profile(wanted, self.catalogue)
         compute = _compute_time(wanted, profile, self.catalogue)
@@ -112,7 +113,8 @@ class ResolvedPoint:
 
     @cached_property
     def job(self) -> Job:
-        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
+        """The job that the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs
+        and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
             if self.section.cluster.stands_for is not None:
@@ -195,7 +197,8 @@ class ResolvedPoint:
 
     @property
     def own_misfits(self) -> tuple[str, ...]:
-        """The same without what is the network's for all of several jobs."""
+        """Describes settings that do not exist or do not go together, one line each, without those that concern the
+        network that several jobs share."""
         lines: list[str] = []
 
         def attempt(part: Callable[[], Part]) -> Part | None:
@@ -289,7 +292,8 @@ def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
 
 
 def _of_all(unsent_bytes: Mapping[str, int | None]) -> int | None:
-    """When SENDs end, which is the same for all sockets of a run. Raises InputFault where jobs' systems differ."""
+    """Bytes that may wait unsent when a SEND ends, or None, for all jobs of a run. Raises InputFault if the systems of
+    the jobs differ."""
     if len(set(unsent_bytes.values())) > 1:
         listed = ", ".join(f"'{name}'" for name, each in unsent_bytes.items() if each is None)
         raise InputFault(

@@ -1,4 +1,4 @@
-"""From what a scenario says of its network's shape to a graph of switches and links, and to its table of routes. Pure."""
+"""Makes a graph of switches and links, and a table of routes, from the settings of a scenario's network. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gradwire.scenario.sections.network import (
 
 
 class Definitions(Protocol):
-    """What files say that a fabric's section names, by the names of the files in it."""
+    """Contents of the files that a fabric's section names, by the names of the things in them."""
 
     @property
     def networks(self) -> Mapping[str, NetworkDefinition]:

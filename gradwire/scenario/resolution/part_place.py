@@ -1,4 +1,4 @@
-"""Which hosts of a network are the part of a job that runs by packets, and what cannot run in part. Pure."""
+"""Finds the hosts that are the part of a job that runs by packets, and refuses what cannot run in part. Pure."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the
 LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 """Finite buffers and thresholds, from a frame upwards: 2^30 is more than any switch has for all of its ports."""
 LARGEST_MTU_BYTES = 9216
-"""What data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for headers of tunnels."""
+"""Largest MTU, which data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for
+headers of tunnels."""
 LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
@@ -282,7 +283,7 @@ class FabricSection(Section):
 
     @property
     def drops_or_marks(self) -> bool:
-        """Whether any queue of a switch's port drops or marks."""
+        """Whether the queue of any switch's port drops or marks packets."""
         return bool(self.buffer_bytes or self.ecn_bytes or any(each.buffer or each.ecn for each in self.link.values()))
 
     @property

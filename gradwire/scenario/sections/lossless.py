@@ -11,7 +11,7 @@ from gradwire.datatypes.lossless import ALPHA, BUFFER_BYTES, Lossless
 from gradwire.workloads.fields import Section, SizeBytes
 
 LEAST_BYTES, LARGEST_BYTES = 2**11, 2**30
-"""Of a switch's memory and its thresholds: from a frame to more than any switch has."""
+"""Range of a switch's memory and its thresholds: from a frame to more than any switch has."""
 KMIN_BYTES, KMAX_BYTES, PMAX = 5_000, 200_000, 0.01
 """DCQCN's at 40 Gbit/s (Zhu et al., SIGCOMM 2015, figure 14)."""
 LARGEST_ALPHA = 128.0

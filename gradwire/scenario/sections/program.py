@@ -1,4 +1,4 @@
-"""What a scenario says of one program, alone or next to a strategy."""
+"""The table of one program, alone or next to a strategy."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def hosts_named(programs: Mapping[str, ProgramSection]) -> Iterator[str]:
 
 
 def program_defects(programs: Mapping[str, ProgramSection], hosts: Sequence[str], classes: int | None) -> list[str]:
-    """What is wrong with programs on a network with hosts of these names, each line with its key. classes: the network's, if it says so."""
+    """Describes defects of programs on a network with hosts of these names, one line each, with the key. classes: the
+    number of classes of the network, if it is set."""
     lines = [
         f"program.{name}: a name has letters, digits, dashes and underscores, for it names files"
         for name in programs
