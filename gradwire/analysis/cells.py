@@ -44,7 +44,7 @@ class PrintedCell:
     baseline: Where = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Rejects what cannot be compared; raises InputFault."""
+        """Rejects values that cannot be compared; raises InputFault."""
         cell = f"printed cell {describe(self.where)}"
         if self.metric not in METRICS:
             raise InputFault(f"{cell}: metric '{self.metric}' is not one of {', '.join(METRICS)}")

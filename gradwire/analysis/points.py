@@ -97,7 +97,7 @@ RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name
 
 
 def result_columns(rows: Sequence[PointResult]) -> tuple[str, ...]:
-    """RESULT_COLUMNS, and those of jobs where some row is one's."""
+    """RESULT_COLUMNS, and the columns of jobs if any row is one of a job."""
     of_jobs = any(row.alone_time_s is not None for row in rows)
     return tuple(
         field.name

@@ -79,7 +79,7 @@ class RankTier:
 
 @dataclass(frozen=True)
 class MeasuredOrder:
-    """Scores of what is ranked. Higher is better."""
+    """Scores of the ranked strategies. Higher is better."""
 
     scores: Mapping[str, float]
     #: Half of the 95 % interval of each score, where it is known.
@@ -132,7 +132,7 @@ class CellStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """A printed cell and what was measured."""
+    """A printed cell and the measured value."""
 
     cell: PrintedCell
     measured: float | None

@@ -27,7 +27,7 @@ _GATE = re.compile(r"\s*([a-z_]+)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A point's run, and what decided its result."""
+    """The run of a point, and everything that decided its result."""
 
     result: PointResult
     fabric: Fabric
@@ -94,7 +94,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str) -> Gate:
-        """Reads a gate. Raises InputFault, with what would be right."""
+        """Reads a gate. Raises InputFault, with the right form."""
         match = _GATE.fullmatch(text)
         if match is None or match[1] not in METRICS:
             raise InputFault(
@@ -166,8 +166,8 @@ def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claim_differences(first: Sequence[Mapping[str, str]], second: Sequence[Mapping[str, str]]) -> list[ClaimDifference]:
-    """The claims, rows of claims.csv, whose outcome or measured value differs,
-    in the first one's order; also those of one alone."""
+    """The claims, rows of claims.csv, whose outcome or measured value differs, in the first one's order; also those
+    that only one has."""
     others = {(row["scenario"], row["claim"]): row for row in second}
     nothing: Mapping[str, str] = {}
     pairs = [(row, others.pop((row["scenario"], row["claim"]), nothing)) for row in first]

@@ -27,7 +27,7 @@ class Plans:
     @cached_property
     def points(self) -> pd.DataFrame:
         """One row per point and candidate plan, of which a run keeps the fastest: its parameters, `plan` and `digest`,
-        and what it takes.
+        and its cost.
 
         messages, message_bytes: of one iteration; the bytes are those that cross the network. compute_s: of a worker
         alone. lower_bound_s: no iteration is shorter. expected_wall_s: roughly what the point's run would take on one

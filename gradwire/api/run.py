@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def _all(self) -> list[JudgedRun[Any, Any]]:
-        """The points, whatever they do."""
+        """The points, of any work."""
         return judge_folder(self.folder, self._scenario.points)
 
     @cached_property
@@ -318,7 +318,7 @@ class Run:
 
     @property
     def _invalid(self) -> list[tuple[str, str]]:
-        """Invalid points, each with what is wrong."""
+        """Invalid points, each with the reason."""
         return [(judged.label, judged.verdict.summary) for judged in self._all if not judged.valid]
 
     def __repr__(self) -> str:
@@ -340,7 +340,8 @@ class ProgramRun(Run):
 def run_in(
     folder: Path, judged: Sequence[JudgedRun[Any, Any]] | None = None, scenario: AnyScenario | None = None
 ) -> Run:
-    """The run in a run folder, with what is known of it already."""
+    """The run in a run folder. judged, scenario: contents of the folder that are known already, and so not read
+    again."""
     scenario = scenario or stored_scenario(folder)
     kind = ProgramRun if isinstance(scenario.points[0], ProgramPoint) else Run
     return kind(folder, judged, scenario)

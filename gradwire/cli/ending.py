@@ -27,7 +27,7 @@ NO_READER = 128 + signal.SIGPIPE
 
 
 class Escaped(Exception):
-    """Carries an error past those who would make something else of it."""
+    """Carries an error past libraries that would turn it into another one."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class Escaped(Exception):
 
 @contextmanager
 def unaltered() -> Iterator[None]:
-    """Wraps what typer runs: it takes an EOFError for the user's wish to end, and rich ends the program where output
-    finds no reader."""
+    """Context manager around typer's code, which takes an EOFError for the user's wish to end, and in which rich ends
+    the program if output has no reader."""
     try:
         yield
     except (BrokenPipeError, EOFError) as error:
@@ -53,7 +53,7 @@ def unaltered() -> Iterator[None]:
 
 
 def status_of(command: Callable[[], object]) -> int:
-    """Runs a command, which may raise SystemExit, and prints what went wrong; returns the exit status."""
+    """Runs a command, which may raise SystemExit, and prints the reason if it fails; returns the exit status."""
     died: list[threading.ExceptHookArgs] = []
     before = threading.excepthook
 
@@ -118,7 +118,8 @@ def _forget_unwritten() -> None:
 
 
 def _to_nobody(*streams: TextIO) -> None:
-    """Lets Python write what it still holds to nobody, or it would complain when it ends."""
+    """Redirects streams to the null device, because Python writes what they still hold at exit, and would
+    complain."""
     nobody = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         with suppress(OSError, ValueError):

@@ -1,4 +1,5 @@
-"""Commands that list what a scenario may say: `scenarios`, `models`, `devices`, `strategies` and `explain`."""
+"""Commands that list the contents that scenarios can have: `scenarios`, `models`, `devices`, `strategies` and
+`explain`."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ LISTINGS: dict[type, Callable[[Any], None]] = {Point: _list_plans, ProgramPoint:
 
 
 def _refuse_other_kinds(file: Path) -> None:
-    """Raises InputFault for a file whose name does not say what to write."""
+    """Raises InputFault for a file whose ending does not say which kind of file to write."""
     if file.suffix not in DRAWINGS:
         raise InputFault(f"--draw {file}: the name must end in {', '.join(DRAWINGS[:-1])} or {DRAWINGS[-1]}")
 

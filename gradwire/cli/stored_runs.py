@@ -157,7 +157,7 @@ def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:
 
 
 def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_json: bool) -> None:
-    """`gradwire diff`. Raises InputFault for what is not a run or not a gate."""
+    """`gradwire diff`. Raises InputFault for a folder that is not a run, and for a text that is not a gate."""
     wanted = [Gate.parse(text) for text in gates]
     one, other = _place(first), _place(second)
     if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():

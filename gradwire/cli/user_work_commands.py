@@ -18,7 +18,7 @@ class WithProgram(typer.core.TyperCommand):
     """A command whose line ends in another's: what follows `--` is left as it is, in the context's `meta`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses what is before the program."""
+        """Parses the words before the program."""
         end = args.index("--") if "--" in args else len(args)
         ctx.meta[PROGRAM] = tuple(args[end + 1 :])
         return super().parse_args(ctx, args[:end])
@@ -145,7 +145,7 @@ class WithScript(typer.core.TyperCommand):
     """A command whose line ends in a script and the script's arguments, which are left as they are, in `meta`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses what is before the script's arguments."""
+        """Parses the words before the script's arguments."""
         left = super().parse_args(ctx, args)
         ctx.meta[PROGRAM] = tuple(ctx.args)
         return left

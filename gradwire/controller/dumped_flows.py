@@ -51,7 +51,7 @@ class Masked:
 
 @dataclass(frozen=True)
 class Action:
-    """One action: its word, and what stands behind it."""
+    """One action: its word and its argument."""
 
     word: str
     argument: str = ""
@@ -142,7 +142,7 @@ def _field(key: str, value: str) -> dict[str, Masked]:
 
 
 def mac_number(text: str) -> int:
-    """A MAC address as a number. Raises ValueError for what is not one."""
+    """A MAC address as a number. Raises ValueError for a text that is none."""
     parts = text.split(":")
     if len(parts) != 6:
         raise ValueError(f"'{text}' is not a MAC address")

@@ -346,10 +346,8 @@ def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[F
 
 
 def twins(fabric: Fabric, rules: Iterable[FlowRule]) -> list[FlowRule]:
-    """The rules for IPv6 that do what these unicast rules do for IPv4, in their order; none for a fabric without IPv6.
-
-    What hosts' kernels report of their groups is dropped, so that it does not count as a table miss.
-    """
+    """The rules for IPv6 that correspond to these unicast rules for IPv4, in their order; none for a fabric without
+    IPv6."""
     if not fabric.ipv6:
         return []
     address = {fabric.host_ip(host): host_ip6(host) for host in range(fabric.endpoints)}

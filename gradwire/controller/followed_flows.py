@@ -34,7 +34,7 @@ class SwitchFlows:
 
 @dataclass(frozen=True)
 class Followed:
-    """The ways that flows say, as Fabric.ways has them, and what is wrong with them, a line each."""
+    """The ways that flows lead to, in the form of Fabric.ways, and their defects, a line each."""
 
     ways: tuple[tuple[int, ...], ...]
     defects: tuple[str, ...]

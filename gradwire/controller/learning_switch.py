@@ -32,7 +32,7 @@ class LearningSwitches(ryu.BaseApp):  # type: ignore[misc]
 
     @ryu.set_ev_cls(ryu.ofp_event.EventOFPSwitchFeatures, ryu.CONFIG_DISPATCHER)  # type: ignore[untyped-decorator]
     def connected(self, event: Any) -> None:
-        """Has a switch send what matches no rule."""
+        """Makes a switch send packets that match no rule to the controller."""
         switch = event.msg.datapath
         protocol, messages = switch.ofproto, switch.ofproto_parser
         to_here = [messages.OFPActionOutput(protocol.OFPP_CONTROLLER, protocol.OFPCML_NO_BUFFER)]

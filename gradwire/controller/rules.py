@@ -110,8 +110,8 @@ class Hop:
 
 
 def band_of_dscp(fabric: Fabric) -> dict[int | None, int]:
-    """The band that each DSCP stands for. ANY_DSCP is all others: what no agent sends travels with control, as it does
-    at a host's port."""
+    """The band that each DSCP stands for. ANY_DSCP stands for all others: packets that no agent sends travel with
+    control, as they do at a host's port."""
     return {**{dscp_of_band(band): band for band in range(fabric.bands)}, ANY_DSCP: CONTROL_BAND}
 
 
@@ -121,8 +121,8 @@ def priority_for(priority: int, dscp: int | None) -> int:
 
 
 def table_misses(flows: list[FlowRule]) -> list[FlowRule]:
-    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the
-    last of all."""
+    """Rules that drop and count packets that match nothing else, one for each table that has rules. The first table's
+    is the last of all."""
     tables = {FIRST_TABLE, *(rule.table for rule in flows)}
     return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
 

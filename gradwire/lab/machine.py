@@ -137,7 +137,8 @@ class Machine:
             self._stack.close()
 
     def _end_after(self, error: BaseException) -> NoReturn:
-        """Ends the machine as a block that raised `error`, and raises that, or what it turns into."""
+        """Ends the machine after `error`, and raises it, or the error that leaving the machine's contexts makes of
+        it."""
         self._ended = str(error).splitlines()[0] if str(error) else type(error).__name__
         self._stack.__exit__(type(error), error, error.__traceback__)
         raise error

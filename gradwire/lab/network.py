@@ -359,7 +359,7 @@ class Network:
 
 
 def _labelled(interface: str, labels: dict[str, str]) -> str:
-    """An interface's name with what its device is called."""
+    """Name of an interface, with the user's name of its device."""
     device, dash, port = interface.partition("-")
     return f"{labels.get(device, device)}{dash}{port}"
 

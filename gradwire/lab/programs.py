@@ -52,7 +52,7 @@ class Result:
 
 
 def tail(text: str) -> str:
-    """The end of what a program wrote, for a message."""
+    """The end of a program's output, for a message."""
     lines = text.rstrip().splitlines()[-TAIL_LINES:]
     return "".join(f"\n  {line}" for line in lines)
 

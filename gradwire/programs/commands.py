@@ -163,12 +163,12 @@ def _on_hosts(name: str, program: ProgramSection, hosts: Sequence[int]) -> Start
 
 
 def _text(value: str | float | bool) -> str:
-    """A value as a shell has it."""
+    """A value as a shell would expand it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric: Fabric) -> None:
-    """Writes what a point's machine is to run during the replay into its folder."""
+    """Writes the programs that a point's machine runs during the replay into its folder."""
     launched, names = started_beside(sections, fabric), fabric.host_names()
     task = Task(
         fabric_json=fabric.to_json(),

@@ -36,8 +36,8 @@ def ending_descendants() -> Iterator[None]:
 
 
 def _end(children: set[int]) -> set[int]:
-    """Ends children, and returns those that are another user's by now (`sudo`) and cannot be ended. Theirs are children
-    of this process once it has waited for them."""
+    """Ends children, and returns those that by now belong to another user (`sudo`) and cannot be ended. Their own
+    children become children of this process once it has waited for them."""
     foreign = set()
     for pid in children:
         try:

@@ -62,7 +62,7 @@ class LineReader:
         return str(line).encode()
 
     def end(self) -> int:
-        """Ends it, and makes the terminal what it was. Gives the copy's exit status, -n after signal n."""
+        """Ends the copy, and restores the terminal. Returns the copy's exit status, -n after signal n."""
         self._windows.no_more(self._from)
         os.close(self._from)
         if not self.has_ended:

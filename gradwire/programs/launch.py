@@ -125,7 +125,7 @@ def path_on_hosts(callers: str, *further: str) -> str:
 
 
 def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, with what all hosts' programs get."""
+    """The caller's environment, with the variables that the programs of all hosts get."""
     kept = {name: value for name, value in environment.items() if name not in NOT_OF_THE_KERNEL}
     names = fabric.host_names()
     return {

@@ -103,7 +103,8 @@ class ScriptSummary(msgspec.Struct, frozen=True):
 
 
 def check_script(path: Path) -> Path:
-    """The absolute path of a script's file. Raises InputFault for what is not one, or is not seen in the kernel."""
+    """The absolute path of a script's file. Raises InputFault for a path that is none, or cannot be seen in the
+    kernel."""
     if not path.is_file():
         raise InputFault(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; give a Mininet script, or mn")
     try:
@@ -116,7 +117,7 @@ def check_script(path: Path) -> Path:
 
 
 def script_environment(request: ScriptRequest, environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, as a script has it. Windows cannot be opened in the kernel, so DISPLAY is left out."""
+    """The caller's environment for a script. Windows cannot be opened in the kernel, so DISPLAY is left out."""
     kept = {name: value for name, value in environment.items() if name not in (*NOT_OF_THE_KERNEL, "DISPLAY")}
     return {
         "PYTHONUNBUFFERED": "1",

@@ -47,10 +47,8 @@ class Prefixed:
 
 
 class Outputs:
-    """Context manager that keeps and shows what programs on hosts write. Files are made when their host first writes.
-
-    terminal: by stream, where it is shown; what is missing is only kept.
-    """
+    """Context manager that keeps and shows the output of programs on hosts. Files are made when their host first
+    writes."""
 
     def __init__(self, folder: Path, hosts: Sequence[str], terminal: Mapping[int, TextIO]) -> None:
         self._folder, self._hosts, self._terminal = folder, hosts, terminal
@@ -68,7 +66,7 @@ class Outputs:
         self._files.close()
 
     def take(self, output: Output) -> None:
-        """Keeps and shows what a program wrote."""
+        """Keeps and shows output of a program."""
         key = output.program, output.host, output.stream
         if key not in self._takers:
             self._takers[key] = self._taker(*key)

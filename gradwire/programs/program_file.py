@@ -33,7 +33,7 @@ X86_64 = 0x3E
 
 
 def check_program(argv: Sequence[str], search_path: str) -> None:
-    """Raises InputFault if what `argv` begins with cannot be executed here, and says why."""
+    """Raises InputFault, with the reason, if the program of `argv` cannot be executed here."""
     name = argv[0]
     found = shutil.which(name, path=search_path)
     if found is None:

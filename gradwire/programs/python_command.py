@@ -54,7 +54,8 @@ def warm_python(argv: Sequence[str], imports: Sequence[str]) -> WarmPython:
 
 
 def _option(word: str) -> tuple[list[str], Runs | None, str]:
-    """The options in a word such as -uc, what the last of them runs, and what of that is in the word."""
+    """The options in a word such as -uc, the kind of program that the last of them runs, and the rest of the
+    word."""
     options: list[str] = []
     for place, letter in enumerate(word[1:], start=1):
         rest = word[place + 1 :]

@@ -21,12 +21,7 @@ def reported(
     statuses: Mapping[str, int],
     dropped_output_bytes: int = 0,
 ) -> tuple[tuple[FigureRow, ...], list[str]]:
-    """The figures of all programs, and what is wrong with others.
-
-    statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the
-    others, such as a server, has printed no report, or not to the end. dropped_output_bytes: what was not kept of all
-    outputs.
-    """
+    """The figures of all programs, and the reasons why others cannot be read."""
     rows: list[FigureRow] = []
     wrong: list[str] = []
     names = fabric.host_names()

@@ -188,7 +188,8 @@ class _Script:
         }
 
     def _follow(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Keeps what the script writes until it ends; its status, or None where its time is over or it is to end."""
+        """Keeps the script's output until it ends. Returns its status, or None if its time is over or it is to be
+        ended."""
         assert process.stdout is not None
         ends_s = time.monotonic() + self._request.time_limit_s
         pipe, kept = process.stdout.fileno(), 0

@@ -39,8 +39,8 @@ class Talk:
         return self._heard_count == self._sent_count
 
     def take(self, event: TypedEvent, windows: Windows, interrupted: Callable[[], bool], *, reads_lines: bool) -> None:
-        """Heeds what concerns windows and the clock. interrupted: whether Ctrl-C was pressed meanwhile. reads_lines: whether
-        lines that are typed go to a script."""
+        """Handles events about windows and the clock. interrupted: whether Ctrl-C was pressed meanwhile. reads_lines:
+        whether typed lines go to a script."""
         match event:
             case Rested(heard=heard):
                 self._heard_count = heard

@@ -75,8 +75,8 @@ def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, r
 
 
 def _lost_at_switches(report: Report, fabric: Fabric) -> int:
-    """Packets that switches' ports dropped, those that no rule was for, and reports of groups, which rules drop. What a
-    host's port drops, no switch was given."""
+    """Number of packets that switches' ports dropped, that met no rule, and that are reports of groups, which rules
+    drop. Packets that a host's port drops never reach a switch."""
     hosts = {f"{name}-eth0" for name in fabric.endpoint_names()}
     return sum(port.drops for port in report.ports if port.interface not in hosts) + (
         report.table_misses + report.dropped_reports
@@ -108,8 +108,8 @@ def _most_lost(ports: Sequence[PortTraffic], fabric: Fabric) -> int:
 
 
 def _drops_of_buffers(report: Report, fabric: Fabric) -> Check:
-    """Finite buffers drop what they must, at switches' ports; those of hosts drop nothing but what their links lose at
-    random."""
+    """Checks drops in a network with finite buffers: switches' ports drop as many as they must, and hosts' ports only
+    those that their links lose at random."""
     total, hosts = sum(port.drops for port in report.ports), {f"{name}-eth0" for name in fabric.host_names()}
     of_hosts = [port for port in report.ports if port.interface in hosts]
     at_hosts, most = sum(port.drops for port in of_hosts), _most_lost(of_hosts, fabric)

@@ -41,7 +41,7 @@ NAME_CHARACTERS = 64
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A line of window_terminal.py: first what it is, then keys or a size."""
+    """A line of window_terminal.py: its kind, and keys or a size."""
 
     window: int = 0
     kind: str = ""
@@ -108,7 +108,7 @@ class Windows:
         return Watch(self._selector.fileno(), self.serve)
 
     def serve(self, wait_s: float | None = 0) -> None:
-        """Passes on what has come; waits for it so long, None for as long as it takes."""
+        """Handles everything that has arrived; waits up to `wait_s` seconds for it, None without a limit."""
         for key, _ in self._selector.select(wait_s):
             key.data()
 
@@ -141,7 +141,7 @@ class Windows:
         return Opening(number, f"{name}: {said}")
 
     def show(self, number: int, data: bytes) -> None:
-        """Shows in a window what its shell has written. A window whose program does not read is given up."""
+        """Shows output of a shell in its window. A window whose program does not read it is given up."""
         if connection := self._connections.get(number):
             try:
                 connection.socket.sendall(data)

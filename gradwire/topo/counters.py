@@ -221,7 +221,8 @@ def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port]
 
 
 def read_port_queues(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortQueues]:
-    """Reads the same entries where programs may have replaced queues: no queue is expected.
+    """Reads the queues of ports as `parse_qdiscs` does, but accepts queues that programs have put in place of the
+    network's own.
 
     A port's root counts what it let through; one without any sends at once and counts nothing.
     """

@@ -1,4 +1,4 @@
-"""Turns priority flow control on in a network whose ports are shaped, and reads what it did."""
+"""Turns priority flow control on in a network whose ports are shaped, and reads the pauses."""
 
 from __future__ import annotations
 

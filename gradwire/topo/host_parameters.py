@@ -1,5 +1,5 @@
-"""Parameters of hosts' kernels: those that a scenario asks for, written in a host's network namespace and read back,
-and whether interfaces have IPv6."""
+"""Parameters of hosts' kernels: writes those that a scenario sets in a host's network namespace, reads them back, and
+decides whether interfaces have IPv6."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ QUIET = {"addr_gen_mode": "1", "accept_ra": "0", "router_solicitations": "0", "d
 
 
 def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:
-    """Writes what is asked of a host's kernel, in whose network namespace the caller is, and reads it back.
-
-    own: what gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the key, for a
-    parameter that does not exist there, and for a value that the kernel does not take.
-    """
+    """Writes the parameters that are set for a host, in whose network namespace the caller is, and reads them
+    back."""
     return [_set(host, key, parameter, path_of(key) in own, root) for key, parameter in asked.items()]
 
 

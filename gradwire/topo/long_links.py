@@ -64,7 +64,8 @@ def stores_packets(fabric: Fabric) -> bool:
 
 
 def joining_commands(ends: tuple[str, str]) -> list[list[str]]:
-    """tc commands, without "tc", that join both halves of a long link: what comes to one leaves by the other."""
+    """tc commands, without "tc", that join both halves of a long link: packets that arrive at one leave by the
+    other."""
     commands = []
     for here, there in (ends, ends[::-1]):
         place = ["filter", "add", "dev", here, "ingress", "protocol", "all", "pref", "1", "matchall"]
@@ -87,8 +88,9 @@ def delay_lines(
 
 
 def _delay_line(link: Link, stores: bool) -> DelayLine:
-    """netem's delay is a mean and what it may differ from it in both directions, evenly. Without any, a rate by which no frame takes a
-    nanosecond makes it take packets from their sockets."""
+    """Delay line of one direction of a link. netem takes the mean of a delay and the largest deviation from it in both
+    directions. If the link has no delay, a rate at which no frame takes a nanosecond makes netem take packets from
+    their sockets."""
     if stores:
         line = DelayLine(MOST_UNDER_WAY, rate_bps=link.rate_bps, overhead_bytes=PREAMBLE_FCS_GAP_BYTES)
     elif link.jitter_s or not link.delay_s:

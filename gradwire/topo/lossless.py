@@ -31,12 +31,12 @@ def opening_lines(fabric: Fabric, wanted: Lossless) -> list[str]:
 
 
 def paused_bands(fabric: Fabric, wanted: Lossless) -> tuple[int, ...]:
-    """The bands of the classes that are paused. That of control never is: it has ACKs, and what they weigh."""
+    """The bands of the classes that are paused. That of control never is, because it carries ACKs."""
     return tuple(band_of_class(each) for each in wanted.paused_classes(fabric.classes))
 
 
 def port_lines(fabric: Fabric, wanted: Lossless, interfaces: Mapping[Port, str]) -> dict[str, list[str]]:
-    """A line for each port, by the device that has it. interfaces: their names on the machine."""
+    """Lines to write for the ports of each device. interfaces: names of the ports on the machine."""
     pools = {name: number for number, name in enumerate(fabric.switch_names())}
     lines: dict[str, list[str]] = {}
     for number, link in enumerate(fabric.links()):

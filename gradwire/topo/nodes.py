@@ -91,7 +91,7 @@ class LateShell:
 
 
 class Holder(threading.Thread):
-    """A thread that sleeps, until it is ended, in the namespaces that whoever starts it is in."""
+    """A thread that sleeps until it is ended, and keeps the namespaces of the thread that starts it."""
 
     def __init__(self) -> None:
         super().__init__(name="namespace", daemon=True)
@@ -146,8 +146,8 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         self.holder.end()
 
     def _enter_command(self) -> list[str]:
-        """A sysfs shows the devices of the network namespace that it was mounted in, so what a person runs here gets
-        a separate one."""
+        """Prefix of a command that runs it in the host's network namespace. It gets a sysfs of its own, because a sysfs
+        shows the devices of the namespace that it was mounted in."""
         mount = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$0" "$@"']
         return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *mount]
 

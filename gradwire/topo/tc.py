@@ -170,8 +170,8 @@ def _prio(interface: str, place: list[str], bands: int) -> list[str]:
 
 
 def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
-    """HTB first serves classes below their own rate, whatever their priority, so that rate is a trickle and the rest
-    is borrowed."""
+    """Commands that keep the bands in HTB classes. HTB first serves classes below their own rate, whatever their
+    priority, so that rate is a trickle and the rest is borrowed."""
     if bands > HTB_PRIORITIES:
         raise InputFault(
             f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} "
@@ -311,7 +311,8 @@ def batch_text(commands: list[list[str]]) -> str:
 
 def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
     """tc commands, without "tc", for the port of a host of a fabric whose bursts take all ways in turn; none for
-    others. Those whose agents choose by flowlets have marks; what has none takes its turn. The port must have no `clsact` yet."""
+    others. If agents choose by flowlets, marked packets take the way of their mark, and all others take their turns.
+    The port must have no `clsact` yet."""
     if not fabric.routing.is_by_burst:
         return []
     turns, shift = turns_of(fabric), chunk_bits(fabric)

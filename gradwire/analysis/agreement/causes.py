@@ -49,7 +49,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Why a run is as far from an ideal network as it is."""
+    """The cause of the difference between a run and an ideal network."""
 
     cause: Cause = Cause.NONE
     #: What shows the cause, or why there is none; "" where there is nothing to say.

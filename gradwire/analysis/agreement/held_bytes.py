@@ -22,8 +22,8 @@ TYPICAL, MOST = 0.5, 0.95
 
 @dataclass(frozen=True)
 class Held:
-    """Payload of one connection that had not arrived when a SEND ended: what waited
-    unsent in a socket, in the host's port, in switches."""
+    """Bytes of payload of one connection that had not arrived when a SEND ended: they waited unsent in a socket, in the
+    host's port, or in switches."""
 
     #: Half of the payload was sent with no more than this, and MOST of it with no more than that.
     typical_bytes: int = 0

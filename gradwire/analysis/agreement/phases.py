@@ -58,8 +58,8 @@ def phases_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float
 def with_phases(
     run: IdealRun, phases: Sequence[float], held_sizes: Sequence[int], turn_bytes: int, turn_s: float
 ) -> Iterator[Trial]:
-    """The job's time where jobs begin as far apart as they were seen; and where messages are late at random by up to a turn of
-    another flow, which bounds what the phases of jobs may do.
+    """Yields the job's time if jobs begin as far apart as in the run; and its times if messages are late at random by
+    up to a turn of another flow, which bound the effect of the jobs' phases.
 
     held_sizes: what connections hold. turn_s: how long turn_bytes take.
     """

@@ -159,13 +159,8 @@ class _Estimates:
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
-    """Each effect in one estimate, in the order in which they should be believed: what is known exactly
-    first, bounds last.
-
-    The bound of a division comes first, for it was stated before the run.
-
-    An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
-    """
+    """Yields an estimate with each effect, in the order in which they should be believed: first those that are known
+    exactly, bounds last."""
     if deviation.late_s:
         late = rough(deviation.late_s, "s")
         yield Trial(
@@ -249,8 +244,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Queues continue while so much of a connection has not arrived: the most that was seen, and what half of the
-    payload met."""
+    """Yields estimates in which queues continue while some bytes of a connection have not arrived: the most that was
+    seen, and the number that half of the payload met."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -300,8 +295,9 @@ def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
-    """Each copy of a multicast message proceeds at its own rate, where an ideal network carries all copies at the rate
-    of the slowest. So receivers with fast links are early, and what they then send may keep ports from the late copies."""
+    """Yields an estimate in which each copy of a multicast message proceeds at its own rate, while an ideal network
+    carries all copies at the rate of the slowest. Receivers with fast links are early then, and the messages that they
+    send next may keep ports from the late copies."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         if run.plan.speed_permille == FULL_SPEED:  # else a plan has sets of messages that another one's would not be in
@@ -318,8 +314,9 @@ def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iter
 
 
 def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Parts of a message that is divided over several connections do not end together, as those of an ideal network do: those of the next
-    one take turns with the last of them. With queues that serve first come, first served, they do not."""
+    """Yields an estimate for messages that are divided over several connections. Their parts do not end together, as
+    those of an ideal network do: those of the next message take turns with the last of them. With queues that serve
+    first come, first served, they do not."""
     parts = most_parts(run.plan)
     if parts == 1 or not run.fabric.fair_queues:
         return
@@ -335,7 +332,8 @@ def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
+    """Yields estimates in which messages arrive late at random, by up to a turn of another flow, on a network that
+    holds as many bytes as this one held.
 
     Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is
     shorter. That may happen at one port of its way, or at each.
@@ -360,7 +358,8 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimat
 
 
 def _with_workers_apart(seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
+    """Yields estimates in which workers begin once as far apart as in the run. The traffic that they meet then decides
+    whether they get back in step."""
     apart_s = max(seen.apart_s, default=0.0)
     for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
         effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"

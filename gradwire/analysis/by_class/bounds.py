@@ -60,7 +60,7 @@ def _sent_bytes(part_bytes: Int64) -> Int64:
 
 
 def _bandwidth_s(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int64, line: Float64) -> float:
-    """The longest time that what flows send takes any port, or any part's uplinks together."""
+    """The longest time in seconds that the bytes of flows take at any port, or at any part's uplinks together."""
     if not len(source):
         return 0.0
     moved = Transfers(np.arange(len(source)), source, target, line.astype(np.int64), np.ones(len(source), np.bool_))

@@ -93,7 +93,7 @@ def computed_at_ns(contention: Contention, lane: int, work_ns: float, now_ns: fl
 
 @compiled
 def note_computed(contention: Contention, lane: int) -> None:
-    """Notes that a stream has ended what it computed."""
+    """Notes that a stream has ended its computation."""
     contention.streams[lane].left_ns = 0.0
 
 
@@ -117,7 +117,7 @@ def note_message(contention: Contention, agenda: Agenda, op: int, iteration: int
 
 @compiled
 def _change(contention: Contention, agenda: Agenda, rank: int, by: int, now_ns: float) -> None:
-    """One transfer more or less, which moves the ends of what the rank computes."""
+    """Changes the number of transfers under way at a rank, which moves the ends of its computations."""
     before = _speed(contention, rank)
     contention.ranks[rank].under_way += by
     after = _speed(contention, rank)

@@ -1,4 +1,5 @@
-"""Flows and ports as records: what each flow still has to send, and which flows are active at which port.
+"""Flows and ports as records: the bytes that each flow still has to send, and the flows that are active at each
+port.
 
 Flows come late at ports that they share with flows of other delays. An ideal network has a flow's bytes at all ports of
 its way at once, although they come to each later than they left. That is exact where all flows come to a port after the

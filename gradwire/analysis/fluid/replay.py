@@ -49,8 +49,8 @@ _FIFO = int(Discipline.FIFO)
 
 
 class Replay(NamedTuple):
-    """All of a replay. The agenda's things are the lanes, then the flows and stations, then the next arrival of what
-    travels, then the lines to the stations."""
+    """The data of a replay. The agenda's things are the lanes, then the flows and stations, then the next arrival of a
+    message that has left, then the lines to the stations."""
 
     graph: Graph
     progress: Progress
@@ -208,7 +208,7 @@ def _depart(replay: Replay, instance: int, travel_ns: float, now_ns: float) -> N
 
 @compiled
 def _schedule_arrival(replay: Replay) -> None:
-    """Schedules the next arrival of what travels."""
+    """Schedules the next arrival among the messages that have left."""
     travellers = replay.progress.travellers
     if travellers.size[0] > 0:
         thing = len(replay.lanes.lanes) + len(replay.network.flows)

@@ -46,7 +46,7 @@ def is_wanted(network: Network, flow: int) -> bool:
 
 @compiled
 def pass_through(network: Network, flow: int) -> None:
-    """Has an active station at which nothing waits pass on no more than what comes."""
+    """Limits an active station at which nothing waits to the rate at which bytes come."""
     record = network.flows[flow]
     if record.limit < np.inf or not is_dry(network, flow):
         return
@@ -57,7 +57,8 @@ def pass_through(network: Network, flow: int) -> None:
 
 @compiled
 def take(network: Network, flow: int) -> None:
-    """Takes the oldest change from the line to a station. What came before has been counted until now."""
+    """Takes the oldest change of rate from the line to a station. The bytes that came before have been counted until
+    now."""
     record = network.flows[flow]
     change = network.changes[record.first_change + record.change_head]
     record.change_head = (record.change_head + 1) % network.counts[LINE_ROOM]
@@ -87,7 +88,8 @@ def expect(network: Network, agenda: Agenda, first_thing: int, flow: int) -> Non
 
 @compiled
 def tell(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: float) -> None:
-    """Tells the next station how fast bytes leave this one from now on. What has left has been counted.
+    """Tells the next station how fast bytes leave this one from now on. The bytes that have left have been
+    counted.
 
     A station whose ports are slower than what comes keeps some of it from now on, so nothing else limits it.
     """

@@ -89,7 +89,7 @@ def limit(network: Network, flow: int, rate: float) -> None:
 
 @compiled
 def unlimit(network: Network, flow: int, is_felt: bool) -> None:
-    """Lets an active flow have what its ports give it. is_felt: whether its rate may change by that."""
+    """Lets an active flow have the rate that its ports give it. is_felt: whether its rate may change by that."""
     record = network.flows[flow]
     record.limit = np.inf
     network.counts[FULL_WINDOWS] -= 1
@@ -268,7 +268,8 @@ def _fix(network: Network, flow: int, share: float) -> None:
 
 @inlined
 def _note_taken(network: Network, band: int) -> None:
-    """Sums up what the band takes at each port, and has the bands below it filled anew where the sum has changed."""
+    """Sums up the rate that the band takes at each port, and marks the bands below it to be filled anew if the sum has
+    changed."""
     bands = len(network.dirty_count)
     if band == bands - 1:
         return
@@ -288,7 +289,7 @@ def _note_taken(network: Network, band: int) -> None:
 
 @inlined
 def forget(network: Network) -> None:
-    """Ends what `fill` began, when its flows have been seen."""
+    """Ends a filling that `fill` began, when its flows have been seen."""
     for number in range(network.counts[FILLED_PORTS]):
         network.ports[network.filled_ports[number]].is_filled = 0
     for number in range(network.counts[FILLED_FLOWS]):

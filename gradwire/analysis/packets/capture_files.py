@@ -113,7 +113,7 @@ class Capture:
 
     @staticmethod
     def load(path: Path) -> Capture:
-        """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
+        """Reads a file that `save` wrote. Raises OSError, or ValueError and others for other files."""
         columns = {
             f"{kind}.{f.name}": Column("?" if f.name == "outbound" else "i8")
             for kind, part in (("packets", Packets), ("messages", Messages))

@@ -122,7 +122,7 @@ def _content_digest(path: Path) -> str:
 
 
 def _key(content_digest: str, mtu_bytes: int, start_ns: int) -> str:
-    """Name of the columns in the cache: whatever decides what they are goes into it."""
+    """Name of the columns in the cache: a hash of everything that decides their contents."""
     text = f"{content_digest} {mtu_bytes} {start_ns} {_readers_digest()}"
     return hashlib.sha256(text.encode()).hexdigest()
 

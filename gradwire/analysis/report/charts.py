@@ -357,7 +357,7 @@ def _highest(rows: Sequence[PointResult], inside: Sequence[PointResult]) -> floa
 
 
 def _x_unit(rows: Sequence[PointResult], x_key: str) -> float:
-    """By what numbers of a parameter are divided before they are drawn: line rates are in Gbit/s."""
+    """Number by which values of a parameter are divided before they are drawn: line rates are in Gbit/s."""
     is_rate = any(row.parameters.get(x_key, "").strip().lower().endswith(("bit", "bit/s")) for row in rows)
     return 1e9 if is_rate else 1.0
 

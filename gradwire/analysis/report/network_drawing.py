@@ -104,7 +104,7 @@ def _line(axes: Axes, way: Sequence[Point], share: float, *, is_long: bool) -> N
 
 
 def _names(names: Sequence[str], labels: Sequence[str]) -> Iterator[str]:
-    """Each with what the user calls it, where that is another name."""
+    """Yields each name with the user's name, if that is another one."""
     shown = len(names) <= MOST_NAMED
     for number, name in enumerate(names):
         label = labels[number] if labels else name
@@ -159,7 +159,7 @@ def network_drawing(fabric: Fabric) -> Figure:
 
 
 def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
-    """One fabric of each shape and rate, in their order, whatever their classes and seeds."""
+    """One fabric of each shape and rate, in their order; classes and seeds do not count."""
     first_of_kind: dict[tuple[object, ...], Fabric] = {}
     for fabric in fabrics:
         first_of_kind.setdefault(tuple(getattr(fabric, field.name) for field in fields(Shape)), fabric)
@@ -167,7 +167,7 @@ def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
 
 
 def networks_by_rate(fabrics: Iterable[Fabric]) -> list[list[Fabric]]:
-    """The different networks, those that differ in their rate alone together."""
+    """The different networks, with networks that differ only in their rate grouped together."""
     alike: dict[tuple[object, ...], list[Fabric]] = {}
     for fabric in different_networks(fabrics):
         shape = tuple(getattr(fabric, field.name) for field in fields(Shape) if field.name != "rate_bps")
@@ -286,7 +286,8 @@ class _Placement:
         self._spread(range(first_leaf, first_leaf + self._leaves_each), begin, self._x - 1, HEIGHTS["leaf"], "leaves")
 
     def _shown(self, level: int, words: Sequence[str]) -> Iterator[int]:
-        """The numbers of the parts that are drawn; takes a slot for those that are not, before the last."""
+        """Yields the numbers of the parts that are drawn. Parts that are left out get one slot, before the last
+        part."""
         count, most = self._counts[level], self._most[level]
         shown = range(count) if count <= most else range(most - 2)
         yield from shown

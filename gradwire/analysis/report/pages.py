@@ -106,7 +106,7 @@ def page(template: str, /, *, templates: Path = TEMPLATES, **values: Any) -> str
 
 
 def _hash_source(element: re.Pattern[str], html: str) -> str:
-    """The one element of its kind in a page, as a policy names what it permits."""
+    """Source expression of a security policy that permits the only element of a kind in a page, by its hash."""
     (text,) = element.findall(html)
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

@@ -1,5 +1,5 @@
-"""Tables and the chart of a scenario of programs: a row per point, the medians of what programs reported, and one
-figure over another.
+"""Tables and the chart of a scenario of programs: a row per point, the medians of reported figures, and one figure over
+another.
 
 The chart has a series for each program and setting, over a swept parameter or another figure.
 """
@@ -47,7 +47,7 @@ UNITS = {
 
 
 def points_table(results: Sequence[ProgramResult], labels: Mapping[str, str]) -> TextTable:
-    """One row per point: how long its programs took, what it cost, and its verdict."""
+    """One row per point: the time that its programs took, the cost of the run, and its verdict."""
     write, keys = Labels(labels), varied_parameters(results)
     headers = (*(write(key) for key in keys), "virtual (s)", "wall (s)", "memory (GiB)", "rows", "verdict")
     body, tones = [], []

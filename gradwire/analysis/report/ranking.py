@@ -234,7 +234,7 @@ def of_equal_samples(rows: Sequence[PointResult]) -> tuple[Sequence[PointResult]
 
 
 def _divided(row: PointResult, by: int) -> PointResult:
-    """A row with its times divided by a number. What is per second and what is a ratio stays as it is."""
+    """A row with its times divided by a number. Rates and ratios stay the same."""
 
     def divided(time_s: float | None) -> float | None:
         return None if time_s is None else time_s / by
@@ -250,7 +250,7 @@ def _divided(row: PointResult, by: int) -> PointResult:
 
 
 def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> list[str]:
-    """Each row's options; of a strategy with several rows, only those in which they differ."""
+    """Options of each row; if a strategy has several rows, only those in which they differ."""
     texts = [row.parameters.get("options", "") for row in rows]
     parts = [BETWEEN_OPTIONS.split(text) if text else [] for text in texts]
     alike = {

@@ -89,7 +89,7 @@ class Background:
 
 @dataclass(frozen=True)
 class Results:
-    """The points of a run: what each measured, and what is known of it."""
+    """The points of a run: their measurements, and further facts about them."""
 
     #: One per point and seed, as in points.csv.
     rows: Sequence[PointResult]
@@ -130,10 +130,8 @@ def report(
     *,
     dpi: int = DPI,
 ) -> RenderableType:
-    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows. Seeds are pooled here.
-
-    Raises InputFault for a printed cell that fits no point or several.
-    """
+    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns the terminal's version of the
+    report. Seeds are pooled here."""
     rows, ranking, notes, write = results.rows, shown.ranking, shown.notes, Labels(shown.labels)
     background = background or Background()
     pooled = pool_seeds(rows)
@@ -243,7 +241,7 @@ class ShownNetwork:
 
 
 def _draw_networks(networks: Sequence[Fabric]) -> list[ShownNetwork]:
-    """Each network once: those that differ in their rate alone share a drawing."""
+    """Draws each network once: networks that differ only in their rate share a drawing."""
     different = networks_by_rate(networks)
     if len(different) > MOST_NETWORKS:
         return []
@@ -362,7 +360,7 @@ def _shown_background(background: Background, details: Sequence[PointDetails]) -
 
 
 def checks_table(verdict: Verdict) -> TextTable:
-    """One row per check: what it measured, its limit, what a failure means, and whether it passed."""
+    """One row per check: the measured value, its limit, the meaning of a failure, and whether it passed."""
     body = tuple((c.name, c.value, c.limit, c.meaning, "passed" if c.ok else "FAILED") for c in verdict.checks)
     tone = tuple("good" if check.ok else "bad" for check in verdict.checks)
     return TextTable("Checks", ("check", "value", "limit", "if it fails", "outcome"), body, 4, tone)

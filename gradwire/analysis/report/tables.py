@@ -122,8 +122,8 @@ def _numbers(row: PointResult) -> tuple[str, str, str, str]:
 
 
 def spread_beside(time: str, half_s: float) -> str:
-    """Half of an interval, with as many decimals as the time that it belongs to;
-    what is too small for them is less than the last one."""
+    """Half of an interval, with as many decimals as the time that it belongs to. If it is too small for them, the text
+    says that it is less than one of the last decimal."""
     decimals = len(time.partition(".")[2])
     last = 10.0**-decimals
     return f"<{last:.{decimals}f}" if 0 < half_s < last / 2 else f"{half_s:.{decimals}f}"
@@ -221,8 +221,8 @@ INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def escaped(text: str) -> str:
-    """A text within a line of Markdown that shows just this text: none of it is a
-    mark, HTML, a formula or the end of a table's cell."""
+    """A text within a line of Markdown that renders as exactly this text: none of it is a mark, HTML, a formula or the
+    end of a table's cell."""
     line = MARKDOWN_MARKS.sub(r"\\\g<0>", INVISIBLE.sub(" ", text).strip())
     return HTML_START.sub(lambda mark: "&lt;" if mark[0] == "<" else "&amp;", line)
 

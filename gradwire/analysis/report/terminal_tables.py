@@ -83,7 +83,7 @@ def _wide(widths: Sequence[int]) -> int:
 
 
 def _grown(columns: Sequence[Column], widths: dict[int, int], width: int) -> dict[int, int]:
-    """Gives away what is left of the width: to headers that it makes whole, and then evenly to cells of words."""
+    """Distributes the rest of the width: to headers that it makes whole, and then evenly to cells of words."""
     spare = width - _wide(list(widths.values()))
     by_need = sorted(columns, key=lambda column: (column.folds, column.whole - widths[column.index]))
     for place, column in enumerate(by_need):

@@ -98,7 +98,8 @@ class _Place:
 
 
 class Traffic:
-    """All messages of a run on the wire, which tell what delayed a message. `fabric` is None if it is unknown."""
+    """All messages of a run on the wire, from which the cause of a message's delay follows. `fabric` is None if it is
+    unknown."""
 
     def __init__(self, logged: LoggedOps, fabric: Fabric | None) -> None:
         self._logged, self._fabric = logged, fabric
@@ -197,7 +198,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class PathContribution:
-    """All pieces of a path that are about the same thing."""
+    """All pieces of a path with the same subject."""
 
     #: Kind of the pieces.
     kind: TimeKind
@@ -316,7 +317,7 @@ class CriticalPath:
         return f"most of the {PART_NAMES[part]} is {largest.what}"
 
     def _network_cause(self) -> str:
-        """The message with the most network time, who waits for it, and what delayed it."""
+        """The message with the most network time, the rank that waits for it, and the cause of its delay."""
         about: dict[str, list[PathSegment]] = {}
         for segment in self.segments:
             if segment.kind in NETWORK:
@@ -357,7 +358,7 @@ class CriticalPath:
         )
 
     def _awaited(self, segment: PathSegment) -> str:
-        """Says who waits for what from whom in a network segment."""
+        """Names the receiver that waits in a network segment, the data that it waits for, and their sender."""
         ops, names = self.plan.ops, self.names
         send = segment.behind if segment.behind >= 0 else int(ops.message[segment.op])
         waits = "wait" if ops.group[send] else "waits"

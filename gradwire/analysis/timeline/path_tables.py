@@ -42,7 +42,7 @@ def parts_table(path: CriticalPath) -> TextTable:
 
 
 def contributions_table(path: CriticalPath, most: int = MOST_CONTRIBUTIONS) -> TextTable:
-    """The contributions, largest first; those of the network with what delayed them."""
+    """The contributions, largest first; those of the network with the causes of delays."""
     rows = tuple(
         (*_row(path, contribution), _in_the_way(path, contribution)) for contribution in path.contributions()[:most]
     )

@@ -1,4 +1,5 @@
-"""Walks back from the end of an iteration along what ended last, and attributes every nanosecond to a kind of time.
+"""Walks back from the end of an iteration from each op to the last of its causes to end, and attributes every
+nanosecond to a kind of time.
 
 The walk goes from an op to whatever ended last of the things that it waited for: a dependency, the message of a RECV,
 or the op before it on its stream or send queue. In between lies the op's own time. The log makes this exact

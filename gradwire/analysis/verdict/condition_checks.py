@@ -105,7 +105,8 @@ def division_check(divided: Divided) -> Check:
 
 
 def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Check:
-    """The measured iterations are those of the steady state on the ideal network, and their own times have no trend.
+    """Checks that the measured iterations are those of the steady state on the ideal network, and that their own times
+    have no trend.
 
     times_s: of all iterations, the warm-up included. ideal: the same plan on the ideal network; None leaves out what
     needs it. A run without warm-up measures the cold start, which may differ.
@@ -128,7 +129,7 @@ def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Che
 
 
 def drift(times_s: Float64) -> tuple[float, float]:
-    """By what share a line through these times rises from the first to the last, and how likely that is without a
+    """Share by which a line through these times rises from the first to the last, and the probability of that without a
     trend.
 
     The chance is 1 for fewer than LEAST_FOR_DRIFT times, and for times that are all alike.

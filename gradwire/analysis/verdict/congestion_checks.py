@@ -155,7 +155,8 @@ def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Ch
 
 
 def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestion: str) -> list[Check]:
-    """The checks that there is ground for. congestion: what was asked for, "" for the kernel's default."""
+    """The checks that apply to a run. congestion: the congestion control that was asked for, "" for the kernel's
+    default."""
     return [
         *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
@@ -297,7 +298,8 @@ def _thresholds(fabric: Fabric) -> str:
 
 
 def window_check(use: WindowUse, asked: bool) -> Check:
-    """Connections' windows hold what their paths do, or it does not matter to iterations that they do not.
+    """Checks that connections' windows hold as much as their paths do, or that it does not matter to iterations that
+    they do not.
 
     asked: whether the scenario chose the buffer. It may then be what is to be measured, so the check only tells.
     """

@@ -69,7 +69,7 @@ def sets_tcp(fabric: Fabric, at_line_rate: Iterable[str]) -> bool:
 
 
 def resending_keys(fabric: Fabric) -> list[str]:
-    """Parameters that the scenario sets and that decide what TCP sends again."""
+    """Parameters that the scenario sets and that decide which segments TCP sends again."""
     return sorted(filter(is_of_resending, fabric.set_keys))
 
 

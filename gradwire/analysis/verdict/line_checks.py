@@ -207,7 +207,7 @@ def _moved_messages(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
 
 @dataclass(frozen=True)
 class _Line:
-    """One direction of a link, or of a leaf's or a pod's uplinks together, and what crossed it."""
+    """One direction of a link, or of a leaf's or a pod's uplinks together, and the messages that crossed it."""
 
     name: str
     rate_bps: float
@@ -216,7 +216,7 @@ class _Line:
 
 
 def _port_rates(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
-    """In any window, a port carries at most its rate's bytes, and what it may be ahead.
+    """Checks that in any window, a port carries at most the bytes of its rate and of its largest lead.
 
     A message crosses a port between its SEND's first byte and its RECV's end. The windows begin at up to MOST_WINDOWS
     of a port's begins, spread evenly, and end at each of its ends.

@@ -135,7 +135,7 @@ class LoggedSchedule:
 
 
 def last_packet_ns(fabric: Fabric) -> int:
-    """At most what the last packet of a message takes on a host's line: a full burst."""
+    """Largest time in nanoseconds of the last packet of a message on a host's line: that of a full burst."""
     return int(fabric.gso_bytes / fabric.goodput_share() * 8e9 / min(fabric.host_bps)) + 1
 
 
@@ -192,7 +192,7 @@ def _dependencies(schedule: LoggedSchedule) -> Check:
 
 
 def _one_at_a_time(schedule: LoggedSchedule) -> Check:
-    """No op begins before the one ahead of it on its stream or send queue has ended.
+    """Checks that no op begins before the one ahead of it on its stream or send queue has ended.
 
     Exact for computation, and for messages with a software latency. A message without one may be handed over when the
     last packet of the one before begins its time on the line.
@@ -252,8 +252,8 @@ def _durations(schedule: LoggedSchedule, late_ns: int) -> Check:
 
 
 def _queue_order(schedule: LoggedSchedule) -> Check:
-    """Streams and queues serve what their discipline says: nobody that comes later in its order goes before an op that
-    was waiting.
+    """Checks that streams and queues serve ops in the order of their discipline: no later op goes before an op that was
+    waiting.
 
     An op counts as waiting from when its agent had acted on all its dependencies, and as served from when it held its
     lane: of a message with a software latency that is known up to a packet's time. Of what happened at the same

@@ -167,8 +167,8 @@ def judge(
 
 
 def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The checks that compare what ports and switches counted with the
-    plan, which only hold if nothing else was sent."""
+    """The checks that compare the counts of ports and switches with the plan, which only hold if nothing else was
+    sent."""
     return [
         _upcalls(plan, fabric, record),
         port_bytes_check(plan, fabric, record),

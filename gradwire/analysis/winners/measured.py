@@ -104,7 +104,8 @@ def judge_cell(winner_map: WinnerMap, cell: MeasuredCell) -> Judgement:
 
 
 def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: str) -> Judgement:
-    """A tie may be apart by twice its threshold: that much it may be when both times are off by half of it."""
+    """Judges a cell that is a tie on the map. The measured times may be apart by twice the threshold of a tie, which
+    happens if both times are off by half of it."""
     level_s = {name: cell.times_s[name] for name in outcome.level if name in cell.times_s}
     off = max(level_s.values()) / cell.times_s[fastest] - 1
     if off <= 2 * found.tie:

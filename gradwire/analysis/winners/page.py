@@ -54,7 +54,7 @@ class DrawnCell:
 
 
 def map_page(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = "") -> str:
-    """The page. run_folder: of the measured cells, as it is named there; "" if none was measured."""
+    """The page. run_folder: name of the measured cells' run folder on the page; "" if none was measured."""
     by_place = {cell.chosen.place: cell for cell in measured}
     marks = {place: judge_cell(winner_map, cell).outcome for place, cell in by_place.items()}
     x, y = winner_map.axes
@@ -88,7 +88,8 @@ def map_page(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_f
 
 
 def measured_table(winner_map: WinnerMap, measured: Sequence[MeasuredCell]) -> TextTable:
-    """One row per measured cell: where, why it was chosen, its map's winner and what the runs say."""
+    """One row per measured cell: its place, the reason for its choice, the map's winner and the results of the
+    runs."""
     x, y = winner_map.axes
     tones = {"agrees": "good", DISAGREES: "bad"}
     rows, tone = [], []

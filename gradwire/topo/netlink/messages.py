@@ -44,7 +44,7 @@ def request(words: str, kind: int, flags: int, body: bytes) -> Request:
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
-    """An attribute, with what it takes to end at a multiple of four bytes."""
+    """An attribute, padded to a multiple of four bytes."""
     return ATTRIBUTE.pack(ATTRIBUTE.size + len(payload), kind) + payload + bytes(-len(payload) % 4)
 
 
@@ -95,7 +95,8 @@ class Kernel:
             self._send(batch)
 
     def _send(self, batch: Sequence[Request]) -> None:
-        """Only the last request asks for an answer: of those before it, the kernel says only what it refused."""
+        """Sends requests and waits for the kernel's answer. Only the last request asks for one: of those before it, the
+        kernel reports only those that it refused. Raises MachineFault for a refused request."""
         data = bytearray().join(each.data for each in batch)
         last = len(data) - len(batch[-1].data)
         (flags,) = struct.unpack_from("=H", data, last + FLAGS_OFFSET)
