@@ -56,7 +56,7 @@ NOT_SUCH_AN_ARCHIVE = (
 class Column:
     """An array that an archive may have under a name: its type, its shape, and whether it may be absent."""
 
-    #: Of its elements; for a text ("U"), of any length.
+    #: Type of its elements; for a text ("U"), of any length.
     dtype: str
     #: Lengths of all axes but the first; None for a single number.
     inner_shape: tuple[int, ...] | None = ()

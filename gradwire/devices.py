@@ -86,7 +86,7 @@ class Speed:
     """The duration of a pass over the whole module: either given in seconds, or that of its FLOPs at a rate."""
 
     flops_per_s: float | None
-    #: By number of samples: seconds of the forward and of the backward pass. Of a device with a rate, unused.
+    #: Seconds of the forward and of the backward pass, by number of samples. Unused for a device with a rate.
     passes_s: Callable[[int], tuple[float, float]] | None = None
     #: The device of the rate.
     device: Device | None = None
@@ -278,7 +278,7 @@ class _Running:
 
     name: str
     begin_flops: int
-    #: Those of the modules in it that have ended.
+    #: FLOPs of the modules in it that have ended.
     inner_flops: int = 0
     #: Numbers that residual additions in it yielded, but not in modules in it.
     added: list[int] = field(default_factory=list)

@@ -58,7 +58,7 @@ class _Budget:
         self.size_bytes = 0
         self.cpu_s = CPU_S
         self.memory_bytes = MEMORY_BYTES
-        #: Why it is spent, once it is.
+        #: The reason why it is spent, once it is.
         self.reason = ""
         self._thread = threading.get_ident()
         self._clock = time.pthread_getcpuclockid(self._thread)

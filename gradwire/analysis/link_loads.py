@@ -212,7 +212,7 @@ class LoadedLine:
 
     #: "s1 to s5".
     name: str
-    #: How long an iteration's bytes take on it.
+    #: Time that an iteration's bytes take on it.
     busy_s: float
     #: Flows of data that pass it.
     flows: int

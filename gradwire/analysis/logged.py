@@ -79,8 +79,8 @@ class LoggedOps:
     start: Int64
     #: End, as logged.
     end: Int64
-    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on
-    #: nominal times so that waking up late never adds up (agents/interpreter.py).
+    #: Times at which ops that wait for this one could go on: the end of a message, the nominal end of a timed op.
+    #: Agents pass on nominal times so that waking up late never adds up (agents/interpreter.py).
     finish: Int64
     #: Flat indices (iteration * ops + op) in the order of the log.
     in_turn: Int64
@@ -181,11 +181,11 @@ class WireMessages:
     dst: Int64
     #: Equal for messages of the same send queue, class and receiver.
     connection: Int64
-    #: When the first byte was handed to the kernel.
+    #: Time at which the first byte was handed to the kernel.
     sent_ns: Int64
-    #: When the header was read.
+    #: Time at which the header was read.
     header_ns: Int64
-    #: When the last byte was taken from the kernel.
+    #: Time at which the last byte was taken from the kernel.
     arrived_ns: Int64
     #: Whether this is the message's first row: a multicast message leaves its sender once.
     first: Bool

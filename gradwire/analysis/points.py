@@ -44,12 +44,11 @@ class PointResult:
     lower_bound_s: float
     #: Name of that bound.
     lower_bound_kind: str
-    #: The same iterations on an ideal fluid network, mean; None where they have not been estimated.
+    #: Mean of the same iterations on an ideal fluid network; None if they have not been estimated.
     fluid_time_s: float | None = field(default=None, kw_only=True)
-    #: What explains that they take another time there (a Cause); "" where the times agree.
+    #: Cause of the difference between the two times (a Cause); "" if they agree.
     fluid_cause: str = field(default="", kw_only=True)
-    #: Of one of several jobs: its mean iteration on an ideal network that it has for itself; None for a point of one
-    #: job.
+    #: Mean iteration of one of several jobs on an ideal network that it has for itself; None for a point of one job.
     alone_time_s: float | None = field(default=None, kw_only=True)
     #: Digest of the plan.
     plan_digest: str

@@ -84,7 +84,7 @@ class MeasuredOrder:
     scores: Mapping[str, float]
     #: Half of the 95 % interval of each score, where it is known.
     ci95: Mapping[str, float] = field(default_factory=dict)
-    #: Which row of several.
+    #: Name of the row, if there are several.
     row: str = ""
 
     @property

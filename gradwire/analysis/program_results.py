@@ -201,11 +201,11 @@ class ProgramResult:
     #: end.
     duration_s: float | None
     figures: tuple[FigureRow, ...]
-    #: Of the kernel, the most that it used; 0 if the run did not come to its end.
+    #: Largest memory of the kernel; 0 if the run did not come to its end.
     memory_bytes: int
     wall_s: float
     verdict: Verdict
-    #: What flow control did, line by line; nothing without it.
+    #: Effects of flow control, line by line; empty without it.
     pauses: tuple[str, ...] = ()
 
     @property

@@ -33,7 +33,7 @@ class RunFacts:
     fabric: Fabric
     #: Settings of the run besides plan and fabric: texts by their names.
     settings: Mapping[str, str]
-    #: What it ran with, texts by their names: kernel, gradwire. Empty where it was not recorded.
+    #: Origin of the run, texts by their names: kernel, gradwire. Empty if it was not recorded.
     origin: Mapping[str, str]
     #: Hash of everything that decided the result; "" if the run did not come to its end.
     key: str
@@ -46,7 +46,7 @@ class PointDifference:
     parameters: Mapping[str, str]
     first: PointResult
     second: PointResult
-    #: What differs between the two that decides the result, each with both values.
+    #: Differences between the two that decide the result, each with both values.
     causes: tuple[str, ...]
 
     @property

@@ -88,7 +88,7 @@ class Outcome(StrEnum):
 class Sample:
     """The iteration times of a strategy."""
 
-    #: By seed.
+    #: Times by seed.
     times_s: Mapping[str, float]
     #: Whether another seed may give another time.
     random: bool

@@ -65,7 +65,7 @@ class Run:
     def __init__(
         self, folder: Path, judged: Sequence[JudgedRun[Any, Any]] | None = None, scenario: AnyScenario | None = None
     ) -> None:
-        #: Where it lies.
+        #: The run's folder.
         self.folder = folder
         if judged is not None:
             self._all = list(judged)
@@ -362,7 +362,7 @@ class Why:
     iteration: int
     #: Its time.
     duration_s: float
-    #: Where the time went, in one sentence.
+    #: One sentence on where the time went.
     sentence: str
     #: One row per kind of time: part, kind, duration_s, share, meaning.
     parts: pd.DataFrame

@@ -69,9 +69,9 @@ def asked_of(
 class ByPackets:
     """The part of the answer that runs by packets."""
 
-    #: How many of the fastest divisions; None: nothing.
+    #: Number of the fastest divisions that run; None: none of them.
     count: int | None
-    #: Of each class of ranks; None: the fewest.
+    #: Number of copies of each class of ranks; None: the fewest.
     copies: int | None
     where: Where
 

@@ -90,7 +90,7 @@ class Wanted:
     launch: str
     #: Modules that are imported once for all, as in "torch,numpy".
     warm_imports: str = ""
-    #: Who everything runs as from then on; None for the caller.
+    #: User that everything runs as from then on; None for the caller.
     user: str | None = None
 
 

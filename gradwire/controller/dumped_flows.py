@@ -63,8 +63,8 @@ class DumpedFlow:
 
     table: int
     priority: int
-    #: By field: "in_port", "type", "protocol", "dscp", "metadata" as numbers; the source's and the destination's MAC
-    #: and IPv4 address as numbers at "dl_src", "dl_dst", "nw_src" and "nw_dst".
+    #: Values by field: "in_port", "type", "protocol", "dscp", "metadata" as numbers; the source's and the destination's
+    #: MAC and IPv4 address as numbers at "dl_src", "dl_dst", "nw_src" and "nw_dst".
     match: tuple[tuple[str, Masked], ...]
     #: Fields that it matches, but that are not among these.
     others: tuple[str, ...]

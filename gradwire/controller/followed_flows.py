@@ -111,7 +111,7 @@ class _Walker:
         self._fabric = fabric
         self._names = fabric.switch_names()
         self._tables = {name: _Tables(switches[name]) for name in self._names}
-        #: What is at the other end of each switch's port: a link between switches, or a host.
+        #: The other end of each switch's port: a link between switches, or a host.
         self._trunk_at: dict[tuple[str, int], tuple[int, bool, str, int]] = {}
         for number, link in enumerate(fabric.trunk_links()):
             self._trunk_at[link.a.device, link.a.number] = (number, True, link.b.device, link.b.number)

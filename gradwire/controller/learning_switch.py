@@ -27,7 +27,7 @@ class LearningSwitches(ryu.BaseApp):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        #: By switch and address: the port behind which it is.
+        #: The port behind which an address is, by switch and address.
         self._ports: dict[tuple[int, bytes], int] = {}
 
     @ryu.set_ev_cls(ryu.ofp_event.EventOFPSwitchFeatures, ryu.CONFIG_DISPATCHER)  # type: ignore[untyped-decorator]

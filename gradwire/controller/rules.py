@@ -30,12 +30,12 @@ class Match:
     source_ip: str | None
     destination_ip: str | None
     dscp: int | None
-    #: What tables before wrote as metadata, and which bits of it count.
+    #: Metadata that earlier tables wrote, and the bits of it that count.
     turn: int | None = None
     turn_mask: int = ALL_BITS
-    #: Of IP.
+    #: Version of IP.
     version: int = 4
-    #: Of Ethernet.
+    #: Source address of Ethernet.
     source_mac: str | None = None
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
@@ -63,7 +63,7 @@ class FlowRule:
     output_port: int | None = None
     group_id: int | None = None
     table: int = FIRST_TABLE
-    #: What to write as metadata before another table has its say, and to which bits of it.
+    #: Metadata to write before another table decides, and the bits of it to write.
     turn: int | None = None
     turn_mask: int = ALL_BITS
     next_table: int = PAIR_TABLE
@@ -85,7 +85,7 @@ class GroupRule:
 
     group_id: int
     buckets: tuple[Bucket, ...]
-    #: What a switch's hash of connections begins with; None for type `all`.
+    #: Parameter of a switch's hash of connections; None for type `all`.
     hash_parameter: int | None = None
 
 

@@ -39,9 +39,9 @@ class LinkLike:
     delay_s: float = 0.0
     jitter_s: float = 0.0
     loss: float = 0.0
-    #: What the ports of switches hold before they drop; 0 for queues without an end.
+    #: Bytes that the ports of switches hold before they drop; 0 for queues without an end.
     buffer_bytes: int = 0
-    #: From which length on they mark (ECN); 0 for never.
+    #: Length of queues from which they mark (ECN); 0 for never.
     ecn_bytes: int = 0
 
 

@@ -68,7 +68,7 @@ class Machine:
         self.is_output_full = False
         self._held: Held | None = None
         self._refused: Refused | None = None
-        #: What the network had carried when that was asked last.
+        #: Traffic of the network when it was last asked for.
         self.counted = Counted((), 0)
         self._ended = ""
         self._stack = ExitStack()

@@ -56,7 +56,7 @@ class Started:
     #: Indices of the hosts, in the order of their ranks.
     hosts: Sequence[int]
     launch: Launch = Launch.EACH
-    #: Of a scenario's programs, its name.
+    #: Name of a scenario's program.
     name: str = ""
     #: Variables of its own.
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Started:
     start_s: float = 0.0
     #: Whether it is ended when all others have ended.
     background: bool = False
-    #: Of all that it sends; None: with control.
+    #: Traffic class of all that it sends; None: with control.
     traffic_class: int | None = None
     #: Modules that a Python imports once, of which each program is then a fork.
     warm_imports: Sequence[str] = ()

@@ -56,7 +56,7 @@ PLACE = "script"
 class Question:
     """A line that a script wants."""
 
-    #: What stands before the cursor.
+    #: Text before the cursor.
     prompt: bytes
     asked: Asked
 
@@ -68,7 +68,7 @@ class ScriptRequest:
     interpreter: Interpreter
     script: Path
     arguments: Sequence[str]
-    #: Of links that name no rate.
+    #: Rate of links that name none.
     link_rate_bps: float
     memory_mb: int
     #: Virtual seconds that it may take, and wall seconds that the whole run may.
@@ -78,7 +78,7 @@ class ScriptRequest:
     stall_limit_s: float
     #: The run's, which must exist.
     folder: Path
-    #: By stream: where what it writes is shown beside being kept.
+    #: Files that also show the output, by stream.
     shown: Mapping[int, BinaryIO] = field(default_factory=dict)
     #: Gives the next line of input, with its end; empty at the end.
     read_line: Callable[[Question], bytes] = lambda _: b""
@@ -87,7 +87,7 @@ class ScriptRequest:
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     on_output_full: Callable[[], None] = lambda: None
     one_output: bool = False
-    #: Of its CPU time, the multiple that computation takes of virtual time.
+    #: Virtual time that computation takes, as a multiple of the script's CPU time.
     cpu_time: float = 0.0
 
 

@@ -48,7 +48,7 @@ class RecordingRequest:
     #: Ranks to run the script as, one after the other.
     ranks: Sequence[int]
     world: int
-    #: Of the variables that torchrun gives: ranks of a machine.
+    #: Ranks of a machine, for the variables of torchrun.
     gpus_per_host: int
     #: Optimizer steps after which a script is ended, if no two of them are alike before.
     iterations: int

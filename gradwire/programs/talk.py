@@ -22,7 +22,7 @@ class Talk:
     def __init__(self, running: Session) -> None:
         self._running = running
         self._sent_count, self._heard_count = 0, -1
-        #: Of who types; None before anybody could.
+        #: The person who types; None before anybody could.
         self.person: Person | None = None
         #: Whether a copy of this process reads a line, and hears Ctrl-C.
         self.is_read_by_copy = False

@@ -43,11 +43,11 @@ class Transport:
 
     #: Whether NICs read the memory of GPUs.
     gpu_direct: bool
-    #: What a message takes between machines on top of NCCL's own table, which was measured on InfiniBand, and, by sockets, of
-    #: what these take themselves (`duration.SOCKETS_S`).
+    #: Time of a message between machines on top of NCCL's own table, which was measured on InfiniBand, and, by sockets,
+    #: on top of the time that these take themselves (`duration.SOCKETS_S`).
     crossing_s: float
     source: str
-    #: What a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
+    #: Time that a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
     burst_s: float = 0.0
     burst_source: str = ""
 
@@ -79,13 +79,13 @@ class Wires:
     #: Line rate of a NIC, in bit/s.
     nic_bps: float
     mtu_bytes: int
-    #: What a message takes between machines on top of NCCL's own table: software of the hosts, and the way.
+    #: Time of a message between machines on top of NCCL's own table: software of the hosts, and the way.
     crossing_s: float
-    #: What a machine carries each way at most, in bytes per second, whatever its NICs do.
+    #: Largest rate of a machine each way, in bytes per second, with any NICs.
     machine_bytes_per_s: float = inf
-    #: What a host takes for each burst that leaves by a NIC (`Network`).
+    #: Time that a host takes for each burst that leaves by a NIC (`Network`).
     burst_s: float = 0.0
-    #: What the word of an empty slot takes to the sender (`Network`).
+    #: Time that the word of an empty slot takes to the sender (`Network`).
     back_s: float | None = None
 
     def fabric(self, machines: int, nic_payload: float | None = None, delay_s: float = 0.0) -> Fabric:
@@ -122,7 +122,7 @@ class Row:
     protocol: str
     channels: int
     chunk_bytes: int
-    #: Where the time is from.
+    #: Source of the time.
     by: str
 
     @property
@@ -227,7 +227,7 @@ class Expectation:
     text: str
     size_bytes: int
     bus_bytes_per_s: float
-    #: What may be missing, as a share.
+    #: Share by which the bandwidth may be missed.
     tolerance: float
 
     @property

@@ -142,7 +142,7 @@ def _line_bps(wires: Wires) -> float:
 class Packets:
     """The result of a row that was run as packets."""
 
-    #: None where it was not run, or the run is not a result.
+    #: Time of the row; None if it was not run, or the run is not a result.
     time_s: float | None
     #: "valid", or why there is no time.
     verdict: str

@@ -128,14 +128,14 @@ class PointEstimate:
     period: int
     #: Wall time that compiling and estimating took, on one core.
     took_s: float
-    #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends
-    #: were given.
+    #: Share by which the time differs if ports and switches hold half as much; 0 if send_ends were given.
     by_queues: float = 0.0
     #: Ranks that were followed: one of each class, where ranks fare alike (docs/thousands.md); 0: all.
     classes: int = 0
-    #: Of one of several jobs: its time with the network for itself; None for a point of one job.
+    #: Time of one of several jobs with the network for itself; None for a point of one job.
     alone_time_s: float | None = None
-    #: What the network or the plan has that an estimate has not, a sentence without its stop; "" if it has all.
+    #: Effects of the network or the plan that the estimate lacks, a sentence without its full stop; "" if there are
+    #: none.
     left_out: str = ""
 
     @property

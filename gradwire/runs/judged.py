@@ -83,29 +83,29 @@ class JudgedRun(Generic[P_co, R_co]):
     """
 
     point: P_co
-    #: Where its parts can be read.
+    #: The stored run, from which its parts can be read.
     stored: StoredRun[P_co]
     #: Without multicast groups.
     fabric: Fabric
     #: Row of points.csv.
     result: R_co
     verdict: Verdict
-    #: How it came to its end; None for a run that did not.
+    #: Completion of the run; None if it did not come to its end.
     completion: Completion | None
-    #: What a worker computes in an iteration, alone.
+    #: Time that a worker alone computes in an iteration.
     compute_s: float = 0.0
-    #: Of all iterations, warm-up included; empty for a run that did not come to its end.
+    #: Times of all iterations, warm-up included; empty for a run that did not come to its end.
     iteration_times_s: tuple[float, ...] = ()
     #: Iterations at the beginning that are not measured.
     warmup: int = 0
     #: Windows of the tries before, whose iterations were not steady.
     unsteady: tuple[Window, ...] = ()
-    #: What programs reported.
+    #: Figures that programs reported.
     figures: tuple[FigureRow, ...] = ()
-    #: It ran before and was not run now.
+    #: Whether it ran before and was not run now.
     reused: bool = False
-    #: Why it is as far from an ideal network as it is; None until it has been compared (runs/agreement), and if it is
-    #: not valid.
+    #: Cause of the difference from an ideal network; None until it has been compared (runs/agreement), and if it is not
+    #: valid.
     agreement: Agreement | None = None
 
     #: A row of points.csv for each of several jobs; none for a point of one.

@@ -67,13 +67,13 @@ class PlannedRun:
     plans: Mapping[str, Plan]
     folder: Path
     clock: Clock
-    #: How many iterations are dropped, and how many are measured.
+    #: Number of iterations that are dropped, and number of those that are measured.
     window: Window
     #: Hash of everything that decides the result.
     key: str
-    #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because it does not carry more.
+    #: Division of bytes and rates on the virtual clock, for run.fidelity or because it does not carry more.
     division: Division = UNDIVIDED
-    #: How much of a connection may wait unsent when a SEND ends; None: it ends when it has left the host.
+    #: Bytes of a connection that may wait unsent when a SEND ends; None: it ends when it has left the host.
     unsent_bytes: int | None = None
 
     @property

@@ -52,7 +52,7 @@ class LiveProgress:
     ) -> None:
         self._console = console
         self._expectation = expectation
-        #: What to say before a point's label, by the point's folder, where points are of several scenarios.
+        #: Words before a point's label, by the point's folder, if points are of several scenarios.
         self._titles = titles or {}
         self._lock = threading.Lock()
         self._running: dict[Path, _Bar] = {}

@@ -50,11 +50,11 @@ class Replayed:
     repairs: int = 0
     #: The network's counters, if they were asked for.
     counts: NetworkCounts | None = None
-    #: What flow control did; None without it.
+    #: State of flow control; None without it.
     pauses: PauseState | None = None
-    #: How long the queues of switches' ports were, if that was asked for.
+    #: Lengths of the queues of switches' ports, if they were asked for.
     queues: QueueLengths | None = None
-    #: What became of sending sockets, if counters were asked for.
+    #: State of sending sockets, if counters were asked for.
     sockets: tuple[SocketState, ...] = ()
 
 

@@ -46,7 +46,7 @@ class Sweep:
 
     #: Values by dotted key. The first key varies slowest.
     values: Mapping[str, list[Any]]
-    #: Where each key stands, as `Part.prefix`.
+    #: Prefix of each key's place, as in `Part.prefix`.
     prefixes: Mapping[str, str]
 
     def parts(self) -> Iterator[Part]:
@@ -94,9 +94,9 @@ class Expansion(Generic[About, Tables]):
 
     def __init__(self, content: Mapping[str, Any], about: type[About], tables: type[Tables]) -> None:
         self._kinds = about, tables
-        #: What the file says of points outside its sweeps.
+        #: Keys of the file that are for points, outside its sweeps.
         self.common = {key: value for key, value in content.items() if key not in about.model_fields}
-        #: What is wrong with the keys of the file, sweeps included.
+        #: Defects of the keys of the file, sweeps included.
         self.file_defects: list[str] = []
         #: The keys of the file, if they are valid.
         self.about = self._about(content)

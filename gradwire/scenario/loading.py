@@ -144,7 +144,7 @@ class Scenario(Generic[P_co]):
     left_out: Mapping[str, str] = field(default_factory=dict)
     printed_claims: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    #: What `--set` set, as it was written.
+    #: Settings of `--set`, as they were written.
     settings: tuple[str, ...] = ()
     #: The content before `--set`; None without settings, and for programs, beside which nothing is printed.
     unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -216,12 +216,12 @@ class Origin:
 
     #: For messages.
     words: str
-    #: What its run folder is called.
+    #: Name of its run folder.
     name: str
-    #: Where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models and
-    #: the like are taken as they are.
+    #: Folder in which files that it names are looked for. None for the copy in a run folder, which names no files, and
+    #: whose names of models and the like are not looked for as files.
     folder: Path | None
-    #: Which Python files its content may have run.
+    #: Python files that its content may have run.
     code: NamedBy = RUN_FOLDER
 
     @classmethod

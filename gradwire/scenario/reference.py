@@ -31,9 +31,9 @@ class KeyFacts:
     #: Dotted, as --set takes it; [] after a key whose value is a list of tables.
     name: str
     meaning: str
-    #: What the value must be.
+    #: Requirement on the value.
     value: str
-    #: As a scenario would say it, or REQUIRED.
+    #: The default as a scenario would write it, or REQUIRED.
     default: str
 
 

@@ -83,8 +83,8 @@ class BandCounters:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
-    #: Of a switch's queue that drops or marks (topo/tc.py), as the kernel has it: the most that it holds,
-    #: the length from which it marks some packets, and the length from which it marks all. 0 for what it has not.
+    #: Bounds of a switch's queue that drops or marks (topo/tc.py), according to the kernel: the most that it holds, the
+    #: length from which it marks some packets, and the length from which it marks all. 0 for a bound that it lacks.
     limit_bytes: int = 0
     threshold_bytes: int = 0
     all_marked_bytes: int = 0
@@ -95,7 +95,7 @@ class PortCounters:
     """One port's output since the network was built."""
 
     port: Port
-    #: By number of the band.
+    #: Counters of each band, by its number.
     bands: tuple[BandCounters, ...]
 
     @property
@@ -142,7 +142,7 @@ class PortQueues:
     sent_bytes: int
     packets_sent: int
     drops: int
-    #: The same by band, for a port that has all its bands.
+    #: Counters by band, for a port that has all its bands.
     bands: PortCounters | None = None
 
     def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class LinkState:
     is_up: bool = True
     #: Share of packets that are lost in each direction.
     loss: float = 0.0
-    #: By how much later packets arrive.
+    #: Additional delay of packets.
     delay_s: float = 0.0
     #: Line rate that is left; infinite for the fabric's own.
     rate_bps: float = math.inf

@@ -52,9 +52,10 @@ class Agreement:
     """The cause of the difference between a run and an ideal network."""
 
     cause: Cause = Cause.NONE
-    #: What shows the cause, or why there is none; "" where there is nothing to say.
+    #: Evidence for the cause, or the reason why there is none; "" if there is nothing to say.
     sentence: str = ""
-    #: Of several jobs, why each is, in the order of the plan. The above is then of the one that is farthest off.
+    #: The agreement of each of several jobs, in the order of the plan. The fields above are then those of the job that
+    #: is farthest off.
     jobs: tuple[Agreement, ...] = ()
 
 
@@ -64,7 +65,7 @@ class Deviation:
 
     measured_s: float
     ideal_s: float
-    #: Of the measured time, what is known not to be the network's: agents that acted late on its critical path.
+    #: Part of the measured time that is known not to be the network's: agents acted late on its critical path.
     late_s: float = 0.0
 
     @property
@@ -116,7 +117,7 @@ class Trial:
 
     cause: Cause
     with_effect_s: float
-    #: What was included, with its figures.
+    #: The effect that was included, with its figures.
     effect: str
     #: Whether the effect is no larger than what was included, but may be smaller.
     is_bound: bool = False

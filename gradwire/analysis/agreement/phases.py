@@ -32,7 +32,7 @@ class IterationsOfJob:
 
     #: Its place among the jobs of the plan.
     number: int
-    #: Where none begins and ends while all run, whether its longest one counts. It would have taken longer.
+    #: Whether the longest iteration counts if none begins and ends while all run. It would have taken longer.
     at_least: bool = False
 
     def __call__(self, plan: Plan, times: FluidTimes, window: Window) -> Float64:

@@ -35,9 +35,9 @@ class ShortWindow:
     state: WindowState
     #: Names of the hosts at its ends, such as "h1 to h2".
     ends: str
-    #: What it keeps under way, as payload.
+    #: Payload that the connection keeps under way.
     window_bytes: float
-    #: What the round trip holds at the rate of the slowest port, as payload.
+    #: Payload that the round trip holds at the rate of the slowest port.
     path_bytes: float
     round_trip_s: float
     #: Line rate of the slowest port on the way.
@@ -55,7 +55,7 @@ class WindowUse:
 
     #: Connections whose windows were read.
     connections: int
-    #: Those that sent data and whose windows hold less than their paths.
+    #: Connections that sent data and whose windows hold less than their paths.
     short: tuple[ShortWindow, ...]
     #: Iteration time with these windows over that without, both on an ideal network with these links; None if that was
     #: not estimated.

@@ -100,21 +100,21 @@ class SeenEffects:
 
     #: Times of the measured iterations.
     iterations_s: tuple[float, ...]
-    #: What its connections held.
+    #: Bytes that its connections held.
     held: Held
-    #: How far apart the copies of a multicast message arrived; 0 without multicast.
+    #: Time between the arrivals of the copies of a multicast message; 0 without multicast.
     copies_apart_s: float
-    #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
+    #: Payload by which a message may arrive early through idle ports (Fabric.grain_s).
     grain_bytes: int
-    #: How much of that a SEND gains that begins after a pause, as payload (Fabric.burst_bytes).
+    #: Part of that by which a SEND is early that begins after a pause, as payload (Fabric.burst_bytes).
     forgiven_bytes: int
-    #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
+    #: Bytes that a flow sends at least before the next one at a port has its turn (topo/tc.py).
     turn_bytes: int
-    #: How much later than the first each worker began a typical iteration.
+    #: Time by which each worker began a typical iteration later than the first.
     apart_s: tuple[float, ...] = ()
-    #: What bytes and rates were divided by on the virtual clock.
+    #: Number that bytes and rates were divided by on the virtual clock.
     divided_by: int = 1
-    #: Of links; the run is estimated without them.
+    #: Delays of links; the run is estimated without them.
     far: Delays = NO_DELAYS
     #: Connections whose windows hold less than their paths for it.
     short_windows: tuple[ShortWindow, ...] = ()

@@ -50,11 +50,11 @@ class RingLines:
     #: Rate of each rank's way to the next one, in payload bytes per ns; infinite inside a machine, where its own link
     #: holds the sender instead.
     bytes_per_ns: Float64
-    #: How long a message holds its sender before it leaves, beside what it takes by its size.
+    #: Time that a message holds its sender before it leaves, besides the time that its size takes.
     latency_ns: Float64
     #: Time of a byte on a machine's own link, for senders to their own machine, else 0.
     local_ns_per_byte: Float64
-    #: What the links of each way add to the time until a message has arrived.
+    #: Time that the links of each way add until a message has arrived.
     travel_ns: Float64
 
     @property
@@ -102,7 +102,7 @@ def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None)
 class _Ranks:
     """The state of the ranks between two calls."""
 
-    #: When the last byte that a rank has sent has left, and when the last message counts as sent.
+    #: Times at which the last byte that a rank has sent has left, and at which the last message counts as sent.
     left_ns: Float64
     sent_ns: Float64
 

@@ -99,7 +99,7 @@ class Flows:
     source: Int64
     target: Int64
     kind: Int64
-    #: Of each SEND that crosses the network: its kind; -1 for other ops.
+    #: Kind of each SEND that crosses the network; -1 for other ops.
     kind_of_send: Int64
 
     @property
@@ -119,7 +119,7 @@ class ClassLines:
     """The paths and delays of one rank of each class."""
 
     paths: Paths
-    #: What links add, and what may be under way for it.
+    #: Delays of links, and the bytes that may be under way in spite of them.
     delays: Delays
 
 

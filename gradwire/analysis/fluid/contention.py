@@ -49,10 +49,10 @@ class Contention(NamedTuple):
     #: A COMPUTING per stream, and its rank.
     streams: Records
     rank_of_stream: Int64
-    #: Of each op: the transfer of its message, and whether it slows down (RankTransfers).
+    #: The transfer of each op's message, and whether it slows computation down (RankTransfers).
     transfer_of: Int64
     slows: Int64
-    #: Of each transfer: its rank, and how many messages it has.
+    #: The rank of each transfer, and its number of messages.
     rank_of: Int64
     messages: Int64
     #: A TRANSFER per transfer, for each iteration that may be under way.

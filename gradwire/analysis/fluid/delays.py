@@ -18,15 +18,15 @@ class Delays:
     """The delays that links add to the bytes that pass them, and the bytes that may be under way in spite of
     them."""
 
-    #: Of each port as in Paths, in seconds; empty if none has any.
+    #: Delay of each port as in Paths, in seconds; empty if none has any.
     port_s: tuple[float, ...] = ()
     #: Payload of a connection that may have left without having been acknowledged; infinite if windows do not matter.
     window_bytes: float = float("inf")
     #: Whether what has left a port waits at the next one, as in switches, wherever bytes may wait. An ideal network holds
     #: nothing where delays are alike: what shares a slow port further on leaves its host no faster.
     waits_at_ports: bool = False
-    #: Instead of `port_s`: what all links of each flow of Paths add, where none comes to a port after another delay than
-    #: others do.
+    #: Sum of the delays of each flow of Paths, instead of `port_s`, if no flow comes to a port after another delay than
+    #: other flows there.
     flow_s: tuple[float, ...] = ()
 
     @property

@@ -37,9 +37,10 @@ class IdealRun:
     window: Window
     #: The run's own rule.
     send_ends: SendEnds
-    #: Of its links, with the windows of its connections; None: the fabric's own, where windows do not matter.
+    #: Delays of its links, with the windows of its connections; None: the fabric's own, with windows that do not
+    #: matter.
     delays: Delays | None = None
-    #: Of the plan's messages, where they are not those of its ranks on the fabric.
+    #: Paths of the plan's messages, if they are not those of its ranks on the fabric.
     paths: Paths | None = None
     #: Times of the iterations that count, where they are not those of the window: of one of several jobs, out of what a
     #: plan's ops take.

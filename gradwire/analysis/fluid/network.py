@@ -122,8 +122,8 @@ class Network(NamedTuple):
     ports: Records
     #: A PAIR for each port and band, at port * bands + band.
     pairs: Records
-    #: Of each band, from band * ports on: the ports where its rates must be computed anew. Below that, how many there
-    #: are.
+    #: Ports at which rates of a band must be computed anew, from index band * ports on. Below that, the number of these
+    #: ports.
     dirty: Int64
     dirty_count: Int64
     #: Flows that may have become active or idle, or whose next event may have moved.

@@ -44,7 +44,7 @@ class Progress(NamedTuple):
     ended: Int64
     #: A RESULT per iteration of the replay.
     results: Records
-    #: Of each instance of a SEND: when its message arrives, which has left.
+    #: Arrival of the message of each instance of a SEND, once the message has left.
     travellers: Agenda
     #: Values at the indices below.
     counts: Int64

@@ -57,13 +57,13 @@ class Replay(NamedTuple):
     lanes: Lanes
     agenda: Agenda
     network: Network
-    #: Of each op: how much later than its last byte leaves its message arrives at least, and by how much more at most.
-    #: Empty where none is late.
+    #: Least time between the departure of the last byte of each op's message and its arrival, and the most by which it
+    #: may be longer. Empty if no message is late.
     latency_ns: Float64
     jitter_ns: Float64
-    #: Of each op, which part of `jitter_ns` its message takes in iteration 0, from 0 to 1; empty if there is none.
+    #: Part of `jitter_ns` that each op's message takes in iteration 0, from 0 to 1; empty if there is no jitter.
     drawn: Float64
-    #: Of each op: how much longer it takes in iteration 0; empty if none does.
+    #: Time by which each op is longer in iteration 0; empty if none is.
     longer_first_ns: Float64
     contention: Contention
 

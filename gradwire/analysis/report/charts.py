@@ -56,9 +56,9 @@ SPEAKING = ("model", "strategy", "device", "options")
 class Metric:
     """The way in which a metric is drawn: its label and its unit."""
 
-    #: Of the axis.
+    #: Label of the axis.
     label: str
-    #: From the stored unit to the drawn one.
+    #: Factor from the stored unit to the drawn one.
     factor: float = 1.0
 
 

@@ -94,13 +94,13 @@ class RankedSetting:
 class Conclusion:
     """The conclusion of a run, in sentences."""
 
-    #: Who is fastest and by how much; "" if nothing is known.
+    #: The fastest strategy and its lead; "" if nothing is known.
     answer: str
-    #: What limits it; "" if that is not known.
+    #: The limit of its iterations; "" if that is not known.
     limit: str
-    #: Which strategies are left out, and why, as a sentence; "" if none.
+    #: Strategies that are left out, and the reason, as a sentence; "" if there are none.
     left_out: str
-    #: How many points are results, as a sentence.
+    #: Number of points that are results, as a sentence.
     validity: str
 
     def __str__(self) -> str:

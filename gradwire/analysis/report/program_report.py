@@ -41,7 +41,7 @@ class ProgramBackground:
     about: str
     labels: Mapping[str, str]
     notes: Sequence[str]
-    #: What the scenario says of the chart; "" for nothing.
+    #: The scenario's choice for the chart; "" for none.
     metric: str
     over: str
     #: Version, date, command, kernel and the like: names and values.

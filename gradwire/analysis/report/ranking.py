@@ -34,7 +34,7 @@ class Entry:
     row: PointResult
     #: Its time with each seed, and whether seeds decide it.
     sample: Sample
-    #: It does not send all gradients of every step.
+    #: Whether it does not send all gradients of every step.
     partial: bool
 
     @property
@@ -64,9 +64,9 @@ class Ranking:
     invalid: tuple[Entry, ...]
     #: Strategies that cannot run or cannot win, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
-    #: What speed-ups are relative to; None if no run is valid.
+    #: The entry that speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
-    #: What the times are, where they are not those that were measured; else "".
+    #: Explanation of the times, if they are not those that were measured; else "".
     scaled: str = ""
     #: Samples that every time is of, where iterations have unlike numbers of them; else 0.
     samples: int = 0

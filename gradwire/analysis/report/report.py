@@ -69,7 +69,7 @@ class PointDetails:
     #: Chart of a port's use as SVG, and the port; "" for none.
     drawing: str = ""
     port: str = ""
-    #: Why it is as far from an ideal network as it is; None where that has not been looked for.
+    #: Cause of the difference from an ideal network; None if it has not been looked for.
     agreement: Agreement | None = None
 
 
@@ -108,15 +108,15 @@ class Presentation:
     title: str
     #: Values of a paper to compare with.
     printed: Sequence[PrintedCell] = ()
-    #: What the results rest on.
+    #: Constants that the results rest on.
     constants: Sequence[Constant] = ()
     #: The parameter that is compared and coloured.
     series_key: str = "strategy"
-    #: What to write for a parameter's key or value.
+    #: Labels of parameters' keys and values.
     labels: Mapping[str, str] = field(default_factory=dict)
     #: Lines for the end of the report, such as the run's speed.
     notes: Sequence[str] = ()
-    #: Of the rows; it comes first and is the chart.
+    #: Ranking of the rows; it comes first and is the chart.
     ranking: Ranking | None = None
     #: Strategies that do not send all gradients of every step.
     partial: Sequence[str] = ()
@@ -236,7 +236,7 @@ class ShownNetwork:
 
     sentence: str
     drawing: Markup
-    #: What is said of the same network at other rates; "" for none.
+    #: Words about the same network at other rates; "" if there are none.
     others: str
 
 
@@ -265,7 +265,7 @@ class ShownPoint:
     #: Its state, with the reasons of an invalid one.
     verdict: str
     tone: str
-    #: What else is known of the run: names and values.
+    #: Further facts about the run: names and values.
     facts: tuple[tuple[str, str], ...]
     #: Names of its files and where they are.
     links: tuple[tuple[str, str], ...]
@@ -344,7 +344,7 @@ class ShownBackground:
     scenario: str
     #: None where no point has settings.
     settings: HtmlTable | None
-    #: What the scenario does not say.
+    #: Settings that the scenario leaves to defaults.
     defaults: HtmlTable | None
 
 

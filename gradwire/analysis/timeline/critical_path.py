@@ -93,7 +93,7 @@ class _Place:
     name: str
     #: Line rate; 1 everywhere if the fabric is unknown.
     rate_bps: float
-    #: Which messages pass.
+    #: Whether each message passes.
     passing: Bool
 
 

@@ -68,7 +68,7 @@ class Track:
     category: str
     #: The slices themselves.
     slices: list[Slice] = field(default_factory=list)
-    #: How many simultaneous slices are drawn; 0 draws all.
+    #: Number of simultaneous slices that are drawn; 0 draws all.
     most_rows: int = 0
 
     def rows(self) -> list[list[Slice]]:

@@ -60,7 +60,7 @@ class PathSegment:
     begin_ns: int
     #: End of the piece.
     end_ns: int
-    #: What its time was spent on.
+    #: Kind of work or waiting that its time was spent on.
     kind: TimeKind
     #: Iteration of `op`.
     iteration: int

@@ -189,7 +189,7 @@ class _Place:
     ports: frozenset[str]
     #: Number of ordered pairs of hosts whose packets pass here.
     pairs: int
-    #: Which rows of the transfers pass here.
+    #: Whether each row of the transfers passes here.
     transfer: Bool
 
 

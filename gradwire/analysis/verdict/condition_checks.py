@@ -51,7 +51,7 @@ STEADY_MEANING = (
 class Beside:
     """Programs that ran at the same time as a strategy."""
 
-    #: How many there were, on all hosts.
+    #: Number of programs, on all hosts.
     programs: int
     #: One for each that failed, and for each whose figures cannot be read; in words.
     wrong: Sequence[str] = ()
@@ -71,9 +71,9 @@ class Divided:
     """The number that bytes and rates were divided by, and the effect that was stated before the run."""
 
     number: int = 1
-    #: By how much bursts, which are not divided, may move an iteration, as a share of it.
+    #: Share of an iteration by which bursts, which are not divided, may move it.
     error: float = 0.0
-    #: What the scenario allows (run.fidelity); None: DIVISION_TOLERANCE.
+    #: Error that the scenario allows (run.fidelity); None: DIVISION_TOLERANCE.
     fidelity: float | None = None
 
     @property

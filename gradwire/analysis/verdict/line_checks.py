@@ -165,7 +165,7 @@ class _Moved:
 
     src: Int64
     dst: Int64
-    #: What they take on a line.
+    #: Bytes on a line.
     line_bytes: Float64
     begin_ns: Int64
     end_ns: Int64

@@ -37,8 +37,8 @@ class LoggedSchedule:
 
     plan: Plan
     logged: LoggedOps
-    #: How long before its logged end a SEND may have let others go on: the agent adds what its last packet takes on
-    #: the line.
+    #: Time before its logged end at which a SEND may have let others go on: the agent adds the time of its last packet
+    #: on the line.
     last_packet_ns: int
 
     @staticmethod

@@ -102,19 +102,21 @@ class Circumstances:
 
     #: Whether a SEND ended when its last byte had left the host; without it, that is not checked.
     departs: bool = False
-    #: Which spine a message takes; without it, the uplinks of a leaf are only looked at together.
+    #: Function that returns the spine that a message takes; without it, the uplinks of a leaf are only looked at
+    #: together.
     spine_of: SpineOf | None = None
     #: Programs that ran at the same time: what they send is in no plan, and no ideal network has it.
     beside: Beside | None = None
-    #: Where packets get lost, nothing is known of how many there are, and with any fault iterations are not alike.
+    #: Faults of the run. If they lose packets, the number of lost packets is unknown, and with any fault iterations are
+    #: not alike.
     faults: Sequence[PlannedFault] = ()
     #: The congestion control that was asked for; "" for the kernel's default.
     congestion: str = ""
-    #: What the windows of connections did, where links have a delay.
+    #: Effect of connections' windows, if links have a delay.
     windows: WindowUse | None = None
     #: Whether the scenario chose the buffers of sockets.
     buffer_asked: bool = False
-    #: What bytes and rates were divided by, if they were.
+    #: The division of bytes and rates, if they were divided.
     divided: Divided | None = None
 
 

@@ -36,7 +36,7 @@ class MeasuredCell:
     chosen: ChosenCell
     #: Iteration times of valid runs.
     times_s: Mapping[str, float]
-    #: What is wrong with the others, by strategy.
+    #: Defects of the other runs, by strategy.
     invalid: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -48,7 +48,7 @@ class Judgement:
     outcome: str
     #: The fastest as measured; "" if the map's winner or all others have no valid run.
     fastest: str
-    #: How much longer the map's winner took than the fastest, as a share; nan without valid runs.
+    #: Share by which the map's winner took longer than the fastest; nan without valid runs.
     off: float
     text: str
 

@@ -26,9 +26,9 @@ class Axis:
 
     #: Dotted, as in a scenario.
     key: str
-    #: As a scenario would write them.
+    #: Values as a scenario would write them.
     texts: tuple[str, ...]
-    #: The same as numbers, ascending, in a unit that they share.
+    #: Values as numbers, ascending, in a common unit.
     numbers: tuple[float, ...]
     #: Whether equal ratios are equally far apart; else equal differences are.
     logarithmic: bool = True
@@ -51,7 +51,7 @@ class Time:
     """A strategy's estimate in one cell."""
 
     iteration_s: float
-    #: By how much it differs where ports and switches hold half as much, as a share of it.
+    #: Share by which the time differs if ports and switches hold half as much.
     by_queues: float = 0.0
     #: Whether it lies between the estimates of two other cells, and is not one itself.
     is_between: bool = False
@@ -126,12 +126,12 @@ class WinnerMap:
     axes: tuple[Axis, Axis]
     strategies: tuple[str, ...]
     times: Mapping[Place, Mapping[str, Time]]
-    #: Why a strategy has no time in a cell.
+    #: Reasons why strategies have no time in a cell.
     refused: Mapping[Place, Mapping[str, str]] = field(default_factory=dict)
     #: Strategies that take no part, and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
     tie: float = TIE
-    #: What estimates do not have, a sentence each.
+    #: Effects that estimates lack, a sentence each.
     warnings: tuple[str, ...] = ()
 
     @property

@@ -93,9 +93,9 @@ class Found:
     estimated: tuple[Estimated, ...]
     #: Divisions that fit into memory, estimated or not.
     candidates: int
-    #: How many divisions are left out before anything is estimated, by reason.
+    #: Number of divisions that are left out before anything is estimated, by reason.
     left_out: Counter[str]
-    #: Why divisions could not be estimated, by their names.
+    #: Reasons why divisions could not be estimated, by their names.
     refused: dict[str, str]
     #: Whether all that might be the fastest at another rate were estimated there, by factor.
     complete: dict[float, bool]

@@ -136,7 +136,7 @@ class ParallelQuestion:
     network: Network
     device: str | None = None
     iteration_time: str | None = None
-    #: None: as many as share a layer's products, but up to 8 where only data is divided.
+    #: GPUs on each machine. None: as many as share a layer's products, but up to 8 where only data is divided.
     gpus_per_host: int | None = None
     settings: tuple[str, ...] = ()
 

@@ -40,13 +40,13 @@ belong to no block."""
 class Whole(msgspec.Struct, frozen=True):
     """A point with all blocks of its model, on the ideal network."""
 
-    #: Of the run with fewer blocks that it belongs to (`PlannedRun.key`).
+    #: Key of the run with fewer blocks that it belongs to (`PlannedRun.key`).
     key: str
     blocks: int
     iteration_s: float
     bound_s: float
     bound_kind: str
-    #: What a worker computes in an iteration, alone.
+    #: Time that a worker alone computes in an iteration.
     compute_s: float
     #: Samples of all workers.
     samples: int

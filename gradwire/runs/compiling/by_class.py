@@ -42,7 +42,7 @@ class ByClass:
 
     label: str
     job: ClassPlan | RingSequence
-    #: What they send on.
+    #: The lines on which its ranks send.
     lines: ClassLines | RingLines
     fabric: Fabric
     folding: Folding

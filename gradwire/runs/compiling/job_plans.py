@@ -126,7 +126,7 @@ class JobTimes:
     shared_s: float
     #: With the network for itself.
     alone_s: float
-    #: When its last iteration ends.
+    #: Time at which its last iteration ends.
     ended_s: float = math.nan
 
 

@@ -57,7 +57,7 @@ PART_NOTE = "in part"
 class CompiledPart(Compiled):
     """A part of a point, ready to run."""
 
-    #: What the part was cut from, and the same of its workers.
+    #: Plan that the part was cut from, and the relative compute times of its workers.
     whole: Plan | None
     relative_times: tuple[float, ...]
 

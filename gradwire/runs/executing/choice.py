@@ -30,7 +30,7 @@ UNKNOWN_JOBS = 64
 class Where:
     """The options of a command that say where its points run."""
 
-    #: How many at a time; None: as many as there are cores.
+    #: Number of points at a time; None: as many as there are cores.
     jobs: int | None = None
     #: "local", or "dask".
     executor: str = LOCAL

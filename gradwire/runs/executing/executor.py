@@ -195,7 +195,7 @@ class Limits:
     """Limits on the resources of a machine."""
 
     memory_mb: int
-    #: Of wall time.
+    #: Limit of wall time.
     time_limit_s: float
 
 
@@ -208,13 +208,13 @@ class Ended:
     total_s: float
     #: Label of the plan that was replayed; "" if it did not come to that.
     chosen: str = ""
-    #: What the job says of its failure; "" if it says nothing.
+    #: The job's message about its failure; "" if there is none.
     fault: str = ""
     first_byte_s: float = 0.0
     replay_s: float = 0.0
-    #: Which worker ran it; "" for this machine.
+    #: Worker that ran it; "" for this machine.
     worker: str = ""
-    #: How many machines before this one were stopped by a signal.
+    #: Number of machines before this one that were stopped by a signal.
     stopped: int = 0
 
 

@@ -44,7 +44,7 @@ class Prepared:
     planned: Sequence[Planned]
     place: Place
     clock: Clock
-    #: What a measured scale of the wall clock was measured from.
+    #: Origin of a measured scale of the wall clock.
     scale_from: str = ""
 
 
@@ -162,7 +162,7 @@ class CarriedOut:
     """A run that has ended, and whose report is written."""
 
     runs: Sequence[JudgedRun[Any, Any]]
-    #: What a terminal shows of the report.
+    #: The terminal's version of the report.
     shown: RenderableType
 
     @property

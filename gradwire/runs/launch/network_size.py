@@ -40,7 +40,7 @@ class Bench:
     """A network, and what a kernel that carries it may take."""
 
     fabric: Fabric
-    #: What it is called in the names of run folders.
+    #: Name of the network in the names of run folders.
     name: str
     memory_mb: int = DEFAULT_MEMORY_MB
     wall_limit_s: float = WALL_LIMIT_S

@@ -71,11 +71,11 @@ class MapTime:
     """The time of a strategy in a cell of a map, and how certain it is."""
 
     iteration_s: float
-    #: By how much it differs where queues hold half as much, as a share of it; None: nobody asked.
+    #: Share by which the time differs if queues hold half as much; None: it was not asked for.
     by_queues: float | None = None
     #: Whether it lies between two estimates, and is not one itself.
     is_between: bool = False
-    #: What an estimate does not have, a sentence; "" if it has all.
+    #: Effects that the estimate lacks, a sentence; "" if there are none.
     left_out: str = ""
     #: Whether messages overtake others by priority: which ones depends on the rate, and times jump with it.
     jumps: bool = False

@@ -39,7 +39,7 @@ class Grid:
     origin: str
     #: Every cell that can be, and each strategy's point in it.
     points: Mapping[Place, Mapping[str, Point]]
-    #: Why a cell cannot be.
+    #: Reasons why cells are impossible.
     impossible: Mapping[Place, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
 

@@ -45,7 +45,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     #: Name of the virtual-time kernel, or the release of the machine's own on the wall clock.
     kernel: str = ""
     clock: Clock
-    #: What a measured scale of the wall clock was measured from.
+    #: Origin of a measured scale of the wall clock.
     scale_from: str = ""
     #: Model of the processor.
     processor: str = ""

@@ -58,7 +58,7 @@ NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 class Speed:
     """Speed of a run in wall time."""
 
-    #: From the start of the machine to the first byte.
+    #: Time from the start of the machine to the first byte.
     first_byte_s: float
     replay_s: float
     #: Payload that crossed the network during the replay.
@@ -79,13 +79,13 @@ class Completion(msgspec.Struct, frozen=True):
     #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
     speed: Speed = Speed(0.0, 0.0, 0, 0.0)
-    #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a
-    #: share of it.
+    #: Number that bytes and rates were divided by on the virtual clock, and the largest effect of that on the iteration
+    #: time, as a share of it.
     divided_by: int = 1
     division_error: float = 0.0
-    #: Which worker of a cluster ran it; "" for the machine that the command was given on.
+    #: Worker of a cluster that ran it; "" for the machine that the command was given on.
     worker: str = ""
-    #: How many times the point began anew because a signal had stopped its machine.
+    #: Number of times that the point began anew because a signal had stopped its machine.
     stopped: int = 0
     #: Warm-up and measured iterations of each try before, whose iterations were not steady.
     unsteady: tuple[tuple[int, int], ...] = ()

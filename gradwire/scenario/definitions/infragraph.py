@@ -183,7 +183,7 @@ class _Reading:
 
     def __init__(self, document: Any) -> None:
         self._document = _table(document, "", "the file")
-        #: Of devices that were looked at.
+        #: Kinds of the devices that were looked at.
         self._kinds: dict[str, frozenset[str]] = {}
 
     def content(self) -> Content:

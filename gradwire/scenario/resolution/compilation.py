@@ -237,7 +237,7 @@ class Compiled:
     job: Job
     #: Candidates by label. Of several, the run keeps the fastest.
     plans: Mapping[str, Plan]
-    #: How much of a connection may wait unsent when a SEND ends; None: it ends when its last byte has left the host.
+    #: Bytes of a connection that may wait unsent when a SEND ends; None: it ends when its last byte has left the host.
     unsent_bytes: int | None
 
 

@@ -38,11 +38,11 @@ class DelayLine:
 
     limit_packets: int
     delay_s: float = 0.0
-    #: How much longer or shorter than the delay a packet may be held, evenly and at random.
+    #: Largest deviation from the delay in both directions, drawn evenly and at random.
     jitter_s: float = 0.0
     #: Rate at which packets leave, in bit/s: 0 if that takes no time. Where there is one, they leave in the order in which they came.
     rate_bps: float = 0.0
-    #: What each packet has on the line beyond what tc counts.
+    #: Bytes that each packet has on the line beyond those that tc counts.
     overhead_bytes: int = 0
     #: Makes the jitter repeatable; None where the kernel knows no seed.
     seed: int | None = None

@@ -120,7 +120,7 @@ class Terms:
 class Order:
     """One point, to be run by whichever worker gets it."""
 
-    #: What its events begin with.
+    #: Beginning of the names of its events.
     name: str
     #: Topic of the cluster's events under which the command hears of it.
     topic: str
@@ -169,7 +169,7 @@ class Failed:
 
     worker: str
     reason: str
-    #: What the machine left, by path in the point's folder.
+    #: Files that the machine left, by path in the point's folder.
     files: Mapping[str, bytes]
 
 
@@ -179,10 +179,10 @@ class Done:
 
     worker: str
     ended: Ended
-    #: What it ran with.
+    #: Versions that it ran with.
     identity: Identity
     kernel: str
-    #: What the machine left, by path in the point's folder.
+    #: Files that the machine left, by path in the point's folder.
     files: Mapping[str, bytes]
 
 
