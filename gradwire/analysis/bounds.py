@@ -163,7 +163,10 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
 
 def busiest_s_of(fabric: Fabric, moved: Transfers, line: Float64, limited: Bool) -> float:
     """The longest time in seconds that the transfers take on any host's link or, in tiers, on a part's uplinks
-    together."""
+    together.
+
+    line: bytes on the line of each transfer. limited: whether each endpoint's link has a rate.
+    """
     count = len(limited)
     out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
     into = np.bincount(moved.dst, weights=line, minlength=count)

@@ -181,7 +181,10 @@ def _is_told(kind: TimeKind, path: CriticalPath) -> bool:
 
 def segments_frame(path: CriticalPath) -> pd.DataFrame:
     """The path in order of time, one row per piece: its name, its kind, start_s and end_s since the iteration's begin,
-    and duration_s."""
+    and duration_s.
+
+    Consecutive segments of one kind and with the same subject are one piece.
+    """
     pieces = path.merged()
     begin_ns = pieces[0].segments[0].begin_ns if pieces else 0
     return pd.DataFrame(

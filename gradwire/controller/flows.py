@@ -347,7 +347,10 @@ def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[F
 
 def twins(fabric: Fabric, rules: Iterable[FlowRule]) -> list[FlowRule]:
     """The rules for IPv6 that correspond to these unicast rules for IPv4, in their order; none for a fabric without
-    IPv6."""
+    IPv6.
+
+    Reports of groups from hosts' kernels are dropped, so that they do not count as table misses.
+    """
     if not fabric.ipv6:
         return []
     address = {fabric.host_ip(host): host_ip6(host) for host in range(fabric.endpoints)}

@@ -48,7 +48,10 @@ class Prefixed:
 
 class Outputs:
     """Context manager that keeps and shows the output of programs on hosts. Files are made when their host first
-    writes."""
+    writes.
+
+    terminal: files that show the output, by stream; a stream without one is only kept.
+    """
 
     def __init__(self, folder: Path, hosts: Sequence[str], terminal: Mapping[int, TextIO]) -> None:
         self._folder, self._hosts, self._terminal = folder, hosts, terminal

@@ -21,7 +21,12 @@ def reported(
     statuses: Mapping[str, int],
     dropped_output_bytes: int = 0,
 ) -> tuple[tuple[FigureRow, ...], list[str]]:
-    """The figures of all programs, and the reasons why others cannot be read."""
+    """The figures of all programs, and the reasons why others cannot be read.
+
+    statuses: by program and host (`place_name`), of programs that ended by themselves. One that was ended with the
+    others, such as a server, has printed no report, or not to the end. dropped_output_bytes: bytes of all outputs that
+    were not kept.
+    """
     rows: list[FigureRow] = []
     wrong: list[str] = []
     names = fabric.host_names()

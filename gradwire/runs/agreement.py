@@ -122,8 +122,8 @@ def kept_agreement(stored: StoredRun, point: Point) -> Agreement | None:
 
 
 def examine_and_keep(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
-    """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises
-    what `examine` does."""
+    """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises the
+    errors of `examine`."""
     agreement = examine(stored, point, ideal_s)
     path = _path(stored, point)
     with suppress(OSError):  # without it, the next report examines the run again

@@ -77,7 +77,8 @@ class Campaign(Generic[N]):
         self._next_note_s = 0.0
 
     def run(self) -> list[Judged]:
-        """Runs what is not there yet, or all if it was asked to be fresh, in `running_order`; returns all runs in the scenario's order.
+        """Runs the missing points, or all points of a fresh campaign, in `running_order`; returns all runs in the
+        scenario's order.
 
         On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of
         machines raises comes before any point has started.
@@ -196,9 +197,10 @@ def carry_out(
 def _run_until_steady(
     planned: N, executor: Executor, watcher: MachineWatcher[N], stop: threading.Event, judge: Judge[N]
 ) -> Judged:
-    """Runs a point, and again with a longer warm-up as long as what was measured says so.
+    """Runs a point, and runs it again with a longer warm-up as long as its iterations were not steady.
 
-    A command that ends between two tries leaves a run that is not valid, and the next one begins with the first try.
+    A command that ends between two tries leaves a run that is not valid, and the next command begins with the first
+    try.
     """
     work = work_of(planned.point)
     unsteady: list[tuple[int, int]] = []

@@ -132,7 +132,7 @@ class Row:
 
     @property
     def bus_bytes_per_s(self) -> float:
-        """busbw: what nccl-tests make of it, to be compared with the rate of links."""
+        """The busbw of nccl-tests, in bytes per second, to be compared with the rate of links."""
         return self.algorithm_bytes_per_s * bus_factor(self.kind, self.ranks)
 
 
@@ -177,7 +177,7 @@ def replayed_s(call: Call, wires: Wires) -> float:
 
 
 def rows(comm: Communicator, wires: Wires, kind: Collective, sizes: Sequence[int], width: int) -> Iterator[Row]:
-    """The lines for sizes; those that are less than an element for each rank are left out."""
+    """Yields the rows for sizes; sizes of less than an element for each rank are left out."""
     least = width * (comm.ranks if kind in SHARED else 1)
     for size_bytes in sizes:
         if size_bytes >= least:
@@ -284,7 +284,8 @@ class Given:
 
 
 def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
-    """The machines, the network, and notes for the reader. Raises InputFault for what cannot be."""
+    """The machines, the network, and notes for the reader. Raises InputFault for options that are wrong or
+    impossible."""
     for option, value, known in (
         ("--gpu", given.gpu, GPUS),
         ("--transport", given.transport, TRANSPORTS),

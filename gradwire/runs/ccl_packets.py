@@ -132,7 +132,8 @@ def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, An
 
 
 def _line_bps(wires: Wires) -> float:
-    """The line rate: that of a NIC, or of what a host hands it. What a host takes for small bursts is not in packets."""
+    """The line rate: that of a NIC, or the rate at which a host hands it bytes, whichever is less. Packets do not have
+    the time that a host takes for small bursts."""
     if not wires.burst_s:
         return wires.nic_bps
     return min(wires.nic_bps, BURST_BYTES / wires.burst_s * 8 / wires.fabric(2).goodput_share())

@@ -53,7 +53,7 @@ class Leaving:
 
 
 def clean(run_folders: Sequence[Path], cache: Path, *, dry_run: bool) -> Iterator[Leaving]:
-    """Removes, or with `dry_run` only finds, what was left behind; gives each thing when it is gone.
+    """Removes leftovers, or only finds them with `dry_run`; yields each when it is gone.
 
     run_folders: where to look for runs: run folders, and folders of them. Raises MachineFault if a process does not
     end.
@@ -119,8 +119,8 @@ def _is_mine(path: Path) -> bool:
 
 
 def _runs_in(folders: Sequence[Path]) -> Iterator[Path]:
-    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Those behind links are not looked
-    at."""
+    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Folders behind links are left
+    out."""
     for folder in folders:
         yield from (each for each in (folder, *_folders_in(folder)) if _is_file(each / LOCK_FILE, each / SCENARIO_FILE))
 
@@ -200,9 +200,9 @@ def _files(kind: str, paths: Iterator[Path] | Sequence[Path]) -> Iterator[Leavin
 
 
 def _remove(path: Path) -> None:
-    """Removes what was found; never what a link leads to (shutil.rmtree refuses a link, and follows none).
+    """Removes a leftover, but never the target of a link (shutil.rmtree refuses a link, and follows none).
 
-    Somebody else may be cleaning at the same time.
+    Another command may be cleaning at the same time.
     """
     if path.is_dir() and not path.is_symlink():
         while path.exists():

@@ -161,7 +161,7 @@ def result_columns(estimates: Sequence[PointEstimate]) -> tuple[str, ...]:
 
 
 def check_send_ends(send_ends: str | None) -> None:
-    """Raises InputFault for what is not a rule; None stands for each point's own."""
+    """Raises InputFault for a text that is not a rule; None stands for each point's own."""
     if send_ends not in (None, *RULES):
         raise InputFault(f"send ends: '{send_ends}' is not a rule; it must be {' or '.join(RULES)}")
 
@@ -277,7 +277,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
 
 
 def _with_rule(section: PointSection, send_ends: str | None) -> PointSection:
-    """The point with another rule for what ends SENDs; with its own where none is given."""
+    """The point with another rule for the end of SENDs; with its own if none is given."""
     if send_ends is None:
         return section
     return section.model_copy(update={"transport": section.transport.model_copy(update={"send_ends": send_ends})})

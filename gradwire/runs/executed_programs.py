@@ -90,7 +90,7 @@ def executed_in(run: Path) -> Executed | None:
 
 
 def refuse_point(executed: Executed, point: str, iteration: int | None) -> None:
-    """Raises InputFault for what only other runs have."""
+    """Raises InputFault for options that only apply to other runs."""
     if point:
         raise InputFault(f"{executed.folder}: holds a run of `gradwire exec`, which has no points; leave {point!r} out")
     if iteration is not None:
@@ -142,8 +142,8 @@ def packets_of(executed: Executed) -> Timeline:
 
 
 def packet_events(port: str, packets: Packets, rate_bps: float, begin_ns: int, track: int) -> Iterator[Event]:
-    """A slice for each packet, on two tracks: what the port's device sends, and what it receives. A slice ends at the next one at the
-    latest."""
+    """Yields a slice for each packet, on two tracks: packets that the port's device sends, and packets that it
+    receives. A slice ends at the next one at the latest."""
     for is_sent, name in ((True, "sends"), (False, "receives")):
         yield _named("thread_name", track + (not is_sent), f"{port} {name}")
         chosen = packets.outbound == is_sent

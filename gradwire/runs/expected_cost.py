@@ -40,7 +40,7 @@ agent (benchmarks/message_cost.py, docs/performance.md)."""
 
 
 def expected_s(planned: Planned) -> float:
-    """Expected wall time of a point on one core; 0 where nothing is known of it, as of programs."""
+    """Expected wall time of a point on one core; 0 if it is not known, as for programs."""
     if not planned.iterations:
         return 0.0
     messages = planned.iteration_messages * planned.iterations
@@ -65,7 +65,7 @@ def _by_python(planned: Planned) -> bool:
 
 
 class Expectation:
-    """Time left of several runs, by what was expected of them and what those took that have ended."""
+    """Time left of several runs, by their expected times and the times of those that have ended."""
 
     def __init__(self, runs: Sequence[Planned], jobs: int) -> None:
         self._expected_s = {run.folder: expected_s(run) for run in runs}
@@ -93,7 +93,7 @@ class Expectation:
 
 
 def announcement(runs: Sequence[Planned], jobs: int) -> str:
-    """One line about what is going to run."""
+    """One line about the points that are going to run."""
     if not runs:
         return "nothing to run: all points are there already; `gradwire run --fresh` runs them again"
     longest_s = max(map(expected_s, runs))
@@ -157,7 +157,8 @@ def _by_label(said: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """Circles of buffers, where switches pause each other, once for all points that have the same."""
+    """Yields warnings about circles of buffers, in which switches pause each other, each once for all points that have
+    it."""
     said: dict[str, list[str]] = {}
     for run in runs:
         spine_of = Spines(run.fabric).spine_of if run.fabric.lossless is not None else None

@@ -29,7 +29,7 @@ from gradwire.vm.doctor import Finding
 
 
 def calibration_table(result: Calibration) -> TextTable:
-    """Measured and ideal times, and what a low class gets while a high one sends."""
+    """Measured and ideal times, and the share that a low class gets while a high one sends."""
     rows = (
         *(
             (name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")

@@ -197,7 +197,8 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         yield from plan_programs(points, out)
 
     def warnings(self, planned: Sequence[PlannedPrograms]) -> Iterator[str]:
-        """Networks that are too large, what root's programs may change, and what the kernel lacks."""
+        """Warnings about networks that are too large, changes that programs of root may make, and features that the
+        kernel lacks."""
         yield from dict.fromkeys(filter(None, (capacity_warning(run.fabric) for run in planned)))
         yield from dict.fromkeys(each for run in planned for each in _circle_warning(run.fabric))
         yield from root_warnings()

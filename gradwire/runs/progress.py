@@ -149,7 +149,7 @@ class _Bar:
 
 
 def _fixed(columns: int) -> Column:
-    """A column that keeps its width, whatever is written in it."""
+    """A column that keeps its width with any content."""
     return Column(width=columns, no_wrap=True, overflow="ellipsis")
 
 

@@ -39,7 +39,7 @@ DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, unsent_bytes=None)
 
 @dataclass(frozen=True)
 class Replayed:
-    """A replayed plan and what it left."""
+    """A replayed plan and its results."""
 
     #: The plan as it was replayed, scaled on the wall clock.
     plan: Plan
@@ -115,7 +115,7 @@ def replay_plans(
 
 
 class _Output:
-    """Reads what the machine prints."""
+    """Reads the output of the machine."""
 
     def __init__(self, names: Sequence[str], on_plan: Callable[[str], None]) -> None:
         self._names, self._on_plan = names, on_plan

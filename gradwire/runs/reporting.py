@@ -62,8 +62,8 @@ def with_own_values(scenario: Scenario) -> Scenario:
 
 
 def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
-    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what
-    `original` has.
+    """Leaves out the printed values that belong to other settings than the scenario's, because `--set` changed those of
+    `original`.
 
     A value stays if the points that it is compared with are points of `original` too, whatever the length of their
     runs.

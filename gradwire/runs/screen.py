@@ -19,10 +19,10 @@ UNBOUNDED_COLUMNS = 100_000
 
 
 class PlainConsole(Console):
-    """A console that shows control characters of what is printed instead of sending them: others may have chosen names
-    and titles. rich strips some, and lets the escape character through.
+    """A console that shows control characters in texts instead of sending them: names and titles may come from others.
+    rich strips some, and lets the escape character through.
 
-    It cuts nothing off: a word that is longer than a terminal's line continues on the next.
+    It crops nothing: a word that is longer than a terminal's line continues on the next.
     """
 
     def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
@@ -62,13 +62,13 @@ class Screen:
     errors: Console
 
     def warn(self, warning: str) -> None:
-        """Says what should be checked before the results are trusted."""
+        """Prints a warning to read before the results are trusted."""
         self.errors.print(f"WARNING: {warning}", markup=False, highlight=False)
 
     @contextmanager
     def working(self, what: str) -> Iterator[Working]:
-        """Says at once what is being done, and then how far it is, on a line of a terminal that changes and that is gone
-        at the end; elsewhere nothing, so that errors are the first line of what is written."""
+        """Says at once what is being done, and then how far it is, on a line of a terminal that changes and disappears
+        at the end. Elsewhere it writes nothing, so that errors are the first line of the output."""
         status = self.errors.status(escape(what))
         status.start()
         try:

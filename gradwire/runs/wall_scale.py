@@ -38,7 +38,7 @@ TIME_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class ChosenScale:
-    """A scale, and what was measured with it."""
+    """A scale, and the measurements at it."""
 
     number: int
     #: For reports.

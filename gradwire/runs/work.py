@@ -58,7 +58,7 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def run(self, planned: N, executor: Executor, watcher: MachineWatcher[Any], stop: threading.Event) -> Completion:
-        """Runs a point on a separate machine in its folder, which is empty. Raises Fault for what goes wrong.
+        """Runs a point on a separate machine in its folder, which is empty. Raises Fault if that fails.
 
         Completion: how it ended, which the caller writes down.
         """
@@ -68,7 +68,7 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def longer(self, planned: N, judged: JudgedRun[Any, Any]) -> N | None:
-        """The run with a longer warm-up; None where what was measured does not say that it needs one."""
+        """The run with a longer warm-up; None unless the measured iterations show that it needs one."""
 
     @abstractmethod
     def judge(self, stored: StoredRun[Any], point: P, completion: Completion) -> JudgedRun[Any, Any]:
@@ -89,13 +89,13 @@ class Work(ABC, Generic[P, N, R]):
         """The runs with how far they are from an ideal network, where points have one."""
 
     def finish(self, scenario: Scenario[Any], planned: Sequence[N], out: Path, jobs: int) -> None:
-        """Adds to the run folder what the report needs besides its points."""
+        """Adds files to the run folder that the report needs besides its points."""
 
     @abstractmethod
     def write_report(
         self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path, out: Path
     ) -> RenderableType:
-        """Writes the report of the runs in a run folder into `out`; returns what a terminal shows."""
+        """Writes the report of the runs in a run folder into `out`; returns the terminal's version of it."""
 
     @abstractmethod
     def conclusion(self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path) -> str:

@@ -41,7 +41,7 @@ def judge_kept(stored: StoredRun[P], point: P, key: str) -> JudgedRun[P, Any] | 
 
 
 def judge_stored(stored: StoredRun[P], point: P) -> JudgedRun[P, Any]:
-    """Judges a run as it lies, whatever code ran it, and whether it came to its end or not.
+    """Judges a stored run, with any version of the code that ran it, and whether it came to its end or not.
 
     Raises InputFault if the point never ran, if several folders may be its own, if a file cannot be read, or if files
     do not belong together.

@@ -17,8 +17,11 @@ QUIET = {"addr_gen_mode": "1", "accept_ra": "0", "router_solicitations": "0", "d
 
 
 def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:
-    """Writes the parameters that are set for a host, in whose network namespace the caller is, and reads them
-    back."""
+    """Writes the parameters that are set for a host, in whose network namespace the caller is, and reads them back.
+
+    own: parameters that gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the
+    key, for a parameter that does not exist there, and for a value that the kernel does not take.
+    """
     return [_set(host, key, parameter, path_of(key) in own, root) for key, parameter in asked.items()]
 
 

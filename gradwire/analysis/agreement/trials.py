@@ -160,7 +160,12 @@ class _Estimates:
 
 def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
     """Yields an estimate with each effect, in the order in which they should be believed: first those that are known
-    exactly, bounds last."""
+    exactly, bounds last.
+
+    The bound of a division comes first of all, because it was stated before the run.
+
+    An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
+    """
     if deviation.late_s:
         late = rough(deviation.late_s, "s")
         yield Trial(

@@ -65,7 +65,10 @@ def write_program_report(
     folder: Path, results: Sequence[ProgramResult], folders: Sequence[str], background: ProgramBackground
 ) -> RenderableType:
     """Writes report.html, table.md, chart.png, chart.svg, points.csv and figures.csv; returns the terminal's version of
-    the report."""
+    the report.
+
+    folders: of the points, relative to the report. Raises InputFault for a figure to draw that no program reported.
+    """
     write_frame(folder / POINTS_FILE, points_frame(results))
     write_frame(folder / FIGURES_FILE, figures_frame(results))
     for name in ("chart.png", "chart.svg"):

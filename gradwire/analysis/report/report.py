@@ -131,7 +131,10 @@ def report(
     dpi: int = DPI,
 ) -> RenderableType:
     """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns the terminal's version of the
-    report. Seeds are pooled here."""
+    report. Seeds are pooled here.
+
+    Raises InputFault for a printed cell that fits no point or several.
+    """
     rows, ranking, notes, write = results.rows, shown.ranking, shown.notes, Labels(shown.labels)
     background = background or Background()
     pooled = pool_seeds(rows)

@@ -129,7 +129,7 @@ def search(
     jobs: int,
     on_done: Callable[[str], None] = lambda _: None,
 ) -> Found:
-    """Searches all divisions, in up to `jobs` processes; `on_done` hears what is being done. Raises InputFault where no
+    """Searches all divisions, in up to `jobs` processes; `on_done` is called with the progress. Raises InputFault if no
     division fits."""
     begun_s = time.process_time()
     on_done("bounding divisions")

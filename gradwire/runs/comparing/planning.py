@@ -98,7 +98,7 @@ def plan_comparison(
 
 
 def _beyond_reach(ready: Mapping[str, Sequence[PlannedRun]], jobs: int) -> dict[str, str]:
-    """The names of those that cannot win by their estimates, and why."""
+    """Contenders that cannot win by their estimates, with the reason in words."""
     estimates_s = dict(zip(ready, side_by_side(_estimated_s, list(ready.values()), jobs), strict=True))
     least_s = min(estimates_s.values(), default=0.0)
     faults = any(run.point.section.fault for planned in ready.values() for run in planned)
@@ -123,7 +123,7 @@ def _estimated_s(planned: Sequence[PlannedRun]) -> float:
 
 
 def _name(contender: Contender, asked: Mapping[str, Sequence[Any]]) -> str:
-    """A contender's strategy, with the options that tell it from others of the same."""
+    """A contender's strategy, with the options that tell it from other contenders of the same strategy."""
     telling = dict.fromkeys([*contender.told_by, *asked])
     words = [f"{option}={contender.options[option]}" for option in telling if option in contender.options]
     return f"{contender.strategy} ({', '.join(words)})" if words else contender.strategy

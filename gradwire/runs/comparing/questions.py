@@ -42,7 +42,7 @@ IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
 
 
 class Asked(Protocol):
-    """A question, whatever it is about."""
+    """A question on any subject."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class Question:
 
 @dataclass(frozen=True)
 class ParallelQuestion:
-    """Ways to train a large model whose workers are divided as said, with as many GPUs on each machine."""
+    """Ways to train a large model with a given division of workers, and a number of GPUs on each machine."""
 
     model: str
     parallel: Parallel
@@ -164,8 +164,8 @@ class ParallelQuestion:
         return divided(self.parallel, names)
 
     def _of_large_models(self, document: dict[str, Any], catalogue: Catalogue) -> None:
-        """Sets what the question leaves open: how many blocks stand for all, and the rate of the links inside a
-        machine."""
+        """Sets the values that the question leaves open: the number of blocks that stand for all, and the rate of the
+        links inside a machine."""
         model = document["model"]
         profile = catalogue.model(model["name"])
         blocks = kept_blocks(self.parallel, block_count(profile))
@@ -220,7 +220,7 @@ class TraceQuestion:
 
 @dataclass(frozen=True)
 class Given:
-    """Options of which some go together; None for what is not given."""
+    """Options of which only some go together; None for those that are not given."""
 
     workers: int | None
     parallel: str | None
@@ -271,8 +271,8 @@ def completed(
     settings: Sequence[str],
     complete: Callable[[dict[str, Any], Catalogue], None] = lambda _document, _catalogue: None,
 ) -> dict[str, Any]:
-    """The document with its files' content, a device, the settings, and a title. `complete` sets what these leave
-    open."""
+    """The document with its files' content, a device, the settings, and a title. `complete` sets further values that
+    are still open."""
     document = _with_files(document)
     model = document["model"]
     if "trace" not in model:
@@ -287,7 +287,7 @@ def completed(
 
 
 def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with what its files say. Raises InputFault for files that are wrong."""
+    """The document with the contents of its files. Raises InputFault for files that are wrong."""
     found, lines = inlined(document, Path.cwd(), COMMAND_LINE)
     if lines:
         raise InputFault("\n".join(f"{ORIGIN}: {line}" for line in lines))

@@ -138,7 +138,7 @@ def _whole(run: PlannedRun) -> Whole:
 
 
 def at_full_size(row: PointResult, whole: Whole) -> PointResult:
-    """A row as it would be with all blocks; an invalid one as it is."""
+    """A row with the values of a run with all blocks; an invalid row is unchanged."""
     if row.fluid_ratio is None:
         return row
     time_s = whole.iteration_s * row.fluid_ratio

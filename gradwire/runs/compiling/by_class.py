@@ -77,8 +77,8 @@ class ByClass:
 
 
 def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass | None:
-    """A point's job by classes; None for one that is estimated with all of its ranks, as those of fewer workers than
-    `least_workers` (None: LEAST_WORKERS) are.
+    """A point's job by classes; None for a job that is estimated with all of its ranks, such as one of fewer workers
+    than `least_workers` (None: LEAST_WORKERS).
 
     Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
     compiled.
@@ -133,7 +133,8 @@ def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
 
 
 def classes_of(point: ResolvedPoint) -> ByClass:
-    """The fewest classes that fare alike. Raises NotByClass, with what the fewest of all lack."""
+    """The division into the fewest classes whose ranks are served alike. Raises NotByClass, with the reason why the
+    smallest division of all is not exact."""
     compile_classes, job, fabric = point.strategy.by_class, point.job, point.fabric
     if compile_classes is None or job.trace is not None:
         raise NotByClass(f"strategy '{point.strategy.name}' has none")

@@ -73,8 +73,8 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
 
 
 def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int) -> Way:
-    """The part on a switch with the machines that it has, each with the NICs that are used of it. Raises InputFault where
-    messages would stay on a machine that leave it in the whole."""
+    """The part on a switch with its machines, each with the NICs that the part uses. Raises InputFault if messages
+    would stay on a machine that leave it in the whole."""
     hosts, of_rank = np.unique(classes.host_of_rank[part.ranks], return_inverse=True)
     machines, of_host = np.unique(hosts // classes.plan.nics_per_host, return_inverse=True)
     first = np.searchsorted(of_host, np.arange(len(machines)))

@@ -134,7 +134,7 @@ def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int)
 
 
 def header_share(plan: Plan, number: int) -> float:
-    """Bytes that are not payload over bytes of payload, of what crosses the divided network."""
+    """Bytes of headers over bytes of payload, of the messages that cross the divided network."""
     remote = plan.is_remote()
     payload_bytes = int(plan.ops.size_bytes[remote].sum()) / number
     return MESSAGE_BYTES * int(remote.sum()) / payload_bytes if payload_bytes else 0.0

@@ -37,7 +37,7 @@ than a millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "s
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """An estimate as the cache has it."""
+    """An estimate in the cache."""
 
     iterations_s: tuple[float, ...]
     iteration_s: float
@@ -84,7 +84,7 @@ def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:
 
 
 def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
-    """Like `fluid_times`, from the cache if the same was estimated before."""
+    """Estimates as `fluid_times` does, or takes the estimate from the cache."""
     path = _path(plan, fabric, send_ends)
     with suppress(OSError, msgspec.DecodeError):
         kept = decoded(path.read_bytes(), _Kept)

@@ -39,7 +39,8 @@ MOST_LOGGED = 8_000_000
 
 
 def plans_of_jobs(point: ResolvedPoint) -> dict[str, Plan]:
-    """The plan of all jobs of a point. Raises InputFault, with the key, for what cannot be compiled, and for a start that is too late."""
+    """The plan of all jobs of a point. Raises InputFault, with the key, for jobs that cannot be compiled, and for a
+    start that is too late."""
     jobs = [_placed(point, name) for name in point.jobs]
     fabric, rule = point.fabric, rule_of(point.unsent_bytes)
     repeats = iterations_of_jobs(jobs, fabric, rule)

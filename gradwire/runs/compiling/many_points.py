@@ -95,7 +95,7 @@ class _WatchedJob(Job):
 
 
 class SharedPlans:
-    """The plans that were compiled last, for the next point if it needs the same ones."""
+    """The plans that were compiled last, for the next point if it needs them too."""
 
     def __init__(self) -> None:
         self._key = ""

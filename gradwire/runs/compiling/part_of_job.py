@@ -65,8 +65,8 @@ class CompiledPart(Compiled):
 def compiled_part(
     point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
 ) -> CompiledPart:
-    """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved`, and for what cannot be
-    cut."""
+    """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved` does, and for
+    jobs that cannot be cut."""
     if point.section.part is not None and point.section.part.copies is not None:
         return _compiled(point, None, copies_of_job(point))
     ring = _ring_of(point)
@@ -83,8 +83,8 @@ def compiled_part(
 
 
 def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan, Sequence[float]]]:
-    """All plans that have to be in order, with the factors on their workers' times: those of a part, and what it was cut
-    from."""
+    """All plans that have to be checked, with the factors on their workers' times: those of a part, and those that it
+    was cut from."""
     if not isinstance(compiled, CompiledPart):
         return [(plan, relative_times_of(point, plan)) for plan in compiled.plans.values()]
     own: list[tuple[Plan, Sequence[float]]] = [(plan, compiled.relative_times) for plan in compiled.plans.values()]

@@ -107,7 +107,7 @@ class MachineWatcher(Protocol[N_contra]):
 
 
 class ElsewhereFault(MachineFault):
-    """A fault of other machines than this one: what it says of disks says nothing of the disk here."""
+    """A fault of other machines than this one: a message about disks is not about the disk here."""
 
 
 class Executor(Protocol):
@@ -118,7 +118,7 @@ class Executor(Protocol):
         """Number of points that are under way at a time."""
 
     def try_machines(self, memory_mb: int) -> None:
-        """Tries machines with so much memory before the first point; raises what would hit all points."""
+        """Tries machines with this much memory before the first point; raises faults that would hit all points."""
 
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.
@@ -129,7 +129,7 @@ class Executor(Protocol):
 
 
 def do_all(tasks: Sequence[Task], jobs: int) -> None:
-    """Does the tasks in order, `jobs` at a time. What one of them raises, Ctrl-C included, stops all others and is
+    """Does the tasks in order, `jobs` at a time. An exception of one of them, Ctrl-C included, stops all others and is
     raised here."""
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
@@ -286,7 +286,7 @@ def _run_once(
 
 
 class _Listener:
-    """Reads what a point's machine prints, notes the wall time of its stages, and keeps every line in log.txt."""
+    """Reads the output of a point's machine, notes the wall time of its stages, and keeps every line in log.txt."""
 
     def __init__(self, folder: Path, hear: Callable[[Event], None]) -> None:
         self._hear = hear

@@ -71,8 +71,8 @@ class _Lines:
 
 @contextmanager
 def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for building the virtual-time kernel, or a few lines where none can be drawn; yields the function that
-    takes steps done, steps in all, and what is being done."""
+    """A bar for building the virtual-time kernel, or a few lines if none can be drawn. Yields the function to call with
+    the steps done, all steps, and the present one in words."""
     if not console.is_terminal:
         yield _Lines(console).take
         return

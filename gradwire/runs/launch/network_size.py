@@ -37,7 +37,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Bench:
-    """A network, and what a kernel that carries it may take."""
+    """A network, and the memory of a kernel that carries it."""
 
     fabric: Fabric
     #: Name of the network in the names of run folders.
@@ -52,7 +52,7 @@ class Bench:
 
 
 def bench_of(size: Size) -> Bench:
-    """The network that the command line asks for. Raises InputFault, with what would be right."""
+    """The network that the command line asks for. Raises InputFault, with the right form."""
     if size.scenario is not None:
         return _of_scenario(size, size.scenario)
     if size.settings:
@@ -78,7 +78,7 @@ def _of_scenario(size: Size, path: Path) -> Bench:
 
 
 def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
-    """The network, if all points have the same. Raises InputFault if not."""
+    """The network, if all points have the same one. Raises InputFault otherwise."""
     if len(fabrics) > 1:
         raise InputFault(
             f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one "

@@ -151,7 +151,7 @@ class _Row:
 
 
 def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
-    """The time of a point, and with how much of it depends on queues where that is wanted. Raises InputFault."""
+    """The time of a point; with `with_queues`, also the share of it that depends on queues. Raises InputFault."""
     point = asked.point
     with origin_named(point):
         resolved = ResolvedPoint(point.section)

@@ -41,7 +41,8 @@ def deciding(rows: Sequence[Row], found: Found, tie: float) -> list[Row]:
 
 
 def fill_queues(rows: Sequence[Row], found: dict[Slot, MapTime | str]) -> None:
-    """Sets what depends on queues where it is not known: between those of the same row that are."""
+    """Interpolates the share of a time that depends on queues if it is not known, from points of the same row for which
+    it is."""
     for row in rows:
         times = {number: time for number, slot in enumerate(row) if isinstance(time := found[slot], MapTime)}
         known = {number: time.by_queues for number, time in times.items() if time.by_queues is not None}

@@ -51,7 +51,7 @@ _made_here: set[Path] = set()
 
 
 def note_made_here(folder: Path) -> None:
-    """Notes that this process ran the point of a folder, so that what its files lack is a bug, and shown as one."""
+    """Notes that this process ran the point of a folder, so that defects of its files are shown as bugs."""
     _made_here.add(folder.resolve())
 
 
@@ -71,8 +71,8 @@ def is_ours(folder: Path) -> bool:
 
 @contextmanager
 def reading(path: Path, remedy: str = "") -> Iterator[None]:
-    """Wraps the reading of `path`. Raises InputFault instead of what reading raises, and if it takes more time or
-    memory than a file may.
+    """Context manager around the reading of `path`. Raises InputFault instead of the errors of reading, and if it takes
+    more time or memory than a file may.
 
     remedy: how to get a new file; by default, the file is taken to be in a point's folder.
     """
@@ -157,8 +157,8 @@ class ChangedError(msgspec.ValidationError):
 
 @contextmanager
 def fitting(folder: Path) -> Iterator[None]:
-    """Wraps what is computed from several files of a point's folder, each of which may be sound and not belong to the
-    others.
+    """Context manager around computations on several files of a point's folder. Each of them may be sound and still not
+    belong to the others.
 
     Raises InputFault where that fails; what it fails with is its cause. A run that this process made raises what it
     failed with.

@@ -31,7 +31,8 @@ GIT_LIMIT_S = 5.0
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """One time that a run of the folder began, and with what. An empty text is what could not be found out."""
+    """One time at which a run of the folder began, with its versions and its machine. An empty text stands for a fact
+    that could not be found out."""
 
     #: Date and time in ISO 8601, in UTC.
     began_at: str
@@ -66,7 +67,8 @@ def typed_command(words: Sequence[str]) -> str:
 
 
 def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -> None:
-    """Notes that a run begins in a run folder. command: what began it. Raises InputFault for a damaged note."""
+    """Notes that a run begins in a run folder. command: the one that began it. Raises InputFault for a damaged
+    note."""
     known = provenance(folder).starts
     with replacing(folder / PROVENANCE_FILE) as partial:
         write_json(

@@ -127,7 +127,7 @@ def stored_plans(folder: Path) -> Scenario:
 
 @contextmanager
 def _copy_in(folder: Path) -> Iterator[Path]:
-    """The scenario of a run folder. What is wrong with it is reported with how to fix it."""
+    """The scenario of a run folder. Defects of it are reported with advice on how to mend them."""
     try:
         yield folder / SCENARIO_FILE
     except InputFault as fault:
@@ -160,8 +160,8 @@ def has_valid_points(folder: Path) -> bool:
 
 
 def folder_name(point: ScenarioPoint) -> str:
-    """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points
-    that read alike."""
+    """A readable name that does not depend on the other points of the scenario. A hash of the settings tells apart
+    points that read alike."""
     text = json.dumps(point.section.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return f"{_words(point)}-{hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]}"
 

@@ -97,7 +97,8 @@ def _costs(section: PointSection) -> dict[str, Setting]:
 
 
 def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The strategy's options, and what the scenario leaves to the model, the strategy or the cluster."""
+    """The strategy's options, and the settings that the scenario leaves to the model, the strategy or the
+    cluster."""
     point = ResolvedPoint(section)
     try:
         options = {
@@ -127,7 +128,7 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
 
 
 def as_recorded(settings: Mapping[str, Setting], stored: StoredRun) -> dict[str, Setting]:
-    """Settings of a run, in which what the scenario leaves to defaults of sockets is what the run's task has.
+    """Settings of a run. Those of sockets that the scenario leaves to defaults are taken from the run's task.
 
     Another version of gradwire may have had other defaults, and other strategies. What no task says is left out. On
     the wall clock, numbers in a task are divided, and left out too.

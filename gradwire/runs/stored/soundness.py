@@ -126,8 +126,8 @@ def refuse_unsound_clock(clock: Clock) -> None:
 
 
 def sound_fabric(text: str) -> Fabric:
-    """The network in a task. Raises ValueError, or what Fabric raises for values that do not belong, for one that no
-    scenario has."""
+    """The network in a task. Raises ValueError, or the errors of Fabric for values that do not go together, for a
+    network that no scenario has."""
     said = msgspec.json.decode(text, type=dict[str, object])
     refuse_absurd(said)
     # A network names its switches as soon as it is made, so there must not be too many.
@@ -216,7 +216,8 @@ def _refuse_other_types(plan: Plan) -> None:
 
 
 def _refuse_lengths(plan: Plan) -> None:
-    """Columns that belong together have the same length, and rows of tables begin and end where there is something."""
+    """Raises ValueError unless columns that belong together have the same length, and rows of tables begin and end
+    within their contents."""
     count = len(plan.ops)
     refuse_outside("ops", count, 1, MOST_OPS)
     if any(len(column) != count for column in vars(plan.ops).values()):

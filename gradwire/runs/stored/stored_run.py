@@ -303,8 +303,8 @@ class StoredRun(Generic[P_co]):
 
     @contextmanager
     def _unchanged(self, path: Path) -> Iterator[None]:
-        """Wraps what examines a file. Raises InputFault for one that is not as the run left it, and for what does not
-        belong."""
+        """Context manager around the examination of a file. Raises InputFault for a file that is not as the run left
+        it, and for defects."""
         refuse_changed(path)
         with reading(path):
             yield
@@ -320,7 +320,7 @@ class StoredRun(Generic[P_co]):
 
 
 def _refuse_unsound(completion: Completion) -> None:
-    """Raises ValueError for what no run notes at its end."""
+    """Raises ValueError for values that no run notes at its end."""
     speed = completion.speed
     for name in ("first_byte_s", "replay_s", "total_s"):
         refuse_outside(name, getattr(speed, name), 0, LONGEST_S)
@@ -332,10 +332,10 @@ def _refuse_unsound(completion: Completion) -> None:
 def write_completion(
     folder: Path, completion: Completion, left: Sequence[str] = (TASK_FILE, RECORD_FILE, LOG_FILE)
 ) -> None:
-    """Writes completed.json, at once and whole, since a run that is killed in between must be able to continue; before
-    that, writes what the run left.
+    """Writes completed.json, at once and whole, since a run that is killed in between must be able to continue. Before
+    that, writes the hashes of the run's other files.
 
-    left: names of the files, besides plans, whose hashes are kept.
+    left: names of these files, besides plans, whose hashes are kept.
     """
     note_made_here(folder)
     with replacing(folder / COMPLETION_FILE) as partial:

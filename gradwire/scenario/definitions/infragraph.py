@@ -55,7 +55,8 @@ YAML_ENDINGS = (".yaml", ".yml")
 
 
 def read_document(path: Path, text: str) -> Any:
-    """The content of a file. Raises InputFault for YAML with anchors, which make much of little, and for what cannot be read."""
+    """The content of a file. Raises InputFault for YAML with anchors, with which a small file has a large content, and
+    for files that cannot be read."""
     try:
         return _yaml(path, text) if path.suffix in YAML_ENDINGS else parse_json(text, any_float=True)
     except ValueError as error:
@@ -101,7 +102,8 @@ def _without_doubles(loader: Any) -> Any:
 
 
 def _refuse_event(path: Path, event: Any) -> None:
-    """Raises InputFault for what makes much of little, and for what InfraGraph does not write."""
+    """Raises InputFault for constructs of YAML with which a small file has a large content, and for those that
+    InfraGraph does not write."""
     if anchor := getattr(event, "anchor", None):
         raise InputFault(
             f"{path}: has an anchor (&{str(anchor)[:40]}) or an alias of one; write out what it stands for"
@@ -119,12 +121,13 @@ def is_infragraph(document: Any) -> bool:
 
 
 def _infrastructure(document: Any) -> Any:
-    """The Infrastructure in what the service answers (`get_graph`), or the document itself."""
+    """The Infrastructure in an answer of the service (`get_graph`), or the document itself."""
     return document["infrastructure"] if isinstance(document, dict) and "infrastructure" in document else document
 
 
 def infragraph(path: Path, document: Any) -> Content:
-    """The content of a NetworkDefinition. Raises InputFault, with the key, for what is wrong or not carried."""
+    """The content of a NetworkDefinition. Raises InputFault, with the key, for keys that are wrong or cannot be
+    emulated."""
     try:
         return _Reading(_infrastructure(document)).content()
     except _Defect as defect:
@@ -358,7 +361,7 @@ def _count(table: Mapping[str, Any], where: str) -> int:
 
 
 def _step(word: str, where: str) -> tuple[str, str]:
-    """A name, and what stands in brackets behind it."""
+    """A name, and the text in brackets behind it."""
     match = STEP.fullmatch(word)
     if match is None:
         raise _Defect(f"{where} = '{word[:80]}': must be a name with an index or a slice, such as nic[0] or nic[0:2]")

@@ -65,11 +65,11 @@ HAS = 'a table of routes has rows like [[route]] switch = "s1" destination = "h*
 def inlined(
     document: Mapping[str, Any], base: Path, code: NamedBy, read: FilesRead | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """A scenario's content with names in place of files, and what is wrong with the files.
+    """A scenario's content with names in place of files, and a line for each defect of the files.
 
-    base: the folder that paths are relative to. code: who names the files of Python among them, which says whether they run
-    (`gradwire.named_code`). read: files that are not read again, to which this adds. What is wrong has one line each, which begins with
-    the key; the value stays there as it is.
+    base: the folder that paths are relative to. code: who names the files of Python among them, which decides whether
+    they run (`gradwire.named_code`). read: files that are not read again, to which this function adds. The line of a
+    defect begins with its key, whose value stays as it is.
     """
     reader = _Reader(document, base, code, {} if read is None else read)
     reader.permit_defined()
@@ -106,7 +106,7 @@ class _Reader:
                     self.lines.append(f"defined.{table}.{name}: {fault}")
 
     def name_of(self, key: str, value: str) -> str:
-        """The name of what a file defines; any other value is a name already."""
+        """The name of the thing that a file defines; any other value is a name already."""
         table = TABLES[key]
         if key != TRACE and not is_file(key, value):
             self.named[table].add(value)
@@ -176,7 +176,8 @@ class _Reader:
         return name
 
     def ambiguous(self) -> list[str]:
-        """Describes names that stand for what is installed as well as for what a file of the same scenario defines."""
+        """Describes names that stand both for installed things and for those that a file of the same scenario
+        defines."""
         catalogue = installed_catalogue()
         # A file may say of a built-in model or device just what gradwire says.
         built_in: dict[str, Container[str]] = {"models": BUILT_IN.models, "devices": BUILT_IN.devices, "strategies": ()}
@@ -226,7 +227,8 @@ def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:
 
 
 def read_model(path: Path) -> dict[str, Any]:
-    """The content of a model file, or what one would have that says the same as a config.json of Hugging Face's. Raises InputFault."""
+    """The content of a model file, or the equivalent content for a config.json of Hugging Face's. Raises
+    InputFault."""
     if path.suffix != ".json":
         return read_definition(path, ModelFile)
     try:

@@ -137,7 +137,7 @@ def _of_node_link(path: Path, content: Any) -> Content:
 
 
 def _end(path: Path, place: str, holder: Any, key: str) -> str:
-    """The name of a node as a node or an edge of node-link JSON has it."""
+    """The name of a node, from a node or an edge of node-link JSON."""
     if not isinstance(holder, dict) or key not in holder:
         raise InputFault(f"{path}: {place} has no {key}")
     name = holder[key]

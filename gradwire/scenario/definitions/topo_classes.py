@@ -30,7 +30,8 @@ MOST_MEMORY_BYTES = 4 << 30
 
 
 def main() -> None:
-    """Writes what a class says to an open descriptor, as JSON. Arguments: FILE, CLASS (empty for the only one), MOST_NODES, DESCRIPTOR."""
+    """Writes the network of a class to an open descriptor, as JSON. Arguments: FILE, CLASS (empty for the only one),
+    MOST_NODES, DESCRIPTOR."""
     path, name, most_nodes, descriptor = Path(sys.argv[1]), sys.argv[2] or None, int(sys.argv[3]), int(sys.argv[4])
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S + 1))  # SIGXCPU, and SIGKILL a second later
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
@@ -113,7 +114,7 @@ def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value of an option as JSON has it; classes and the like by their kind alone."""
+    """The value of an option in JSON; classes and the like are replaced by their kind."""
     if value is None or value == {} or isinstance(value, bool):
         return value
     if isinstance(value, numbers.Integral):

@@ -149,7 +149,7 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Unfit:
-    """The worker may run no point of this command, for a reason that says what would change that."""
+    """Answer of a worker that may run no point of this command. The reason says how to change that."""
 
     worker: str
     reason: str

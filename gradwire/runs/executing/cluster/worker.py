@@ -159,10 +159,11 @@ def withdraw(order: str) -> None:
 
 @contextmanager
 def _stop_of(worker: Worker, order: Order) -> Iterator[threading.Event]:
-    """An event that is set once nobody wants the result of this task any more: the command was interrupted, or is gone.
+    """An event that is set once the result of this task is not wanted any more: the command was interrupted, or is
+    gone.
 
-    Dask's states tell of a command that is gone. An interrupted one says so itself, for of a task that executes Dask
-    promises nothing.
+    Dask's states tell of a command that is gone. An interrupted one says so itself, because Dask promises nothing about
+    a task that executes.
     """
     key, stop, over = worker.get_current_task(), threading.Event(), threading.Event()
 
