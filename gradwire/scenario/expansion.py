@@ -132,7 +132,8 @@ class Expansion(Generic[About, Tables]):
                     yield from explain(tables, defect, part.document, part.prefix)
 
     def sections(self) -> tuple[list[tuple[Tables, dict[str, Any]]], list[str]]:
-        """Validates the points. Returns the valid ones with their swept values, and what is missing or contradicts in the others."""
+        """Validates the points. Returns the valid ones with their swept values, and lines on missing or contradictory
+        keys in the others."""
         _, tables = self._kinds
         found, lines = [], []
         for document, swept in self.points:

@@ -26,7 +26,8 @@ LONGEST_SHOWN = 60
 
 
 def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right.
+    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and the values that
+    would be right.
 
     document: what was validated. prefix: goes before the key.
     """
@@ -232,7 +233,7 @@ def validated_options(chosen: Strategy, table: Mapping[str, Any]) -> Options:
 
 
 def option_defects(chosen: Strategy, table: Mapping[str, Any]) -> dict[str, str]:
-    """One line for each option that is wrong, by its name; by "" what is wrong with several together."""
+    """One line for each wrong option, by its name; the line at "" is about several options together."""
     try:
         validated(chosen.options, table)
     except ValidationError as error:

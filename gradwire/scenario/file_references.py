@@ -58,7 +58,8 @@ def strategy_reference(value: str) -> tuple[str, str | None]:
 
 
 def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
-    """A copy of what a scenario has at `key`, with every text at a key of TABLES replaced by what `swap(key, text)` returns.
+    """A copy of the value at `key`, with every text at a key of TABLES replaced by the result of `swap(key,
+    text)`.
 
     Sweeps and cases have separate keys, whose parts are dotted or nested tables; a list has several values of its key.
     """
@@ -74,7 +75,7 @@ def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
 
 
 def file_at(base: Path, text: str) -> Path:
-    """The path that a text names, relative to `base`. Raises InputFault for what cannot be a path."""
+    """The path that a text names, relative to `base`. Raises InputFault for a text that cannot be a path."""
     try:
         return base / Path(text).expanduser()
     except RuntimeError as error:  # of ~NAME

@@ -96,7 +96,7 @@ class Point(ScenarioPoint):
 
     @property
     def network(self) -> Fabric:
-        """Without what only strategies need: classes and aggregators."""
+        """The network without the parts that only strategies need: classes and aggregators."""
         return replace(self.fabric, classes=1, aggregators=False)
 
     @property
@@ -153,14 +153,15 @@ class Scenario(Generic[P_co]):
 
 
 def without_settings(scenario: Scenario) -> Scenario:
-    """The scenario as it is without `--set`. Raises InputFault for what only settings make right."""
+    """The scenario without `--set`. Raises InputFault for a scenario that is only right with its settings."""
     if scenario.unset_document is None:
         return scenario
     return resolve(scenario.unset_document, scenario.points[0].origin, scenario.name)
 
 
 def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
-    """Reads a scenario file, applies `key=value` settings, and puts what its model and device files say into it.
+    """Reads a scenario file, applies `key=value` settings, and puts the contents of its model and device files into
+    it.
 
     as_run: the file is the copy in a run folder. Names of models, devices, strategies and options are then taken as they are: another
     version of gradwire may have known others.
@@ -182,7 +183,8 @@ def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
 
 
 def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
-    """The scenario with this content, as `load_scenario` gives that of a file with the same content; its name is made of its title.
+    """The scenario with this content, equal to the one that `load_scenario` reads from a file with the same content;
+    its name is made of its title.
 
     Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML
     does not have, such as None.
@@ -237,7 +239,8 @@ class Origin:
 
 
 def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> Scenario:
-    """Applies settings to a document of a scenario of plans and resolves it. What settings replace has to be right as well.
+    """Applies settings to a document of a scenario of plans and resolves it. Values that settings replace must be right
+    as well.
 
     Raises InputFault for everything that is wrong.
     """
@@ -299,7 +302,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
 def _resolved(
     document: dict[str, Any], origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
 ) -> Scenario:
-    """Resolves a document. overridden: what is wrong with values that settings replaced."""
+    """Resolves a document. overridden: defects of values that settings replaced."""
     expansion = Expansion(document, FileSection, PointSection)
     lines = [*overridden, *_defects_of_values(expansion, check_names)]
     sections, misfits = expansion.sections()
@@ -327,7 +330,7 @@ def _resolved(
 
 
 def _defects_of_values(expansion: Expansion[FileSection, PointSection], check_names: bool) -> list[str]:
-    """Describes what is wrong by itself, wherever it stands."""
+    """Describes values that are wrong regardless of others, in every part of the scenario."""
     points = [document for document, _ in expansion.points]  # first, for it adds to the file's defects
     names = name_defects(expansion.parts, points) if check_names else ()
     return [*expansion.file_defects, *expansion.value_defects(), *names]
@@ -403,7 +406,8 @@ def parameter_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the parameters of a point: model, strategy, workers, rate, seed, the workers stood for, and whatever the scenario sweeps."""
+    """Returns the parameters of a point: model, strategy, workers, rate, seed, the number of workers that it stands
+    for, and everything that the scenario sweeps."""
     standard = {
         "model": section.model.name,
         "strategy": section.strategy.name,

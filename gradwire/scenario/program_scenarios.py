@@ -211,7 +211,8 @@ def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
 
 
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
-    """The scenario with this content, as of a file with the same content; its name is made of its title.
+    """The scenario with this content, equal to that of a file with the same content; its name is made of its
+    title.
 
     Raises InputFault for everything that is wrong.
     """
@@ -220,7 +221,8 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
 
 
 def programs_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> ProgramScenario:
-    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right as well.
+    """Applies settings to a document of a scenario of programs and resolves it. Values that settings replace must be
+    right as well.
 
     Raises InputFault for everything that is wrong.
     """
@@ -289,7 +291,7 @@ def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
 
 
 def _parameters(section: ProgramPointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of a point: whatever the scenario sweeps, and workers, rate and seed."""
+    """The parameters of a point: everything that the scenario sweeps, and workers, rate and seed."""
     names = parameter_names(list(swept))
     standard = {
         "workers": str(section.cluster.workers),

@@ -300,7 +300,7 @@ class PointTables(Section):
 
     @classmethod
     def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A point's document with what follows from the rest of it."""
+        """A point's document with the tables that follow from the rest of it."""
         return document
 
 

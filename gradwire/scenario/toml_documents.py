@@ -104,7 +104,8 @@ def _unquoted(error: tomllib.TOMLDecodeError) -> str:
 
 
 def by_first_names(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario's content in which every key, also of sweeps and cases, has its first name. Anything else stays as it is.
+    """A scenario's content in which every key, also of sweeps and cases, has its first name. Everything else stays the
+    same.
 
     Raises InputFault where a table gives both names.
     """

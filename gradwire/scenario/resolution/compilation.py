@@ -185,12 +185,14 @@ class ResolvedPoint:
 
     @property
     def buffer_bytes(self) -> int:
-        """The buffer of each connection and direction: what the point asks for, or what its paths need."""
+        """Size of the buffer of each connection and direction: the one that the point asks for, or the one that its
+        paths need."""
         return buffer_bytes(self.section, self.fabric)
 
     @cached_property
     def misfits(self) -> tuple[str, ...]:
-        """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
+        """Describes settings that do not exist or do not go together, one line each, for every part that can be judged
+        without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
         return tuple(dict.fromkeys((*congestion_defects(self.section), *cost_defects(self.section), *self.own_misfits)))
@@ -251,7 +253,7 @@ def compile_point(
 def compile_resolved(
     point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
 ) -> Compiled:
-    """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together.
+    """Compiles a point. Raises InputFault, with the key, for settings that do not exist or do not go together.
 
     plans_of: gives the plans of a point, whose job has its fabric; the default compiles them.
     """
@@ -281,7 +283,8 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
-    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on switches stays there."""
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. Ranks on switches
+    stay there."""
     if cluster.nics_per_host == 1:
         return plan
     ports = plan.rank_host.copy()

@@ -179,7 +179,7 @@ def refuse_rdma(wanted: FabricSection) -> None:
 
 
 def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:
-    """Number of switches, the links between them, and what the network is."""
+    """Number of switches of a built-in network, the links between them, and its title."""
     if wanted.topology is Topology.TORUS:
         sizes = " x ".join(map(str, wanted.dimensions))
         count = math.prod(wanted.dimensions)

@@ -56,7 +56,8 @@ def _others(section: PointSection) -> list[str]:
 
 
 def hosts_of_part(section: PointSection, fabric: Fabric) -> tuple[int, ...]:
-    """The hosts of the part, by index in the whole network. Raises InputFault for what is not there, or not whole machines."""
+    """The hosts of the part, by index in the whole network. Raises InputFault for hosts that do not exist, or are not
+    whole machines."""
     part = section.part
     assert part is not None
     nics = section.cluster.nics_per_host

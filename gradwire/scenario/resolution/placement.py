@@ -28,7 +28,8 @@ def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], other
 def placed(
     places: Mapping[str, JobPlace], needs: Mapping[str, int], fabric: Fabric, seed: int
 ) -> dict[str, tuple[int, ...]]:
-    """The hosts of each job, by index in the network. Lists go first; all others take what is left, in the order of the jobs.
+    """The hosts of each job, by index in the network. Lists go first; all other jobs take the hosts that are left, in
+    their order.
 
     needs: hosts of each job. Raises InputFault with a line for each host that does not exist or that two jobs want, and for each job that
     finds too few.

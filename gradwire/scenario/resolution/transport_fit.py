@@ -42,8 +42,8 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
-    """The buffer of each socket, or the largest that it gets: what the point asks for, what its hosts' kernel grows it to, or what fills
-    its paths. Raises InputFault as `path_bytes` does."""
+    """Size of the buffer of each socket, or the largest that it grows to: the one that the point asks for, the largest
+    of its hosts' kernel, or the one that fills its paths. Raises InputFault as `path_bytes` does."""
     if section.transport.buffer:
         return section.transport.buffer
     if fabric.host_tcp.is_stock:
@@ -120,7 +120,8 @@ def congestion_defects(section: PointSection) -> list[str]:
 
 
 def host_defects(section: PointSection) -> list[str]:
-    """Parameters of hosts that would have no effect, because agents set the same for each of their sockets; one line each."""
+    """Describes parameters of hosts that would have no effect, because agents set the same ones for each of their
+    sockets; one line each."""
     by_agents = dict(SET_BY_AGENTS)
     if not section.transport.congestion:
         del by_agents[CONGESTION_KEY]

@@ -55,7 +55,7 @@ class LosslessSection(Section):
     """Traffic classes that are paused; unset: all. Others, and control messages and ACKs, have deep queues that are never paused."""
 
     def resolved(self) -> Lossless:
-        """The table as a fabric has it."""
+        """The table in the form that a fabric takes."""
         by_default = 0.0 if self.xoff else ALPHA
         return Lossless(
             self.buffer,

@@ -71,8 +71,8 @@ def class_beside(program: ProgramSection) -> int:
 
 
 def class_alone(traffic_class: int | None, fabric: Fabric) -> int | None:
-    """Traffic class of a program without a strategy next to it: what it says, or none. What has none is never paused, so with flow
-    control it is the most urgent."""
+    """Traffic class of a program without a strategy next to it: the one that it sets, or none. A program without a
+    class is never paused, so with flow control it is the most urgent."""
     return 0 if traffic_class is None and fabric.lossless is not None else traffic_class
 
 
