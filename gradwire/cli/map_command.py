@@ -1,4 +1,4 @@
-"""`gradwire map`: which strategy wins where."""
+"""`gradwire map`: estimates the fastest strategy over two keys of a scenario."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _is_rated(device: str) -> bool:
 
 
 def _ranks(text: str, world: int) -> list[int]:
-    """Raises InputFault."""
+    """Ranks to record, from the text of `--ranks`. Raises InputFault."""
     if world > MOST_RANKS:
         raise InputFault(f"--world-size {world}: at most {MOST_RANKS:,}")
     words = text.split(",")

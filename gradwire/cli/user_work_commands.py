@@ -24,7 +24,7 @@ class WithProgram(typer.core.TyperCommand):
         return super().parse_args(ctx, args[:end])
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Shows where the program goes."""
+        """Pieces of the usage line, with the place of the program."""
         return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGS]..."]
 
 
@@ -151,7 +151,7 @@ class WithScript(typer.core.TyperCommand):
         return left
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Shows where they go."""
+        """Pieces of the usage line, with the place of the script's arguments."""
         return [*super().collect_usage_pieces(ctx), "[ARGS]..."]
 
 
@@ -159,13 +159,13 @@ class WithMn(typer.core.TyperCommand):
     """A command all of whose line is Mininet's `mn`'s, but for --help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leaves the line as it is."""
+        """Keeps all words for mn, unless the only one is `--help`."""
         is_help = args == ["--help"]
         ctx.meta[PROGRAM] = () if is_help else tuple(args)
         return super().parse_args(ctx, args if is_help else [])
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Shows where they go."""
+        """Pieces of the usage line, with the place of mn's arguments."""
         return [*super().collect_usage_pieces(ctx), "[ARGS OF MN]..."]
 
 

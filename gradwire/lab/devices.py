@@ -62,7 +62,7 @@ class Host(Device):
 
     @property
     def interface(self) -> str:
-        """Its network interface."""
+        """Name of the host's network interface."""
         return f"{self.name}-eth0"
 
     def start(self, command: str | Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "") -> Process:

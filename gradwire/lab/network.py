@@ -95,7 +95,7 @@ class Network:
         return self._hosts.setdefault(name, Host(self, name))
 
     def hosts(self, *names: str) -> tuple[Host, ...]:
-        """Adds several."""
+        """Adds several hosts."""
         return tuple(self.host(name) for name in names)
 
     def switch(self, name: str = "") -> Switch:

@@ -37,7 +37,7 @@ class Labs:
         return network
 
     def end(self) -> None:
-        """Ends all of them."""
+        """Ends all labs of the test."""
         for network in self._networks:
             network.close()
 

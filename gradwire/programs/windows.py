@@ -155,7 +155,7 @@ class Windows:
             self._close(connection)
 
     def close(self) -> None:
-        """Closes all."""
+        """Closes all windows."""
         for number in list(self._connections):
             self.end(number)
         for pidfd, opener in self._openers.items():

@@ -43,7 +43,7 @@ KILL_LIMIT_S = 20.0
 
 @dataclass(frozen=True)
 class Leaving:
-    """Something that was left behind."""
+    """A leftover of a killed command."""
 
     #: "process", "temporary folder", ...
     kind: str

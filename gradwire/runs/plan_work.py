@@ -62,7 +62,7 @@ and with 8 KB links did not reach their rate."""
 
 
 class PlanWork(Work[Point, PlannedRun, PointResult]):
-    """Replaying a plan."""
+    """The work of replaying a plan."""
 
     taken_over = True
     left = (TASK_FILE, RECORD_FILE, LOG_FILE)

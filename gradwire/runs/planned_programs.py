@@ -41,7 +41,7 @@ class PlannedPrograms:
 
     @property
     def fabric(self) -> Fabric:
-        """Its network."""
+        """The network of the point."""
         return self.point.fabric
 
     @property

@@ -223,7 +223,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
 
     @override
     def longer(self, planned: PlannedPrograms, judged: JudgedRun[Any, Any]) -> None:
-        """Programs run once."""
+        """Returns None: programs run once."""
 
     @override
     def compared(self, runs: Sequence[ProgramJudgedRun], screen: Screen) -> Sequence[ProgramJudgedRun]:
@@ -243,7 +243,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         wall_s: float,
         planned: PlannedPrograms | None = None,
     ) -> ProgramJudgedRun:
-        """A run without results."""
+        """Judges a run that did not come to its end, and so has no results."""
         return failed_program_run(stored, point, verdict, wall_s)
 
     def write_report(

@@ -93,7 +93,7 @@ class LiveProgress:
             self._show_time_left()
 
     def heard(self, planned: Planned, event: Event) -> None:
-        """A point moved on."""
+        """Updates the bar of a point by an event of its machine."""
         with self._lock:
             bar = self._running[planned.folder]
             if isinstance(event, ReplayStarted):
@@ -106,7 +106,7 @@ class LiveProgress:
                 self._progress.update(bar.task, stage=STAGES[type(event)])
 
     def ended(self, judged: JudgedRun[Any, Any]) -> None:
-        """A point is done."""
+        """Counts a point that is done, and prints its result."""
         with self._lock:
             bar = self._running.pop(judged.folder, None)
             if bar is not None:

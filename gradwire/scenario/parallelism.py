@@ -51,7 +51,7 @@ class Parallel:
 
     @property
     def workers(self) -> int:
-        """All of them."""
+        """Number of all workers."""
         return self.data * self.tensor * self.pipeline * self.context
 
     @property

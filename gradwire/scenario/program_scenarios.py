@@ -142,7 +142,7 @@ class ProgramPoint(ScenarioPoint):
 
     @property
     def programs(self) -> Mapping[str, ProgramSection]:
-        """All that it runs."""
+        """All programs that the point runs."""
         return self.section.program
 
     @property

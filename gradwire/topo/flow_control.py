@@ -56,7 +56,7 @@ class FlowControl:
         _say(link_lines(fabric))
 
     def forget(self) -> None:
-        """Counts anew from now on."""
+        """Sets all counters to zero."""
         _say(["anew"])
 
     def state(self) -> PauseState:

@@ -101,7 +101,7 @@ class LineCounters:
         return CONTROL_FILE.exists()
 
     def forget(self) -> None:
-        """Counts anew from now on."""
+        """Sets all counters to zero."""
         self._begin_ns = time.monotonic_ns()
         _say(["anew"])
 

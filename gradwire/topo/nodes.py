@@ -52,17 +52,17 @@ class LateShell:
         self.shell: subprocess.Popen[bytes] | None = None
 
     def cmd(self, *words: Any, **options: Any) -> Any:
-        """Mininet's cmd."""
+        """Runs a command as Mininet's cmd does, in a shell that is started if there is none."""
         self._open_shell()
         return super().cmd(*words, **options)  # type: ignore[misc]
 
     def sendCmd(self, *words: Any, **options: Any) -> Any:  # noqa: N802
-        """Mininet's sendCmd."""
+        """Sends a command as Mininet's sendCmd does, to a shell that is started if there is none."""
         self._open_shell()
         return super().sendCmd(*words, **options)  # type: ignore[misc]
 
     def popen(self, *words: Any, **options: Any) -> Any:
-        """Mininet's popen."""
+        """Starts a process as Mininet's popen does, in the node's namespace."""
         return super().popen(*words, **{"mncmd": ["setsid", *self._enter_command()], **options})  # type: ignore[misc]
 
     def _open_shell(self) -> None:
@@ -109,7 +109,7 @@ class Holder(threading.Thread):
             threading.stack_size(usual_bytes)
 
     def run(self) -> None:
-        """Sleeps."""
+        """Sleeps until the thread is ended."""
         self._sleep.acquire()
 
     def end(self) -> None:

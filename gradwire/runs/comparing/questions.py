@@ -80,7 +80,7 @@ class Network:
         return [self.rate, *([f"leaf-spine-{self.oversubscription or 1:g}"] if self.is_nested else [])]
 
     def table(self) -> dict[str, Any]:
-        """The scenario's table."""
+        """The table [fabric] of the scenario."""
         if not self.is_nested:
             return {"rate": self.rate}
         ratio = 1.0 if self.oversubscription is None else self.oversubscription
@@ -214,7 +214,8 @@ class TraceQuestion:
         return completed(document, self.settings)
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
-        """The algorithms."""
+        """The replay of the recorded job with each algorithm, one at a time. Raises InputFault for other names than
+        that of the replay."""
         return replays(trace_of(self.trace), names)
 
 

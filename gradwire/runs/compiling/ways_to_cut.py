@@ -23,7 +23,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Ways:
-    """All of them, the simplest first."""
+    """All ways to cut a plan, the simplest first."""
 
     #: Label of the plan that is cut.
     label: str

@@ -164,7 +164,7 @@ class Cpus:
 
 
 def no_trial(_: int) -> None:
-    """For machines that need none."""
+    """Does nothing, as the trial of machines that need none."""
 
 
 class LocalPool:

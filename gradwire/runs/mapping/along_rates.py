@@ -47,7 +47,8 @@ class _SharedClasses:
         self._found: ByClass | None = None
 
     def of(self, point: Point, resolved: ResolvedPoint) -> ByClass | None:
-        """Raises InputFault."""
+        """The job of a point by classes, shared with the last point if it differs only in the rate; None if it has no
+        classes. Raises InputFault."""
         key = sharing_key(point)
         if key != self._key:
             self._key, self._found = "", by_class(resolved, LEAST_BY_CLASS)
@@ -119,7 +120,7 @@ class _Row:
         self.found: dict[int, MapTime] = {}
 
     def times(self) -> list[MapTime]:
-        """Raises InputFault."""
+        """Times of all points of the row, estimated or interpolated. Raises InputFault."""
         last = len(self.points) - 1
         self._at(0)
         self._at(last)

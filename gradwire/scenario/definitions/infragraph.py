@@ -165,7 +165,7 @@ class _Ends:
         return len(self.numbers) * math.prod(len(indices) for _, indices in self.steps)
 
     def __iter__(self) -> Iterator[_End]:
-        """Yields them."""
+        """Yields the ends one by one."""
         for number in self.numbers:
             for path in _paths(self.steps):
                 yield _End(self.instance, number, path)

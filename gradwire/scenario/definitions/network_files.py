@@ -307,7 +307,7 @@ class _Scan:
         self._edges: list[tuple[str, str, str | None]] = []
 
     def of(self, text: str) -> None:
-        """Raises InputFault."""
+        """Goes through a text, and refuses what networkx must not read. Raises InputFault."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.StartDoctypeDeclHandler = self._doctype
         parser.StartElementHandler = self._begin
