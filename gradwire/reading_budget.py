@@ -119,7 +119,7 @@ _local = threading.local()
 _limited: dict[int, _Budget] = {}
 """The innermost budgets of all threads, by which the process's memory is limited."""
 _spent: dict[int, _Budget] = {}
-"""By thread, the innermost of the budgets that were found spent last."""
+"""Innermost of the budgets that were found spent last, by thread."""
 _unlimited: list[tuple[int, int]] = []
 """The limit of memory as it was before; empty while no budget is there."""
 _lock = threading.Lock()

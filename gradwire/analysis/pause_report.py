@@ -18,9 +18,9 @@ from gradwire.datatypes.switch_hash import FlowPorts
 from gradwire.datatypes.wire.ways import MessageWays
 
 MOST_HOSTS = 256
-"""Beyond, ways between all hosts are not looked at."""
+"""Largest number of hosts for which the ways between all of them are looked at."""
 ONE_CONNECTION = FlowPorts(49152, 5000)
-"""From the first port that a system gives out (RFC 6335) to one of a user's."""
+"""Ports of a connection from the first port that a system gives out (RFC 6335) to one of a user's."""
 MOST_PORTS = 3
 """Number of ports that are named, those that were paused longest first."""
 

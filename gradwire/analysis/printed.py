@@ -26,10 +26,10 @@ NUMBER_SHARE = 0.10
 read off a figure, and the framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own
 tables imply 4 to 6 %)."""
 EXACT_SHARE = 0.01
-"""For what follows from definitions (counts, sizes, shares of parameters),
-where nothing is measured: the papers' rounding."""
+"""Tolerance of values that follow from definitions (counts, sizes, shares of parameters), for which nothing is
+measured: the papers' rounding."""
 APPROX_SHARE = 0.20
-"""For "about" and "around": twice the tolerance of a printed number."""
+"""Tolerance of "about" and "around": twice that of a printed number."""
 GAIN_FACTOR = 2.0
 """A speed-up must also be a gain of the printed size, within this factor:
 1.00 is within 10 % of 1.09, and no gain at all."""

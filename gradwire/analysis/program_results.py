@@ -179,7 +179,7 @@ def _number(text: str) -> Value:
 
 
 READERS: Mapping[str, Callable[[str], list[Row]]] = {"lines": read_lines, "iperf3": read_iperf3, "osu": read_osu}
-"""By what a scenario calls them (scenario/program_scenarios.py)."""
+"""Functions that read figures, by their names in scenarios (scenario/program_scenarios.py)."""
 
 
 @dataclass(frozen=True)

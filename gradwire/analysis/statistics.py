@@ -27,7 +27,7 @@ POWER = 0.8
 """Chance of a clear answer at which seeds are called enough: Cohen's
 convention (Statistical Power Analysis, 2nd ed., 1988, 2.4)."""
 MOST_SEEDS = 1000
-"""More seeds than this are not counted: nobody runs them."""
+"""Largest number of seeds that is stated as needed: nobody runs more."""
 
 
 @dataclass(frozen=True)

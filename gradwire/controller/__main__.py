@@ -66,7 +66,7 @@ _BUCKET = struct.Struct("!HHI")
 _OUTPUT = struct.Struct("!HHHH")
 _METHOD = struct.Struct("!HHII4x16sQ")
 ETHERTYPES = {4: 0x0800, 6: 0x86DD}
-"""By version of IP."""
+"""Types of Ethernet, by version of IP."""
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""
 

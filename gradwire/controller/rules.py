@@ -17,7 +17,7 @@ SOURCE_PRIORITY = 50
 """Rules for what no rule by destination is meant for, which leave the rest to the second table."""
 MISS_PRIORITY = 0
 DEFAULT_STEP = 1
-"""By how much a rule for any DSCP comes after those that are alike but name a DSCP."""
+"""Difference of priority by which a rule for any DSCP comes after those that are alike but name a DSCP."""
 FIRST_TABLE, PAIR_TABLE, WAY_TABLE = 0, 1, 2
 ALL_BITS = 2**64 - 1
 """Mask of metadata that is written, or matched, as a whole."""

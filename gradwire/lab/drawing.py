@@ -20,7 +20,7 @@ HOST_LETTERS, SWITCH_LETTERS = 10, 8
 15 letters (IFNAMSIZ)."""
 NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?")
 TAKEN = re.compile(r"lo|localhost|ip6-.*|ovs-.*|l\d+[ab]", re.IGNORECASE)
-"""Names that something else has: loopback, Open vSwitch's devices, and those inside long links (topo/long_links.py)."""
+"""Names that are taken: loopback, Open vSwitch's devices, and those inside long links (topo/long_links.py)."""
 LEAST_BPS, MOST_BPS = 1e3, 1e12
 """Line rates of one link. tc's clock counts a frame in nanoseconds: beyond, they are fewer than 16."""
 ETHERNET_HEADER_BYTES = 14

@@ -14,7 +14,8 @@ from gradwire.workloads.units import SIZE
 
 MIB = 1 << 20
 LEAST_MEMORY_MB = 256
-"""With 128 MiB, Open vSwitch and the controller leave no room for programs."""
+"""Least memory of a lab's kernel, in MiB. With 128 MiB, Open vSwitch and the controller leave no room for
+programs."""
 
 
 @dataclass(frozen=True)

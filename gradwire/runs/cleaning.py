@@ -36,7 +36,7 @@ from gradwire.vm.machine import BOX_NAME
 from gradwire.vm.owners import FOLDER_PREFIX, is_gone, owner_of_folder, owner_of_process
 
 BUILDS, BUILDS_LOCK = "build-*", "lock"
-"""In the cache (vm/kernel.py)."""
+"""Half-built kernels and the lock of builds in the cache (vm/kernel.py)."""
 STALE_S = 3600.0
 KILL_LIMIT_S = 20.0
 

@@ -27,7 +27,7 @@ from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE
 from gradwire.runs.stored.symbolic_links import refuse_links
 
 MOST_PACKETS = 1_000_000
-"""In a trace, which Perfetto shows: a line of 100 bytes each."""
+"""Largest number of packets in a trace, which Perfetto shows: a line of 100 bytes each."""
 REMEDY = "`gradwire exec` writes it anew"
 NETWORK = 1
 """The process of a trace that stands for the network."""

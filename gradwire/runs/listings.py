@@ -42,7 +42,7 @@ def calibration_table(result: Calibration) -> TextTable:
 
 
 FINDING_MARKS = {"good": "✓", "bad": "✗", "doubtful": "-"}
-"""By the tone of what was found."""
+"""Marks of findings, by their tone."""
 
 
 def findings_table(findings: Sequence[Finding]) -> TextTable:

@@ -26,12 +26,12 @@ GLANCE_S, HOLD_S = 0.05, 1.0
 """Seconds for which the hosts send: first to see how much too fast they are, then to see that the machine keeps
 up."""
 RATIO_MOST = 1.0075
-"""Half of what the verdict's rate probe allows."""
+"""Largest ratio of measured to ideal time: half of the excess that the verdict's rate probe allows."""
 BUSIEST_MOST = 0.75
 """Five sixths of what the verdict's CPU saturation allows: a strategy's messages cost more than those of a plain
 pattern."""
 LOWEST_HOST_BPS = 1e6
-"""At which a frame takes 12 ms: a network in name only."""
+"""Lowest rate of a host, at which a frame takes 12 ms: a network in name only."""
 LEAST_STEP = 1.25
 TIME_LIMIT_S = 120.0
 

@@ -19,7 +19,7 @@ from gradwire.workloads.strategy import Options, Strategy
 
 OPTIONS_KEY = "strategy.options"
 MOST_HINTS = 3
-"""With more candidates than this, no key is suggested."""
+"""Largest number of candidates with which a key is suggested."""
 OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 LONGEST_SHOWN = 60
 """Characters of a wrong value that are shown."""
@@ -146,7 +146,7 @@ ALMOST_HERE = 0.75
 """Least similarity of a key that is suggested as the right spelling in the section where it was written: `nmae` has as
 much to `name`, `racks` 0.6 to `rails`."""
 BEGUN = 3
-"""With fewer letters, the beginning of a key says nothing of it."""
+"""Least number of letters from which the beginning of a key is taken as a hint to it."""
 
 
 def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:

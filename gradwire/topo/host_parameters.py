@@ -13,7 +13,7 @@ from gradwire.topo.command import read_sysctl, write_sysctl
 
 SETTINGS = Path("/proc/sys")
 QUIET = {"addr_gen_mode": "1", "accept_ra": "0", "router_solicitations": "0", "disable_ipv6": "0"}
-"""With the addresses that they are given and no other, and without asking for routers."""
+"""Parameters of interfaces that have only the IPv6 addresses that they are given, and ask for no routers."""
 
 
 def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:

@@ -29,7 +29,8 @@ SETTLING_LOOKS = 1000
 MOST_LINKS_OF_WAY = 8
 """A way through a fat tree has six."""
 SETTLING_S = 1e-3
-"""Between two looks, beside the delays of a way there and back: what waits at a port for a burst of others is shorter."""
+"""Seconds between two looks, in addition to the delays of a round trip: packets wait at a port for less behind a burst
+of others."""
 
 
 def limit_ns(fabric: Fabric, rate_bps: float) -> int:

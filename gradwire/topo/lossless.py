@@ -16,7 +16,7 @@ from gradwire.datatypes.pauses import Held, PauseCount, PauseState
 
 CONTROL_FILE, EVENTS_FILE = "/proc/lossless", "/proc/lossless_events"
 NO_POOL = -1
-"""In place of a switch's pool, for a port of a host."""
+"""Number in place of a switch's pool, for a port of a host."""
 
 
 def opening_lines(fabric: Fabric, wanted: Lossless) -> list[str]:

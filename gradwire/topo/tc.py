@@ -76,7 +76,7 @@ MOST_RED_BPS = 34 * 10**9
 """The highest rate at which tc lets RED's queues empty (it counts bytes per second in 32 bits). RED only uses it to
 forget its average while a queue is empty, which takes no time here: half of the weight is the newest arrival's."""
 PROTOCOLS = {"ip": "ip", "ip6": "ipv6"}
-"""By tc's words for the headers of IPv4 and of IPv6."""
+"""Names of IPv4 and IPv6 in filters, by tc's words for their headers."""
 KINDS = tuple(PROTOCOLS)
 
 

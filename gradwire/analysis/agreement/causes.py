@@ -42,7 +42,7 @@ class Cause(StrEnum):
     WINDOWS = "windows"
     PHASES = "phases"
     UNEXPLAINED = "unexplained"
-    """None of these."""
+    """No known effect explains the difference."""
     NOT_EXAMINED = "not examined"
     """The point asks for something that no ideal network has, such as loss, or its plan is too large."""
 

@@ -29,7 +29,7 @@ from gradwire.datatypes.plan import Int64
 from gradwire.datatypes.routes import routes_of
 
 ROUNDING = 1e-9
-"""By how much sums of rates may be off, as a share."""
+"""Rounding error of sums of rates, as a share."""
 
 
 def refuse_unlike_ways(fabric: Fabric) -> None:

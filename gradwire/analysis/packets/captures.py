@@ -38,7 +38,7 @@ READERS = (
 )
 """Source files that decide how a capture is read."""
 CACHED_CAPTURES = "captures"
-"""Their folder in the cache."""
+"""Folder of captures in the cache."""
 MOST_CACHED_BYTES = 2 << 30
 """Largest size of all captures in the cache; beyond it, those are removed that have not been used for longest. With a
 row of 41 bytes per packet, this holds 50 million packets."""

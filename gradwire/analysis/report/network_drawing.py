@@ -41,7 +41,7 @@ GAPS = (0.0, 0.25, 0.7, 1.6)
 HEIGHTS = {"host": 0.0, "leaf": 1.5, "spine": 3.2, "core": 4.9}
 TIER_COLORS = {"leaf": PALETTE[0], "spine": PALETTE[1], "core": PALETTE[2]}
 RAIL_COLORS = (*(color for color in PALETTE if color != INK), "#882255")
-"""For the eight rails of today's machines; more of them take turns."""
+"""Colours for the eight rails of today's machines; more rails take turns."""
 THIN = 0.35
 """Width of a link that is slower than others of its tier, in points."""
 HALF_BOX = 0.22

@@ -46,7 +46,7 @@ OWN_STYLE = re.compile(r"<style [^>]*>\*\{([^{}]*)\}</style>")
 STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
 STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script"))
 POLICY = "policy-of-this-page"
-"""Stands in the page's head until its style and its script are written, whose hashes the policy has."""
+"""Placeholder in the page's head until its style and its script are written, whose hashes the policy has."""
 BY_SCENARIO, BY_DEFAULT = "scenario", "default"
 """Origins of a setting."""
 

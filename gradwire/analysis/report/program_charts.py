@@ -43,7 +43,8 @@ UNITS = {
     "_us": (" (us)", 1.0),
     "_ms": (" (ms)", 1.0),
 }
-"""By how a figure's name ends: its unit as it is drawn, and by what it is divided for that."""
+"""Units of figures by the endings of their names: the unit as it is drawn, and the number that values are divided by
+for it."""
 
 
 def points_table(results: Sequence[ProgramResult], labels: Mapping[str, str]) -> TextTable:

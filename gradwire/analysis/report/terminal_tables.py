@@ -20,7 +20,7 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.terminal_text import visible
 
 GAP_COLUMNS = 2
-"""Between two columns."""
+"""Characters between two columns."""
 TONE_STYLE = {"good": "green", "doubtful": "bold yellow", "bad": "bold red", "quiet": "dim", "": ""}
 READABLE_COLUMNS = 24
 """Cells of words are not made narrower than this while there are columns to leave out: in less, a sentence is a tower of words."""

@@ -42,7 +42,7 @@ class TimeKind(StrEnum):
     """The latency that the plan gives a message, and what a rank does besides GPU
     work and additions: copies, waiting for a cycle."""
     LOCAL = "inside a machine"
-    """Between ranks of one host: its own link and latency."""
+    """The message was between ranks of one host: its own link and latency."""
     LATENESS = "emulator late"
     """An agent acted later than it should have, which the verdict bounds."""
     UNEXPLAINED = "unexplained"

@@ -40,7 +40,7 @@ FLOOR_BYTES = 100_000
 HANDSHAKE_BYTES = 500
 """Allowance per connection and direction: SYN, FIN, their answers and the first bytes that name it, with headers."""
 LOSS_FACTOR = 3
-"""By how many times the loss share the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
+"""Factor of the loss share by which the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
 SACK_BYTES = 28
 """Bytes that an ACK may carry besides its timestamp: two of padding, two of an option's header, and three ranges (RFC
 2018)."""

@@ -38,7 +38,8 @@ from gradwire.workloads.parts.cutting import PartOfPlan, parts_of
 from gradwire.workloads.parts.ring_part import RingBorder, ring_part
 
 NEAR = 0.01
-"""By how much the part's estimate may differ from that of the whole: half of what a part may be off."""
+"""Largest difference between the part's estimate and that of the whole, as a share: half of what a part may be
+off."""
 EQUAL = 1e-3
 """A part that is as near leaves stand-ins' ports as they are: by how much two runs may differ."""
 MOST_WHOLE_OPS = 4_000_000

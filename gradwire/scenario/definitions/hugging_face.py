@@ -198,7 +198,7 @@ FAMILIES: Mapping[str, type[Config]] = {
     "deepseek_v3": DeepSeekConfig,
     "gpt2": Gpt2Config,
 }
-"""By the key `model_type`."""
+"""Classes of configurations, by the key `model_type`."""
 
 
 def hugging_face_profile(path: Path) -> Profile:

@@ -26,7 +26,7 @@ LOAD, IF_EQUAL, IF_AT_LEAST, IF_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 OF_A_THREAD = 0x00010000
 """CLONE_THREAD: what clone(2) starts is a thread of the same process."""
 X32 = 0x40000000
-"""From here on, numbers are those of x86-64's other interface."""
+"""First number of the calls of x86-64's other interface (x32)."""
 CALLS = {
     "x86_64": (0xC000003E, 56, 435, (57, 58, 59, 322)),
     "aarch64": (0xC00000B7, 220, 435, (221, 281)),

@@ -26,7 +26,7 @@ RATE = struct.Struct("=IiIi")
 """struct tc_netem_rate: bytes per second, bytes of overhead per packet, cells and what they add."""
 TCA_NETEM_RATE, TCA_NETEM_RATE64, TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 6, 8, 10, 11, 14
 LARGEST_RATE = 2**32 - 1
-"""In bytes per second, as a field of RATE holds it. It says that the rate is in TCA_NETEM_RATE64."""
+"""Largest rate that a field of RATE holds, in bytes per second. It says that the rate is in TCA_NETEM_RATE64."""
 
 CLOCK_STEP_NS = 16
 """Resolution of the virtual clock: two different readings are at least this far apart."""

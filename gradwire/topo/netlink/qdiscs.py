@@ -15,7 +15,7 @@ TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64 = 1, 3, 4, 8
 TCA_HTB_INIT = 2
 TC_H_ROOT = 0xFFFFFFFF
 FIRST_FREE_HANDLE = 0x8000 << 16
-"""From here on handles are the kernel's choice, for qdiscs that were given none."""
+"""First handle of the range from which the kernel chooses for qdiscs that were given none."""
 TC_MESSAGE = struct.Struct("=BxxxiIII")
 BASIC = struct.Struct("=QI")
 QUEUE = struct.Struct("=IIIII")

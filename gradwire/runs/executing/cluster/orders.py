@@ -75,7 +75,7 @@ def why_not(answer: Mapping[str, str] | BaseException, wanted: Identity) -> str:
 
 
 PLANS_FOLDER = "gradwire-plans"
-"""In the folder of the worker, which Dask removes with the worker."""
+"""Folder of plans in the worker's own folder, which Dask removes with the worker."""
 
 
 def plan_file(local: Path, digest: str) -> Path:
