@@ -144,8 +144,8 @@ class _Estimates:
         return self._times_s[held_bytes]
 
     def amplification(self, held_bytes: int, most_delay_s: float, whole_bytes: int) -> Amplification:
-        """Effect of random delays on a network that holds this many bytes per connection. whole_bytes: as in
-        `amplification`, the same for all trials of a run."""
+        """Effect of random delays if connections hold so many bytes. whole_bytes: the same for all trials of a
+        run."""
         key = held_bytes, most_delay_s
         if key not in self._amplifications:
             holding, undelayed_s = self.holding(held_bytes), self.time_s(held_bytes)
@@ -159,8 +159,8 @@ class _Estimates:
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
-    """Yields an estimate with each effect, in the order in which they should be believed: first those that are known
-    exactly, bounds last.
+    """Yields an estimate with each effect, in the order in which to believe them: exactly known ones first, bounds
+    last.
 
     The bound of a division comes first of all, because it was stated before the run.
 
@@ -218,8 +218,7 @@ def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) ->
 
 
 def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Yields the estimate that would be right if only the cold start were off: the measured time without what the other
-    iterations differ by from their estimates."""
+    """Yields the estimate that would be right if only the cold start were off."""
     if run.window.warmup or len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(estimates.iterations_s[1:]))
@@ -229,8 +228,7 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estim
 
 
 def _without_end(deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Yields the estimate that would be right if only the end of the run were off, after which no traffic competes any
-    more."""
+    """Yields the estimate that would be right if only the end of the run, when traffic ceases, were off."""
     if len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
@@ -249,8 +247,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Yields estimates in which queues continue while some bytes of a connection have not arrived: the most that was
-    seen, and the number that half of the payload met."""
+    """Yields estimates in which queues continue while bytes of a connection have not arrived: the most that was seen,
+    and the number that half of the payload met."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -301,8 +299,7 @@ def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
     """Yields an estimate in which each copy of a multicast message proceeds at its own rate, while an ideal network
-    carries all copies at the rate of the slowest. Receivers with fast links are early then, and the messages that they
-    send next may keep ports from the late copies."""
+    carries all at the slowest one's. Early receivers' next messages may then keep ports from the late copies."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         if run.plan.speed_permille == FULL_SPEED:  # else a plan has sets of messages that another one's would not be in
@@ -319,9 +316,8 @@ def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iter
 
 
 def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Yields an estimate for messages that are divided over several connections. Their parts do not end together, as
-    those of an ideal network do: those of the next message take turns with the last of them. With queues that serve
-    first come, first served, they do not."""
+    """Yields an estimate for messages that are divided over several connections. Their parts do not end together,
+    because those of the next message take turns with the last of them, unless queues serve first come, first served."""
     parts = most_parts(run.plan)
     if parts == 1 or not run.fabric.fair_queues:
         return
@@ -337,8 +333,8 @@ def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Yields estimates in which messages arrive late at random, by up to a turn of another flow, on a network that
-    holds as many bytes as this one held.
+    """Yields estimates in which messages are late at random by up to a turn of another flow, on a network that holds as
+    many bytes as this one held.
 
     Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is
     shorter. That may happen at one port of its way, or at each.
@@ -363,8 +359,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimat
 
 
 def _with_workers_apart(seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Yields estimates in which workers begin once as far apart as in the run. The traffic that they meet then decides
-    whether they get back in step."""
+    """Yields estimates in which workers once begin as far apart as in the run, and may get back in step."""
     apart_s = max(seen.apart_s, default=0.0)
     for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
         effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"
@@ -412,8 +407,7 @@ def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Yields a bound on the lateness of messages where bytes and rates were divided: a burst, as in the division's
-    stated error (runs/compiling/division.py)."""
+    """Yields a bound on how late messages are if bytes were divided and bursts not (runs/compiling/division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
@@ -425,8 +419,7 @@ def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Yields a bound on the earliness of messages: idle ports let a burst go at once that takes some time on a
-    line.
+    """Yields a bound on how early messages are: idle ports let a burst go at once that takes some time on a line.
 
     What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are
     idle for that long.
@@ -447,8 +440,7 @@ def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_turns(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Yields a bound on the lateness of messages that wait for others once, at the slowest line: all of them by a
-    turn."""
+    """Yields a bound on how late messages are that wait for others once, at the slowest line: all by a turn."""
     turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
     late_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
     effect = (

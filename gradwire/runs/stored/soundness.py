@@ -1,9 +1,8 @@
 """Checks the contents of a run's files, so that every reader finds what their numbers refer to.
 
 A task says which network was built for it, the plan's ops refer to each other and to that network, and record and log
-count what the task asked for, on its ports. No message has a number or a text that no run can have. These checks do not
-repeat that a plan delivers every contribution: that takes minutes for a large plan, and was checked when it was
-compiled.
+count what the task asked for, on its ports. No message has a number or a text that no run can have. That a plan
+delivers every contribution is not checked again: that takes minutes for a large one, and compiling it has checked it.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ from gradwire.workloads.symbolic.precedence import has_cycle
 from gradwire.workloads.symbolic.verification import MOST_OPS_IN_PYTHON
 
 LARGEST = 2**60
-"""Largest value of counts, bytes and nanoseconds of a run: 36 years, or an exabyte, of which several still add up in 64
-bits."""
+"""Largest count, size or time in ns of a run: 36 years, or an exabyte. Several still add up in 64 bits."""
 LARGEST_INTEGER = 2**63 - 1
 """Largest value of any integer in a message: a time since 1970 is larger than LARGEST."""
 LARGEST_REAL = 1e18
