@@ -64,5 +64,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """Names of the module, for completion."""
     return sorted({*globals(), *__all__})

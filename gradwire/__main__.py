@@ -1,4 +1,4 @@
-"""Where a command begins: `gradwire`, and `python -m gradwire`."""
+"""Entry point of the commands `gradwire` and `python -m gradwire`."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""Reads archives of arrays (.npz) that may come from anybody: nothing is unpacked before all that the archive claims
-is within limits.
+"""Reads archives of arrays (.npz) from untrusted sources: data is unpacked only if the sizes that the archive claims
+are within limits.
 
-A file of a few MiB may unpack to as many GiB, so what counts is what comes out. The archive's directory and the
-arrays' headers say it, and while data comes out it is counted, because both may lie. What is refused raises OSError or
-`DamagedArchiveError`, with the reason in words.
+A file of a few MiB may unpack to as many GiB, so the unpacked size is what is limited. The archive's directory and the
+arrays' headers state it, and since both may lie, data is also counted while it is unpacked. An archive that is refused
+raises OSError or `DamagedArchiveError`, with the reason in words.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from gradwire.regular_files import CHUNK_BYTES, opened
 from gradwire.syntax_trees import parsed
 
 SHARE_OF_MEMORY = 0.5
-"""Of this machine's, for one archive: the runner leaves as much for what is not logs, which are the largest
-(runs/planned.py)."""
+"""Share of this machine's memory that the arrays of one archive may take. Logs are the largest of them; the runner
+leaves as much for everything else (runs/planned.py)."""
 DIRECTORY_BYTES = 128 << 10
-"""Of an archive's directory: 100 bytes for each member, and the 64 KiB in which zipfile looks for its end."""
+"""Largest size of an archive's directory: 100 bytes for each member, and the 64 KiB in which zipfile looks for its
+end."""
 HEADER_BYTES = 4096
-"""Of an array's header, which says a type and a shape; NumPy writes 128."""
+"""Largest size of an array's header, which holds a type and a shape; NumPy writes 128 bytes."""
 LARGEST_RATIO = 1032
 """Deflate makes at most so many bytes of one."""
 SUFFIX = ".npy"
@@ -48,15 +49,14 @@ NOT_SUCH_AN_ARCHIVE = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, MemoryError),
 )
-"""What is raised for a file that is not such an archive, by this module, zipfile and NumPy, whatever a damaged one
-makes of it."""
+"""Errors that this module, zipfile and NumPy raise for a file that is no such archive, including damaged ones."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What an archive may have under a name."""
+    """An array that an archive may have under a name: its type, its shape, and whether it may be absent."""
 
-    #: Of its elements; for a text ("U"), of any length.
+    #: Type of its elements; for a text ("U"), of any length.
     dtype: str
     #: Lengths of all axes but the first; None for a single number.
     inner_shape: tuple[int, ...] | None = ()
@@ -80,7 +80,7 @@ class _Member:
 
 
 def most_bytes() -> int:
-    """What the arrays of one archive may take on this machine."""
+    """Largest size of the arrays of one archive on this machine, in bytes."""
     return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SHARE_OF_MEMORY)
 
 
@@ -107,7 +107,8 @@ def read_arrays(
 
 
 def lengths_in(path: Path, columns: Mapping[str, Column]) -> dict[str, int]:
-    """How long the columns of an archive claim to be. Nothing is unpacked. Raises what `read_arrays` raises."""
+    """Lengths of an archive's columns according to their headers. Nothing is unpacked. Raises the errors of
+    `read_arrays`."""
     with _examined(path, columns, compressed=False, follow=False) as members:
         return {name: member.shape[0] for name, member in members.items() if member.shape}
 
@@ -175,7 +176,8 @@ def _named(archive: zipfile.ZipFile, columns: Mapping[str, Column], compressed: 
 
 
 def _claimed(file: zipfile.ZipExtFile, info: zipfile.ZipInfo) -> _Member:
-    """What a member's header says. Its data is not read."""
+    """Reads the header of an archive's member, and leaves its data unread. Raises DamagedArchiveError for a header that
+    cannot be read."""
     try:
         version = np.lib.format.read_magic(cast(Any, file))
         if version != (1, 0):

@@ -25,7 +25,7 @@ from gradwire.faults import InternalFault
 
 ALL_DESCRIPTORS = 1 << 30
 SOURCES = Path(__file__).resolve().parent.parent
-"""Where the package lies, so that its modules are found."""
+"""Folder of the package, in which child processes find its modules."""
 
 
 def signal_name(number: int) -> str:

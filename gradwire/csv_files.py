@@ -1,14 +1,15 @@
-r"""CSV files: every one that gradwire writes, and reads back, is written and read here.
+r"""CSV files: the only place where gradwire writes them and reads them back.
 
-Lines and quotes are as in RFC 4180 and as Python's csv module has them. Others may have chosen the texts, and spreadsheets carry out cells
-that begin like a formula, and terminals characters that are not printed. So a text, in a cell or a heading,
+Lines and quotes are as in RFC 4180 and as Python's csv module has them. Texts may come from others, and spreadsheets
+execute cells that begin like a formula, while terminals act on characters that are not printed. So a text, in a cell or
+a heading,
 
 - is written behind an apostrophe if its first character that is no space is one of `=+-@` (or their full-width forms) and it is neither a
   number nor a dash alone: `'=1+1`, but -1.5, -5% and - as they are; spreadsheets take what follows an apostrophe for text;
 - has its control characters, tabs among them but not line feeds, written as `\x1b` or `\u2028`. A backslash that would read as the
   beginning of such is written twice.
 
-`read_csv` gives the texts back as they were. Parquet and JSON files have them as they are.
+`read_csv` returns the original texts. Parquet and JSON files hold them unescaped.
 """
 
 from __future__ import annotations
@@ -29,17 +30,18 @@ from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.terminal_text import ACTING
 
 LINE_END = "\r\n"
-"""As in RFC 4180, and by default in Python's csv module."""
+"""End of a line in RFC 4180, and by default in Python's csv module."""
 _BEGINS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _FORMULA = re.compile(rf"'*\s*[{_BEGINS}]")
-"""What a spreadsheet might carry out, behind any number of apostrophes, so that each text is read back as it was."""
+"""Text that a spreadsheet might execute, behind any number of apostrophes, so that every text is read back
+unchanged."""
 _WRITTEN_BEFORE = re.compile(rf"'+\s*[{_BEGINS}]")
 _BEHIND_ANOTHER_SEPARATOR = re.compile(rf";\s*[{_BEGINS}]")
 """Spreadsheets of some languages divide cells at semicolons, unless they are within quotes."""
 _HARMLESS = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?|-")
 """A number, with a percent sign or without, and a dash that stands for nothing: spreadsheets have nothing to carry out in them."""
 _CONTROL = rf"[\t\ud800-\udfff]|{ACTING.pattern}"
-"""What is not printed, and halves of characters, as names of files may have, which no file in UTF-8 has."""
+"""Characters that are not printed, and lone surrogates, which names of files may have but files in UTF-8 cannot."""
 _SHOWN = re.compile(rf"\\(?=[\\xu]|{_CONTROL})|{_CONTROL}")
 _ESCAPED = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4}))")
 _QUOTED = re.compile(r'[,"\n]')

@@ -45,7 +45,7 @@ up late. Of 2,000 sleeps of 1 ms on each of eight hosts, half ended 32 ns late a
 waits for the network waits longer: a burst of 64 KiB takes 5 us at 100 Gbit/s."""
 CONVOLUTIONS = frozenset((torch.ops.aten.convolution, torch.ops.aten._convolution))
 ADDITIONS = frozenset((torch.ops.aten.add, torch.ops.aten.add_))
-"""Of residuals, which are a pass over memory each."""
+"""Additions of residuals, each of which is a pass over memory."""
 IMAGE_AXES = 3
 """An addition of so many axes or more is one of activations."""
 POOLS = torch.nn.modules.pooling
@@ -83,10 +83,10 @@ ONE_DEVICE = Pace()
 
 @dataclass(frozen=True)
 class Speed:
-    """What a pass over the whole module takes: either so many seconds, or as long as its FLOPs take at a rate."""
+    """The duration of a pass over the whole module: either given in seconds, or that of its FLOPs at a rate."""
 
     flops_per_s: float | None
-    #: By number of samples: seconds of the forward and of the backward pass. Of a device with a rate, unused.
+    #: Seconds of the forward and of the backward pass, by number of samples. Unused for a device with a rate.
     passes_s: Callable[[int], tuple[float, float]] | None = None
     #: The device of the rate.
     device: Device | None = None
@@ -278,7 +278,7 @@ class _Running:
 
     name: str
     begin_flops: int
-    #: Those of the modules in it that have ended.
+    #: FLOPs of the modules in it that have ended.
     inner_flops: int = 0
     #: Numbers that residual additions in it yielded, but not in modules in it.
     added: list[int] = field(default_factory=list)
@@ -337,14 +337,14 @@ class _Count(TorchDispatchMode):
 
 
 def _is_of_activations(args: Sequence[object]) -> bool:
-    """Whether two tensors of one shape are added, which have samples, channels and places."""
+    """Returns whether two tensors of one shape are added that have axes for samples, channels and places."""
     both = [each for each in args if isinstance(each, torch.Tensor)]
     return len(both) == 2 and both[0].shape == both[1].shape and both[0].dim() >= IMAGE_AXES
 
 
 def _kind(module: torch.nn.Module, own_flops: float, *, has_convolved: bool) -> LayerKind | None:
-    """What a module does itself, without the modules in it; None for what takes no time or goes with another layer:
-    activations are timed with the layer before them."""
+    """Kind of the layer that a module is itself, without the modules in it. None for a module that takes no time or is
+    timed with another layer, as activations are with the layer before them."""
     if isinstance(module, torch.nn.modules.batchnorm._NormBase | torch.nn.LayerNorm | torch.nn.GroupNorm):
         return LayerKind.NORM
     if isinstance(module, POOLS._MaxPoolNd | POOLS._AvgPoolNd | POOLS._AdaptiveAvgPoolNd | POOLS._AdaptiveMaxPoolNd):

@@ -19,7 +19,7 @@ STATUSES = (
 
 
 LONG_WORD = re.compile(r"[^\s/]{200,}")
-"""What no reader reads to its end, and what no file system has as a name but for 55 characters more."""
+"""A word too long to be read, and 55 characters short of the longest name that file systems allow."""
 SHOWN = 60
 LONGEST_LINE = 1000
 """Of a message. A longer line repeats a list that came with the input."""
@@ -69,8 +69,8 @@ class MachineFault(Fault):
 
 
 class UnfitMachine(MachineFault):
-    """What would hit every point alike, such as a full disk or a cache that is gone. No further point begins, and the
-    command ends."""
+    """A fault that would hit every point alike, such as a full disk or a cache that is gone. No further point begins,
+    and the command ends."""
 
 
 class InternalFault(Fault):

@@ -12,7 +12,8 @@ from pathlib import Path
 from gradwire.faults import UnfitMachine
 
 PARTIAL_SUFFIX = ".partial"
-"""Of files that are not complete. Only those of a command that was killed stay; `gradwire clean` removes them."""
+"""Suffix of files that are not complete. They remain only if their command was killed; `gradwire clean` removes
+them."""
 NAME_KEPT = 50
 """Characters of a file's name in that of its partial file: four bytes each at most, and names have up to 255."""
 TOKEN_BYTES = 8
@@ -85,8 +86,8 @@ def _naming(path: Path, partial: set[str]) -> Iterator[None]:
 
 
 def lack_of_room(folder: Path, said: str = "") -> str:
-    """What the disk of `folder` lacks; "" if it has room. said: by a program that wrote there, which may have met a
-    quota."""
+    """Reason why nothing more can be written to the disk of `folder`; "" if it has room. said: the output of a program
+    that wrote there, which may report a quota."""
     status = os.statvfs(folder)
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < ROOM_BYTES:

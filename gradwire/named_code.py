@@ -22,12 +22,12 @@ from gradwire.reading_budget import SpentError, reading_budget
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 
 MARK = "clock.json"
-"""What a run folder has next to its scenario, and no other folder."""
+"""File that every run folder has next to its scenario, and no other folder has."""
 
 
 @dataclass(frozen=True)
 class NamedBy:
-    """Who names files of code: a row of the table."""
+    """The origin of the names of code files: a row of the module's table."""
 
     #: For messages, such as the path of a scenario.
     words: str

@@ -1,15 +1,15 @@
-"""Limits what reading a file may take: of the processor's time, and of memory.
+"""Limits the processor time and the memory that reading a file may take.
 
-Files come from others, and each reader has limits for what its author thought of. This is for the rest: whatever is in
-a file, reading it ends within the budget, or with one message that names the file and what was exceeded. So that
-no reader is left out, `regular_files.opened` opens nothing outside of a budget.
+Files come from others, and each reader has limits only for the attacks that its author thought of. These limits cover
+the rest: whatever is in a file, reading it ends within the budget, or with one message that names the file and what was
+exceeded. So that no reader is left out, `regular_files.opened` opens nothing outside of a budget.
 
 How it is enforced
 ==================
 
-In the main thread, a timer of the process's CPU time interrupts whatever runs every TICK_S, regular expressions in C
-included; in other threads, and where somebody else uses that timer, a thread looks as often. Whoever finds that the
-budget is spent raises SpentError in the reader. Memory is looked at in the same moments, and an allocation beyond
+In the main thread, a timer of the process's CPU time interrupts the reader every TICK_S, even inside regular
+expressions in C. In other threads, and where other code uses that timer, a watching thread looks as often. If the
+budget is spent, SpentError is raised in the reader. Memory is looked at in the same moments, and an allocation beyond
 twice the budget fails at once (RLIMIT_DATA), for a single call may ask for all memory of the machine. A child process
 would be surer, but costs a second to start, and as long again to send back what it has read of a trace.
 """
@@ -38,7 +38,7 @@ gzip, of which a megabyte is forty of its very even text."""
 MEMORY_BYTES = 1 << 30
 """Beside what the size allows. A scenario with the largest network takes 0.2 GB."""
 MEMORY_PER_BYTE = 12
-"""What a byte of a file may take in memory. JSON that is decoded as a whole takes up to ten bytes per byte."""
+"""Bytes of memory that each byte of a file may take. JSON that is decoded as a whole takes up to ten."""
 HARD_SHARE = 2
 """An allocation fails beyond so many times the budget. Below it, code in C that ends the process when memory is
 refused to it has room until the next tick."""
@@ -50,7 +50,7 @@ class SpentError(BaseException):
 
 
 class _Budget:
-    """What one file may take, of the thread that reads it."""
+    """The processor time and memory that the thread that reads a file may take for it."""
 
     def __init__(self, what: Path | str, size_bytes: int, above: _Budget | None) -> None:
         self.what = what
@@ -58,7 +58,7 @@ class _Budget:
         self.size_bytes = 0
         self.cpu_s = CPU_S
         self.memory_bytes = MEMORY_BYTES
-        #: Why it is spent, once it is.
+        #: The reason why it is spent, once it is.
         self.reason = ""
         self._thread = threading.get_ident()
         self._clock = time.pthread_getcpuclockid(self._thread)
@@ -67,7 +67,7 @@ class _Budget:
         self.allow(size_bytes)
 
     def allow(self, size_bytes: int) -> None:
-        """Adds what the size of a file allows, here and in the budgets around."""
+        """Adds the allowance for a file of this size, here and in the enclosing budgets."""
         self.size_bytes += size_bytes
         self.cpu_s += CPU_S_PER_MB * size_bytes / 1e6
         self.memory_bytes += MEMORY_PER_BYTE * size_bytes
@@ -75,7 +75,7 @@ class _Budget:
             self.above.allow(size_bytes)
 
     def exclude(self, cpu_s: float, data_bytes: int) -> None:
-        """Leaves out what something took that is not reading, here and in the budgets around."""
+        """Takes back what was used for something other than reading, here and in the enclosing budgets."""
         self._began_s += cpu_s
         self._began_bytes += data_bytes
         if self.above is not None:
@@ -83,16 +83,16 @@ class _Budget:
 
     @property
     def most_data_bytes(self) -> int:
-        """From where on allocations fail."""
+        """Size of the process's data, in bytes, beyond which allocations fail."""
         most = self._began_bytes + HARD_SHARE * self.memory_bytes
         return most if self.above is None else min(most, self.above.most_data_bytes)
 
     def used(self) -> tuple[float, int]:
-        """The processor's time and the memory that were taken."""
+        """CPU seconds and bytes of memory that were used so far."""
         return time.clock_gettime(self._clock) - self._began_s, _data_bytes() - self._began_bytes
 
     def is_spent(self) -> bool:
-        """Whether it, or one around it, is spent; each says why."""
+        """Returns whether this budget, or one around it, is spent, and notes the reason in each that is."""
         above = self.above
         is_above = above is not None and above.is_spent()
         used_s, used_bytes = self.used()
@@ -107,7 +107,7 @@ class _Budget:
         return bool(self.reason) or is_above
 
     def fault(self) -> InputFault:
-        """What the user is told."""
+        """Fault that tells the user which limit was exceeded."""
         reason = self.reason or f"{HARD_SHARE * self.memory_bytes / 1e9:.3g} GB of memory"
         of = "" if isinstance(self.what, str) else f" for {self.size_bytes:,} bytes"
         return InputFault(
@@ -119,14 +119,14 @@ _local = threading.local()
 _limited: dict[int, _Budget] = {}
 """The innermost budgets of all threads, by which the process's memory is limited."""
 _spent: dict[int, _Budget] = {}
-"""By thread, the innermost of the budgets that were found spent last."""
+"""Innermost of the budgets that were found spent last, by thread."""
 _unlimited: list[tuple[int, int]] = []
 """The limit of memory as it was before; empty while no budget is there."""
 _lock = threading.Lock()
 
 
 def is_budgeted() -> bool:
-    """Whether this thread reads within a budget."""
+    """Returns whether this thread reads within a budget."""
     return _innermost() is not None
 
 
@@ -203,7 +203,7 @@ def _size_of(path: Path) -> int:
 
 
 def _data_bytes() -> int:
-    """What the process has of memory that it may write to."""
+    """Size of the process's writable memory, in bytes."""
     file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return int(os.read(file, 200).split()[5]) * resource.getpagesize()
@@ -252,7 +252,8 @@ def _tick(_number: int, _frame: FrameType | None) -> None:
 
 
 def _watcher() -> Callable[[], None]:
-    """The same from another thread, which knows this thread's innermost budget by `_limited`."""
+    """Starts a thread that interrupts this one when its innermost budget, in `_limited`, is spent. Returns a function
+    that stops it."""
     import ctypes  # noqa: PLC0415 (milliseconds, which commands do not need)
 
     reader = ctypes.c_ulong(threading.get_ident())

@@ -1,7 +1,7 @@
-"""Opens regular files only, of a size that is known before anything is read.
+"""Opens only regular files, whose size is known before anything is read.
 
-Files come from others: in the place of one may be a pipe, which never says anything, a device, which never ends, or a
-link to either. None of these is opened. What is refused raises OSError, with what the file is in words.
+Files come from others: in the place of one may be a pipe, which never sends anything, a device, which never ends, or a
+link to either. None of these is opened: they raise OSError, with what the file is in words.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gradwire.faults import InternalFault
 from gradwire.reading_budget import is_budgeted
 
 MESSAGE_BYTES = 16 << 20
-"""Of a JSON or TOML file: a hundred times the largest scenario that comes with gradwire, and of the verdicts and notes
-of runs."""
+"""Largest size of a JSON or TOML file: a hundred times the largest scenario, verdict or note of a run that comes with
+gradwire."""
 RECORD_BYTES = 256 << 20
-"""Of a run's record: a network of 1,024 hosts has 65,536 counters of some 100 bytes, and a connection's state takes
-300 bytes."""
+"""Largest size of a run's record: a network of 1,024 hosts has 65,536 counters of some 100 bytes, and a connection's
+state takes 300 bytes."""
 TABLE_BYTES = 256 << 20
-"""Of a CSV file, and of what a program reported: a million rows of 256 bytes."""
+"""Largest size of a CSV file, and of what a program reported: a million rows of 256 bytes."""
 CAPTURE_BYTES = 1 << 40
-"""Of a capture, which is read packet by packet: 20 minutes of a port at 10 Gbit/s."""
+"""Largest size of a capture, which is read packet by packet: 20 minutes of a port at 10 Gbit/s."""
 CHUNK_BYTES = 1 << 20
 KINDS = (
     (stat.S_ISLNK, "is a link, which is not followed here"),
@@ -34,7 +34,7 @@ KINDS = (
     (stat.S_ISSOCK, "is a socket, and not a file"),
     (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "is a device, which may never end; write it to a file"),
 )
-"""What may lie in the place of a regular file."""
+"""Tests of a mode for kinds of files that are not regular, with the words that say so in messages."""
 
 
 class IrregularFileError(OSError):
@@ -83,7 +83,8 @@ def read_bytes(path: Path, most_bytes: int, *, follow: bool = False, bounded: bo
 def read_text(
     path: Path, most_bytes: int, *, encoding: str = "utf-8", errors: str = "strict", follow: bool = False
 ) -> str:
-    """The same as text, with LF as the end of lines. Raises UnicodeDecodeError, too."""
+    """Reads a file of at most `most_bytes` as text, with LF as the end of lines. Raises the errors of `read_bytes`, and
+    UnicodeDecodeError."""
     text = read_bytes(path, most_bytes, follow=follow).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

@@ -14,8 +14,8 @@ _TURN = threading.RLock()
 
 
 def parsed(parse: Callable[[], T]) -> T:
-    """What `parse` returns, which makes a syntax tree: one thread at a time, and once more where another library's
-    thread came between."""
+    """Calls `parse`, which makes a syntax tree, in one thread at a time, and returns its result. Calls it once more if
+    the thread of another library interfered."""
     with _TURN:
         try:
             return parse()

@@ -1,7 +1,7 @@
-"""Text made fit for a terminal: characters that would act on it are shown, and those that its encoding lacks are
-spelled in ASCII.
+"""Makes text fit for a terminal: characters that would act on it are shown in escaped form, and those that its encoding
+lacks are spelled in ASCII.
 
-The first are in the output of programs and in files from others; the second would end a table halfway.
+The output of programs and files from others may hold the former; the latter would end the printing of a table halfway.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Visible(logging.Formatter):
 
 ERRORS = "gradwire-spelled"
 SPELLED = {"±": "+-", "–": "-", "✓": "ok", "✗": "failed", "·": "-", "→": "->", "…": "...", "μ": "u", "µ": "u"}
-"""What is written for characters that have no letter of ASCII in them."""
+"""Spellings in ASCII of characters that contain no ASCII letter."""
 UNKNOWN = "?"
 
 

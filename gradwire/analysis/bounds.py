@@ -96,7 +96,7 @@ def stream_bounds_s(plan: Plan) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Transfers:
-    """What crosses the network in one iteration: columns with one row per message and receiving host."""
+    """Messages that cross the network in one iteration: columns with one row per message and receiving host."""
 
     #: Index of the SEND.
     op: Int64
@@ -162,7 +162,8 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
 
 
 def busiest_s_of(fabric: Fabric, moved: Transfers, line: Float64, limited: Bool) -> float:
-    """The longest time that what crosses the network takes any host's link or, in tiers, a part's uplinks together.
+    """The longest time in seconds that the transfers take on any host's link or, in tiers, on a part's uplinks
+    together.
 
     line: bytes on the line of each transfer. limited: whether each endpoint's link has a rate.
     """
@@ -191,7 +192,7 @@ def _line_bound_s(plan: Plan, fabric: Fabric) -> float:
 
 
 def _aggregating(plan: Plan, count: int) -> Bool:
-    """Whether each of `count` endpoints has an aggregator."""
+    """Returns whether each of `count` endpoints has an aggregator, shape (count,)."""
     has_aggregator: Bool = np.zeros(count, dtype=np.bool_)
     has_aggregator[plan.rank_host[plan.rank_role == Role.AGGREGATOR]] = True
     return has_aggregator
@@ -241,7 +242,8 @@ def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
 
 
 def chained_s(plan: Plan, message_ns: Float64) -> float:
-    """The same where the message of each SEND takes so long. Raises InternalFault if the plan has a cycle."""
+    """Iteration time in seconds of the plan's chains of ops if the message of each SEND takes this long. Raises
+    InternalFault if the plan has a cycle."""
     levels = _levels(plan, message_ns)
     ends: Float64 | None = None
     boundary_ns: list[float] = []

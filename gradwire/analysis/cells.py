@@ -38,13 +38,13 @@ class PrintedCell:
     source: str
     #: Whether a constant was chosen to meet it.
     fitted: bool = False
-    #: What a reader should know about it.
+    #: A remark for readers.
     note: str = ""
     #: For a speed-up: the parameters in which the point that it is relative to differs from `where`.
     baseline: Where = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Rejects what cannot be compared; raises InputFault."""
+        """Rejects values that cannot be compared; raises InputFault."""
         cell = f"printed cell {describe(self.where)}"
         if self.metric not in METRICS:
             raise InputFault(f"{cell}: metric '{self.metric}' is not one of {', '.join(METRICS)}")
@@ -81,7 +81,7 @@ class _Table(BaseModel):
 class _Paper(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    #: What the paper calls its system.
+    #: The paper's name of its system.
     name: str
     table: list[_Table]
 

@@ -1,5 +1,5 @@
-"""What finite buffers, marks and congestion control did in a run: how
-long queues were, and the lines of its report."""
+"""Effects of finite buffers, marks and congestion control in a run: the lengths of queues, and the lines of its
+report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradwire.datatypes.records import BandCount, PointRecord, QueueLengths
 from gradwire.network.fabric import Fabric
 
 MOST_PORTS = 3
-"""So many ports are named, those with most first."""
+"""Number of ports that are named, those with most first."""
 
 
 @dataclass(frozen=True)

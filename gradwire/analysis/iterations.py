@@ -51,7 +51,8 @@ def worker_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
 
 
 def worker_ends_ns(plan: Plan, log: OpLog, iterations: int) -> Int64:
-    """When each worker ended each iteration, in nanoseconds of the run's clock, shape (iterations, workers)."""
+    """Time at which each worker ended each iteration, in nanoseconds of the run's clock, shape (iterations,
+    workers)."""
     return times_of_ops_ns(log, log.end_ns, plan.end_op, iterations)
 
 
@@ -98,7 +99,8 @@ def worker_periods_s(messages: Messages, ranks: Int64, iterations: int) -> Float
 
 
 def logged_periods_s(plan: Plan, log: OpLog, ranks: Int64, iterations: int) -> Float64:
-    """The same of the first SENDs in the agents' logs.
+    """Time of iterations 1, 2, ... of each of `ranks` by the first SENDs in the agents' logs, in seconds, shape
+    (iterations - 1, ranks).
 
     Where a worker's iterations differ in length, those from first message to first message are not those from end to
     end. In a double tree of 16 workers, one took 48 ms from its cold start, and the next 84 ms.
@@ -151,7 +153,7 @@ def fault_lines(faults: Sequence[FaultRecord], edges_of_jobs: Mapping[str, Int64
 
 
 def _around(edges_ns: Int64, begun_ns: int, ended_ns: int) -> str:
-    """What iterations took before, during and after a fault."""
+    """Iteration times before, during and after a fault, in words."""
     times_s = np.diff(edges_ns) / 1e9
     before, after = edges_ns[1:] <= begun_ns, edges_ns[:-1] >= ended_ns
     during = ~before & ~after

@@ -22,7 +22,8 @@ may end an iteration of a minute in a tenth of a second once they are gone."""
 
 
 def logged_edges_s(plan: Plan, log: OpLog, iterations: int) -> list[Float64]:
-    """Of each job, when its first iteration begins and when each of its iterations ends, in seconds of the run's clock.
+    """Times at which the first iteration of each job begins and each of its iterations ends, in seconds of the run's
+    clock.
 
     Raises InternalFault if the log lacks a worker's begin or end.
     """
@@ -37,7 +38,8 @@ def logged_edges_s(plan: Plan, log: OpLog, iterations: int) -> list[Float64]:
 
 
 def fluid_edges_s(plan: Plan, times: FluidTimes, iterations: int) -> list[Float64]:
-    """The same of an estimate that kept the times of ops, for so many iterations of the plan.
+    """Times at which the first iteration of each job begins and each of its iterations ends, in seconds, from an
+    estimate that kept the times of ops. iterations: number of the plan's iterations.
 
     Those that were not computed repeat the last period; without one there are no more than were computed.
     """
@@ -55,7 +57,7 @@ def fluid_edges_s(plan: Plan, times: FluidTimes, iterations: int) -> list[Float6
 
 
 def measured_windows(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> list[Window]:
-    """Of each job, its iterations that lie where all jobs run and none is in its warm-up; maybe none.
+    """Iterations of each job that lie where all jobs run and none is in its warm-up; maybe none.
 
     warmup: iterations of the plan that are dropped.
     """
@@ -80,7 +82,8 @@ def _begins(plan: Plan, job: PlanJob) -> Int64:
 
 
 def _ends(plan: Plan, job: PlanJob) -> Int64:
-    """Of each iteration of the job in one of the plan, the ops that conclude it, shape (iterations, workers)."""
+    """Ops that conclude each of the job's iterations within one iteration of the plan, shape (iterations,
+    workers)."""
     last = plan.end_op[(plan.end_op >= job.first_op) & (plan.end_op < job.end_op)]
     earlier = np.arange(job.iterations - 1, -1, -1, dtype=np.int64) * job.ops
     return last[None, :] - earlier[:, None]

@@ -90,8 +90,8 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
 
 
 def _sprayed(messages: WireMessages, fabric: Fabric) -> Iterator[tuple[str, float, Int64, Float64]]:
-    """Name and rate of each line between switches, the rows of the messages whose bursts pass it in turn with those on
-    other lines, and which share of each does. A multicast is counted so as well."""
+    """Yields the name and rate of each line between switches, the rows of the messages whose bursts pass it in turn
+    with other lines, and the share of each message that does. A multicast is counted in the same way."""
     routes, links = SprayedRoutes.of(fabric), fabric.trunk_links()
     pairs, pair_of = np.unique(np.stack([messages.src, messages.dst]), axis=1, return_inverse=True)
     of_pairs = [
@@ -212,14 +212,14 @@ class LoadedLine:
 
     #: "s1 to s5".
     name: str
-    #: How long an iteration's bytes take on it.
+    #: Time that an iteration's bytes take on it.
     busy_s: float
     #: Flows of data that pass it.
     flows: int
 
 
 def has_choices(fabric: Fabric) -> bool:
-    """Whether there is more than one way between any two switches, or may be, and it is known which ways are taken."""
+    """Returns whether it is known which of several ways between switches are taken, and there may be several."""
     if fabric.routing is Routing.FLOWLET:
         return False
     return fabric.graph is not None or len(fabric.spine_names()) > 1
@@ -244,7 +244,7 @@ def loaded_lines(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) ->
 
 
 def _data_passing(paths: Paths) -> tuple[Int64, Int64, Float64]:
-    """Each flow of data with each port that it passes, and the share of it that does."""
+    """Each flow of data with each port that it passes, and the share of the flow that passes it."""
     flow = np.repeat(np.arange(len(paths.flow_band)), np.diff(paths.route_start))
     data = paths.flow_band[flow] != CONTROL_BAND
     return flow[data], paths.route_port[data], paths.route_share[data]

@@ -48,7 +48,8 @@ def slow_times(plan: Plan, faults: Sequence[FaultRecord]) -> dict[int, list[Slow
 
 
 def slowed_end_ns(begin_ns: Int64, work_ns: Int64, slow: Sequence[Slow]) -> Int64:
-    """When work ends that begins at these times, and would take `work_ns` alone; arrays of one shape."""
+    """Times at which work ends that begins at `begin_ns` and would take `work_ns` undisturbed; arrays of one
+    shape."""
     edges = sorted({edge for span in slow for edge in (span.begin_ns, span.end_ns) if np.isfinite(edge)})
     now, left = begin_ns.astype(np.float64), work_ns.astype(np.float64)
     for edge in edges:
@@ -78,8 +79,8 @@ class LoggedOps:
     start: Int64
     #: End, as logged.
     end: Int64
-    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on
-    #: nominal times so that waking up late never adds up (agents/interpreter.py).
+    #: Times at which ops that wait for this one could go on: the end of a message, the nominal end of a timed op.
+    #: Agents pass on nominal times so that waking up late never adds up (agents/interpreter.py).
     finish: Int64
     #: Flat indices (iteration * ops + op) in the order of the log.
     in_turn: Int64
@@ -152,7 +153,8 @@ class LoggedOps:
         return [(at, on) for at, on in dependencies if at >= 0 and self.end[at, on] != MISSING]
 
     def latest_dependency_ns(self, iteration: int) -> Int64:
-        """When the agent had acted on the last dependency of each op, shape (ops,); MISSING for ops without one."""
+        """Time at which the agent had acted on the last dependency of each op, shape (ops,); MISSING for ops without
+        one."""
         plan = self.plan
         latest = np.full(len(plan.ops), MISSING, np.int64)
         waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
@@ -179,11 +181,11 @@ class WireMessages:
     dst: Int64
     #: Equal for messages of the same send queue, class and receiver.
     connection: Int64
-    #: When the first byte was handed to the kernel.
+    #: Time at which the first byte was handed to the kernel.
     sent_ns: Int64
-    #: When the header was read.
+    #: Time at which the header was read.
     header_ns: Int64
-    #: When the last byte was taken from the kernel.
+    #: Time at which the last byte was taken from the kernel.
     arrived_ns: Int64
     #: Whether this is the message's first row: a multicast message leaves its sender once.
     first: Bool
@@ -227,6 +229,6 @@ def wire_messages(logged: LoggedOps) -> WireMessages:
 
 
 def data_of(logged: LoggedOps, messages: WireMessages) -> Bool:
-    """Which rows carry data. Requests and tokens weigh nothing and do not count as flows."""
+    """Returns which rows carry data. Requests and tokens, which are control traffic, do not count as flows."""
     data: Bool = logged.plan.ops.traffic_class[messages.send] != CONTROL_CLASS
     return data

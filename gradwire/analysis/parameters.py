@@ -32,7 +32,8 @@ def parameter_number(text: str) -> float | None:
 
 
 def fits(parameters: Mapping[str, str], where: Where) -> bool:
-    """Whether a point has all these parameters. Two values that are numbers are compared as such: "8.0" equals 8."""
+    """Returns whether a point has all these parameters. Two values that are numbers are compared as such: "8.0" equals
+    8."""
     return all(_equal(parameters.get(key), value) for key, value in where.items())
 
 

@@ -1,5 +1,5 @@
-"""What priority flow control does in a network: where its buffers can deadlock, before a run; which ports paused whom,
-after it; and both as events of a trace."""
+"""The reports of priority flow control: where a network's buffers can deadlock, before a run; which ports paused which
+others, after it; and both as events of a trace."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gradwire.network.switch_hash import FlowPorts
 from gradwire.network.wire.ways import MessageWays
 
 MOST_HOSTS = 256
-"""Beyond, ways between all hosts are not looked at."""
+"""Largest number of hosts for which the ways between all of them are looked at."""
 ONE_CONNECTION = FlowPorts(49152, 5000)
-"""From the first port that a system gives out (RFC 6335) to one of a user's."""
+"""Ports of a connection from the first port that a system gives out (RFC 6335) to one of a user's."""
 MOST_PORTS = 3
-"""So many ports are named, those that were paused longest first."""
+"""Number of ports that are named, those that were paused longest first."""
 
 
 def far_ends_of(fabric: Fabric) -> Mapping[str, str]:
@@ -59,7 +59,7 @@ def circle_between_hosts(fabric: Fabric, summit_of: SummitOf | None = None) -> t
 
 
 def circle_foreseen(whose: str, circle: tuple[str, ...]) -> str:
-    """What should be known of a circle before a run. whose: the ways that make it."""
+    """Warning of a circle of buffers before a run. whose: the ways that make it."""
     return (
         f"fabric.lossless: {whose} make a circle of buffers, {' -> '.join((*circle, circle[0]))}. Each of "
         "these ports waits for the next one where that is paused, so all of them may wait for ever (deadlock). Ways that go up "

@@ -118,7 +118,8 @@ class Names:
 
     @cached_property
     def _is_backward(self) -> np.typing.NDArray[np.bool_]:
-        """Whether each op is the second in which its rank computes a layer: backward follows forward."""
+        """Whether each op is the second in which its rank computes a layer, shape (ops,): backward follows
+        forward."""
         ops = self._plan.ops
         passes = np.flatnonzero((ops.kind == OpKind.COMPUTE) & (ops.lane == 0) & (ops.layer >= 0))
         layers = int(ops.layer.max(initial=0)) + 1

@@ -104,7 +104,7 @@ def typed_column(texts: Sequence[str]) -> pd.Series[Any]:
 
 
 def _are_rates(texts: Sequence[str]) -> bool:
-    """Whether all texts are line rates, such as "10gbit"."""
+    """Returns whether all texts are line rates, such as "10gbit"."""
     return bool(texts) and all(text.endswith("bit") and parameter_number(text) is not None for text in texts)
 
 

@@ -44,12 +44,11 @@ class PointResult:
     lower_bound_s: float
     #: Name of that bound.
     lower_bound_kind: str
-    #: The same iterations on an ideal fluid network, mean; None where they have not been estimated.
+    #: Mean of the same iterations on an ideal fluid network; None if they have not been estimated.
     fluid_time_s: float | None = field(default=None, kw_only=True)
-    #: What explains that they take another time there (a Cause); "" where the times agree.
+    #: Cause of the difference between the two times (a Cause); "" if they agree.
     fluid_cause: str = field(default="", kw_only=True)
-    #: Of one of several jobs: its mean iteration on an ideal network that it has for itself; None for a point of one
-    #: job.
+    #: Mean iteration of one of several jobs on an ideal network that it has for itself; None for a point of one job.
     alone_time_s: float | None = field(default=None, kw_only=True)
     #: Digest of the plan.
     plan_digest: str
@@ -68,7 +67,7 @@ class PointResult:
 
     @property
     def state(self) -> str:
-        """What tables and conclusions call the point, in one word.
+        """State of the point in tables and conclusions, in one word.
 
         INVALID: its numbers are not results. "unexplained": all checks passed, and its time is off an ideal network's
         without a known cause, so that the report warns of it. VALID: neither.
@@ -97,7 +96,7 @@ RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name
 
 
 def result_columns(rows: Sequence[PointResult]) -> tuple[str, ...]:
-    """RESULT_COLUMNS, and those of jobs where some row is one's."""
+    """RESULT_COLUMNS, and the columns of jobs if any row is one of a job."""
     of_jobs = any(row.alone_time_s is not None for row in rows)
     return tuple(
         field.name

@@ -26,10 +26,10 @@ NUMBER_SHARE = 0.10
 read off a figure, and the framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own
 tables imply 4 to 6 %)."""
 EXACT_SHARE = 0.01
-"""For what follows from definitions (counts, sizes, shares of parameters),
-where nothing is measured: the papers' rounding."""
+"""Tolerance of values that follow from definitions (counts, sizes, shares of parameters), for which nothing is
+measured: the papers' rounding."""
 APPROX_SHARE = 0.20
-"""For "about" and "around": twice the tolerance of a printed number."""
+"""Tolerance of "about" and "around": twice that of a printed number."""
 GAIN_FACTOR = 2.0
 """A speed-up must also be a gain of the printed size, within this factor:
 1.00 is within 10 % of 1.09, and no gain at all."""
@@ -44,7 +44,8 @@ EXACT_METRICS = frozenset({"count", "size_mib", "size_gbit", "batch"})
 
 
 def number_holds(metric: str, printed: float, measured: float, *, about: bool = False) -> bool:
-    """Whether a number is close enough to the printed one. about: it is printed as "about" that number."""
+    """Returns whether a number is close enough to the printed one. about: whether it is printed as "about" that
+    number."""
     if metric in EFFICIENCY_METRICS:
         return abs(measured - printed) <= EFFICIENCY_POINTS
     if abs(measured - printed) > number_share(metric, about=about) * abs(printed):
@@ -60,7 +61,7 @@ def number_share(metric: str, *, about: bool = False) -> float:
 
 
 def gain_holds(printed: float, measured: float) -> bool:
-    """Whether a speed-up is a gain (or a loss) of about the printed size."""
+    """Returns whether a speed-up is a gain (or a loss) of about the printed size."""
     gain, printed_gain = measured - 1, printed - 1
     if abs(gain - printed_gain) <= GAIN_POINTS:
         return True
@@ -78,12 +79,12 @@ class RankTier:
 
 @dataclass(frozen=True)
 class MeasuredOrder:
-    """Scores of what is ranked. Higher is better."""
+    """Scores of the ranked strategies. Higher is better."""
 
     scores: Mapping[str, float]
     #: Half of the 95 % interval of each score, where it is known.
     ci95: Mapping[str, float] = field(default_factory=dict)
-    #: Which row of several.
+    #: Name of the row, if there are several.
     row: str = ""
 
     @property
@@ -93,7 +94,8 @@ class MeasuredOrder:
 
 
 def tiers_hold(tiers: Sequence[RankTier], order: MeasuredOrder) -> bool:
-    """Whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no order.
+    """Returns whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no
+    order.
 
     A tie is a difference within 1 %, or intervals that overlap. It is enough where every tier from the better one on,
     up to the other, may tie. Raises InternalFault for a name without a score.
@@ -130,7 +132,7 @@ class CellStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """A printed cell and what was measured."""
+    """A printed cell and the measured value."""
 
     cell: PrintedCell
     measured: float | None
@@ -143,7 +145,7 @@ class ComparedCell:
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """Whether the strategies of a row rank as printed."""
+    """A comparison of the order of a row's strategies with the printed order."""
 
     row: dict[str, str]
     #: From worst to best.

@@ -1,4 +1,4 @@
-"""Figures from what programs write, what the points of a scenario of programs came to, and its tables.
+"""Figures from the output of programs, the results of a scenario of programs, and its tables.
 
 One table has a row per point, the other a row per row of figures. Pure.
 """
@@ -98,7 +98,7 @@ class _IperfEnd(msgspec.Struct):
 
 
 class _IperfReport(msgspec.Struct):
-    """What of the report of iperf3 --json is read (docs: `man iperf3`, src/iperf_api.c)."""
+    """The parts of a report of iperf3 --json that are read (docs: `man iperf3`, src/iperf_api.c)."""
 
     end: _IperfEnd = msgspec.field(default_factory=_IperfEnd)
     error: str = ""
@@ -180,7 +180,7 @@ def _number(text: str) -> Value:
 
 
 READERS: Mapping[str, Callable[[str], list[Row]]] = {"lines": read_lines, "iperf3": read_iperf3, "osu": read_osu}
-"""By what a scenario calls them (scenario/program_scenarios.py)."""
+"""Functions that read figures, by their names in scenarios (scenario/program_scenarios.py)."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,11 @@ class ProgramResult:
     #: end.
     duration_s: float | None
     figures: tuple[FigureRow, ...]
-    #: Of the kernel, the most that it used; 0 if the run did not come to its end.
+    #: Largest memory of the kernel; 0 if the run did not come to its end.
     memory_bytes: int
     wall_s: float
     verdict: Verdict
-    #: What flow control did, line by line; nothing without it.
+    #: Effects of flow control, line by line; empty without it.
     pauses: tuple[str, ...] = ()
 
     @property
@@ -297,7 +297,7 @@ def figure_names(frame: pd.DataFrame, parameters: Sequence[str]) -> list[str]:
 
 
 def is_number(texts: Sequence[str]) -> bool:
-    """Whether all values of a parameter are numbers or rates."""
+    """Returns whether all values of a parameter are numbers or rates."""
     return all(parameter_number(text) is not None for text in texts)
 
 

@@ -1,4 +1,4 @@
-"""Two runs compared: what changed from one to the other, point by point and claim by claim, and why.
+"""Compares two runs, point by point and claim by claim, and finds the cause of each change.
 
 Runs on the virtual clock repeat, so there is no noise between them: every difference has a cause.
 """
@@ -21,19 +21,19 @@ METRICS = {
     "scaling_efficiency": "scaling_efficiency",
     "bytes_sent": "bytes_sent",
 }
-"""What a gate may watch: names, and the columns of points.csv behind them."""
+"""Metrics that a gate may watch: their names, and the columns of points.csv behind them."""
 _GATE = re.compile(r"\s*([a-z_]+)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A point's run, and what decided its result."""
+    """The run of a point, and everything that decided its result."""
 
     result: PointResult
     fabric: Fabric
     #: Settings of the run besides plan and fabric: texts by their names.
     settings: Mapping[str, str]
-    #: What it ran with, texts by their names: kernel, gradwire. Empty where it was not recorded.
+    #: Origin of the run, texts by their names: kernel, gradwire. Empty if it was not recorded.
     origin: Mapping[str, str]
     #: Hash of everything that decided the result; "" if the run did not come to its end.
     key: str
@@ -46,7 +46,7 @@ class PointDifference:
     parameters: Mapping[str, str]
     first: PointResult
     second: PointResult
-    #: What differs between the two that decides the result, each with both values.
+    #: Differences between the two that decide the result, each with both values.
     causes: tuple[str, ...]
 
     @property
@@ -64,7 +64,7 @@ class PointDifference:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """What changed from one run to another."""
+    """The changes from one run to another."""
 
     points: tuple[PointDifference, ...]
     #: Parameters of points that only one of the two has.
@@ -94,7 +94,7 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str) -> Gate:
-        """Reads a gate. Raises InputFault, with what would be right."""
+        """Reads a gate. Raises InputFault, with the right form."""
         match = _GATE.fullmatch(text)
         if match is None or match[1] not in METRICS:
             raise InputFault(

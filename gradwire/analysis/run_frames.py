@@ -1,5 +1,5 @@
-"""Frames of a run: its ops, what its ports sent by priority band, its
-critical path, and its strategies ranked at each setting."""
+"""Frames of a run: its ops, the bytes that its ports sent by priority band, its critical path, and its strategies
+ranked at each setting."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _categories(codes: npt.NDArray[Any], names: dict[int, str]) -> pd.Categorica
 
 
 def _optional(values: npt.NDArray[Any], known: Bool) -> pd.Series[Any]:
-    """Numbers of which only those where `known` is true are some."""
+    """Numbers as a series that has missing values where `known` is false."""
     return pd.Series(values.astype(np.int64)).astype("Int64").where(pd.Series(known))
 
 
@@ -180,10 +180,10 @@ def _is_told(kind: TimeKind, path: CriticalPath) -> bool:
 
 
 def segments_frame(path: CriticalPath) -> pd.DataFrame:
-    """The path in order of time, one row per piece: what it is, its kind, start_s and end_s since the iteration's
-    begin, and duration_s.
+    """The path in order of time, one row per piece: its name, its kind, start_s and end_s since the iteration's begin,
+    and duration_s.
 
-    Consecutive segments of one kind and about the same thing are one piece.
+    Consecutive segments of one kind and with the same subject are one piece.
     """
     pieces = path.merged()
     begin_ns = pieces[0].segments[0].begin_ns if pieces else 0

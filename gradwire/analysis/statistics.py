@@ -1,8 +1,8 @@
-"""Mean, spread and interval of a few measurements, and whether one iteration time is longer than another.
+"""Mean, spread and interval of a few measurements, and a test whether one iteration time is longer than another.
 
-What has no random order takes the same time in every run, so a single run is exact. Where an order is drawn from the
-seed, each seed gives one time, and only their mean over many seeds would be the strategy's own. Two strategies that
-ran with the same seeds are compared seed by seed: what a seed does to both of them cancels out.
+A strategy without a random order takes the same time in every run, so a single run is exact. Where an order is drawn
+from the seed, each seed gives one time, and only their mean over many seeds would be the strategy's own. Two strategies
+that ran with the same seeds are compared seed by seed: what a seed does to both of them cancels out.
 
 The interval is that of a ratio of means (W. G. Cochran, Sampling Techniques, 3rd ed., 1977, chapter 6): with R the
 ratio, the residuals other - R * reference have mean 0, and Student's t interval of their mean, divided by the
@@ -27,7 +27,7 @@ POWER = 0.8
 """Chance of a clear answer at which seeds are called enough: Cohen's
 convention (Statistical Power Analysis, 2nd ed., 1988, 2.4)."""
 MOST_SEEDS = 1000
-"""More seeds than this are not counted: nobody runs them."""
+"""Largest number of seeds that is stated as needed: nobody runs more."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: flo
 
 
 class Outcome(StrEnum):
-    """What may be said of two times."""
+    """Result of a comparison of two times."""
 
     FASTER = "faster"
     LEVEL = "level"
@@ -88,7 +88,7 @@ class Outcome(StrEnum):
 class Sample:
     """The iteration times of a strategy."""
 
-    #: By seed.
+    #: Times by seed.
     times_s: Mapping[str, float]
     #: Whether another seed may give another time.
     random: bool
@@ -149,7 +149,7 @@ def _outcome(ratio: float, half: float) -> Outcome:
 
 @dataclass(frozen=True)
 class _Spread:
-    """How uncertain a ratio is."""
+    """The uncertainty of a ratio."""
 
     #: Standard error.
     error: float

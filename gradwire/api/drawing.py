@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from gradwire.analysis.report.charts import STYLE
 
 SCREEN_DPI = 110
-"""Of pictures in a notebook; files have the resolution that `savefig` is given."""
+"""Resolution of pictures in a notebook; files have the resolution that `savefig` is given."""
 SIZE_INCHES = (7.0, 3.6)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIRST_RESULT = "iteration_time_s"
 """In a frame of points, the columns before it are parameters."""
 UNITS = {"s": "s", "bps": "bit/s", "bytes": "byte", "Bps": "byte/s"}
-"""Of a column, by the last part of its name: as xarray's plots and netCDF name them."""
+"""Units of columns, by the last part of their names: as xarray's plots and netCDF name them."""
 
 
 def grid(points: pd.DataFrame, title: str) -> xarray.Dataset:

@@ -1,5 +1,5 @@
-"""`gradwire.map`: which strategy wins where over two keys of a scenario. A separate module, because the fluid engine's machine
-code takes a while to load."""
+"""`gradwire.map`: the winner among strategies over two keys of a scenario. It is a separate module, because the fluid
+engine's machine code takes a while to load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Over = Mapping[str, str | Sequence[Any]] | Sequence[str]
 
 @dataclass(frozen=True)
 class Map:
-    """Which strategy wins each cell of a grid."""
+    """A map of the strategies that win each cell of a grid."""
 
     winner_map: WinnerMap = field(repr=False)
     measured: tuple[MeasuredCell, ...] = field(default=(), repr=False)
@@ -40,7 +40,7 @@ class Map:
 
     @property
     def conclusion(self) -> str:
-        """Who wins how many cells and by how much, and how many measured cells agree."""
+        """Number of cells that each strategy wins and its lead, and the number of measured cells that agree."""
         return " ".join(filter(None, (conclusion(self.winner_map), summary(self.winner_map, self.measured))))
 
     @property
@@ -50,7 +50,8 @@ class Map:
 
     @property
     def borders(self) -> pd.DataFrame:
-        """Where the winner changes along each axis: at, from, to, and the interpolated value (`changes at`)."""
+        """Places where the winner changes along each axis: at, from, to, and the interpolated value (`changes
+        at`)."""
         table = crossings_table(self.winner_map)
         return pd.DataFrame(table.rows, columns=list(table.headers))
 

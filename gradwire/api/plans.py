@@ -27,7 +27,7 @@ class Plans:
     @cached_property
     def points(self) -> pd.DataFrame:
         """One row per point and candidate plan, of which a run keeps the fastest: its parameters, `plan` and `digest`,
-        and what it takes.
+        and its cost.
 
         messages, message_bytes: of one iteration; the bytes are those that cross the network. compute_s: of a worker
         alone. lower_bound_s: no iteration is shorter. expected_wall_s: roughly what the point's run would take on one
@@ -69,7 +69,7 @@ class Plans:
         return len(self._runs)
 
     def __repr__(self) -> str:
-        """What a console shows."""
+        """Text for a console."""
         return f"<gradwire.Plans '{self.title}': {len(self)} points>"
 
     def _repr_html_(self) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import xarray
 
 SILENT = Screen(Console(quiet=True), Console(quiet=True))
-"""Where an object that is asked for a table says nothing of how it is getting on."""
+"""Screen of an object that is asked for a table: it reports no progress."""
 
 
 class InvalidPointWarning(UserWarning):
@@ -65,7 +65,7 @@ class Run:
     def __init__(
         self, folder: Path, judged: Sequence[JudgedRun[Any, Any]] | None = None, scenario: AnyScenario | None = None
     ) -> None:
-        #: Where it lies.
+        #: The run's folder.
         self.folder = folder
         if judged is not None:
             self._all = list(judged)
@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def _all(self) -> list[JudgedRun[Any, Any]]:
-        """The points, whatever they do."""
+        """The points, of any work."""
         return judge_folder(self.folder, self._scenario.points)
 
     @cached_property
@@ -106,7 +106,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What the scenario is called."""
+        """Title of the scenario."""
         return self._scenario.title
 
     @property
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def conclusion(self) -> str:
-        """What the run says, in a sentence or two, as its report begins."""
+        """The conclusion of the run in a sentence or two, with which its report begins."""
         return self._work.conclusion(self._scenario, self._compared, self.folder)
 
     @property
@@ -192,7 +192,7 @@ class Run:
         )
 
     def ops(self, point: str = "", **where: Value) -> pd.DataFrame:
-        """What a point's ops were and when they were done: one row per op and iteration, from the plan and the log.
+        """Returns a point's ops and their times: one row per op and iteration, from the plan and the log.
 
         Columns: iteration, warmup, op (its number in the plan), kind, rank, role, host, peer, receivers, tensor,
         chunk, layer, size_bytes, traffic_class, crosses_network, duration_s, due_s, start_s and end_s (docs/python.md
@@ -203,7 +203,7 @@ class Run:
             return logged_frame(stored.plan(), stored.log(), stored.record().warmup)
 
     def ports(self, point: str = "", **where: Value) -> pd.DataFrame:
-        """What every port of a point's network sent, one row per port and priority band.
+        """Returns what every port of a point's network sent, one row per port and priority band.
 
         Columns: port, band, bytes_sent, packets_sent, drops, rate_bps, utilisation (the band's mean share of the line
         rate).
@@ -213,7 +213,7 @@ class Run:
             return ports_frame(stored.plan(), stored.built_fabric(), stored.log(), stored.record())
 
     def why(self, point: str = "", *, iteration: int | None = None, **where: Value) -> Why:
-        """Where an iteration's time went, by its critical path; by default the slowest measured one."""
+        """Explains where an iteration's time went, by its critical path; by default the slowest measured one."""
         stored = self._chosen(point, where)
         plan, log, record = stored.plan(), stored.log(), stored.record()
         with fitting(stored.folder):
@@ -318,11 +318,11 @@ class Run:
 
     @property
     def _invalid(self) -> list[tuple[str, str]]:
-        """Invalid points, each with what is wrong."""
+        """Invalid points, each with the reason."""
         return [(judged.label, judged.verdict.summary) for judged in self._all if not judged.valid]
 
     def __repr__(self) -> str:
-        """What a console shows."""
+        """Text for a console."""
         return f"<gradwire.{type(self).__name__} {self.folder}: {self.conclusion}>"
 
     def _repr_html_(self) -> str:
@@ -340,7 +340,8 @@ class ProgramRun(Run):
 def run_in(
     folder: Path, judged: Sequence[JudgedRun[Any, Any]] | None = None, scenario: AnyScenario | None = None
 ) -> Run:
-    """The run in a run folder, with what is known of it already."""
+    """The run in a run folder. judged, scenario: contents of the folder that are known already, and so not read
+    again."""
     scenario = scenario or stored_scenario(folder)
     kind = ProgramRun if isinstance(scenario.points[0], ProgramPoint) else Run
     return kind(folder, judged, scenario)
@@ -361,7 +362,7 @@ class Why:
     iteration: int
     #: Its time.
     duration_s: float
-    #: Where the time went, in one sentence.
+    #: One sentence on where the time went.
     sentence: str
     #: One row per kind of time: part, kind, duration_s, share, meaning.
     parts: pd.DataFrame
@@ -386,7 +387,7 @@ class Why:
         return pd.DataFrame(columns)
 
     def __str__(self) -> str:
-        """What `print` shows."""
+        """Text for `print`."""
         return f"{self._title}\n{self._shown.to_string(index=False)}\n{self.sentence}"
 
     __repr__ = __str__

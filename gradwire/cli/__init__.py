@@ -1,1 +1,1 @@
-"""What the commands of the command line do. Each module is imported when one of its commands is called."""
+"""The commands of the command line. Each module is imported when one of its commands is called."""

@@ -164,7 +164,7 @@ NOT_RUN = "not run: "
 
 
 def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> dict[int, Packets]:
-    """The rows as packets, by size; those that are too large with the reason."""
+    """Runs the rows as packets. Returns the results by size; rows that are too large have the reason instead."""
     from rich.console import Console
 
     from gradwire.runs.ccl_packets import Packets, read_points, scenario_of, why_not

@@ -67,16 +67,16 @@ def asked_of(
 
 @dataclass(frozen=True)
 class ByPackets:
-    """What of the answer runs by packets."""
+    """The part of the answer that runs by packets."""
 
-    #: How many of the fastest divisions; None: nothing.
+    #: Number of the fastest divisions that run; None: none of them.
     count: int | None
-    #: Of each class of ranks; None: the fewest.
+    #: Number of copies of each class of ranks; None: the fewest.
     copies: int | None
     where: Where
 
     def __post_init__(self) -> None:
-        """Raises InputFault for what says how to run nothing."""
+        """Raises InputFault for options that say how to run, if nothing runs."""
         given = {
             "--copies": self.copies is not None,
             "--executor": self.where.executor != LOCAL,
@@ -124,8 +124,8 @@ def _show(answer: Found, folder: Path) -> None:
 
 
 def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Screen) -> tuple[Chosen, Prepared]:
-    """Those of these divisions that can run, ready to run in a folder, or in the next one if others ran there. Raises Fault, also
-    if none can."""
+    """Prepares those of these divisions that can run, in a folder, or in the next one if others ran there. Raises
+    Fault, also if none can run."""
     if not chosen.parts:
         reasons = "; ".join(dict.fromkeys(each.reason for each in chosen.refused))
         raise InputFault(f"--run {len(chosen.refused)}: none of these divisions can run in part: {reasons}")

@@ -1,8 +1,8 @@
-"""How a command ends: with an exit status that says who is at fault, and one message, whatever happened.
+"""Ends a command with an exit status that tells who is at fault, and with one message, whatever happened.
 
-What a command raises on purpose is a Fault. Everything else that escapes is reported as a bug, with its traceback, and
-ends with status 4. Python would end with 1 there, which means that a point is invalid, and typer and rich turn some
-errors into exits with other statuses.
+Errors that a command raises on purpose are Faults. Everything else that escapes is reported as a bug, with its
+traceback, and ends with status 4. Python would end with 1 there, which means that a point is invalid, and typer and
+rich turn some errors into exits with other statuses.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gradwire.terminal_text import visible
 
 INTERRUPTED = 128 + signal.SIGINT
 NO_READER = 128 + signal.SIGPIPE
-"""As a shell says it of programs that write to one that has ended, such as `head`."""
+"""Exit status that a shell gives programs that write to one that has ended, such as `head`."""
 
 
 class Escaped(Exception):
-    """Carries an error past those who would make something else of it."""
+    """Carries an error past libraries that would turn it into another one."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class Escaped(Exception):
 
 @contextmanager
 def unaltered() -> Iterator[None]:
-    """Wraps what typer runs: it takes an EOFError for the user's wish to end, and rich ends the program where output
-    finds no reader."""
+    """Context manager around typer's code, which takes an EOFError for the user's wish to end, and in which rich ends
+    the program if output has no reader."""
     try:
         yield
     except (BrokenPipeError, EOFError) as error:
@@ -53,7 +53,7 @@ def unaltered() -> Iterator[None]:
 
 
 def status_of(command: Callable[[], object]) -> int:
-    """Runs a command, which may raise SystemExit, and prints what went wrong; returns the exit status."""
+    """Runs a command, which may raise SystemExit, and prints the reason if it fails; returns the exit status."""
     died: list[threading.ExceptHookArgs] = []
     before = threading.excepthook
 
@@ -108,7 +108,7 @@ def _without_reader() -> int:
 
 
 def _forget_unwritten() -> None:
-    """What could not be written, to a full disk, and is still held: Python would complain of it when it ends."""
+    """Discards output that could not be written, such as to a full disk: Python would complain of it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
@@ -118,7 +118,8 @@ def _forget_unwritten() -> None:
 
 
 def _to_nobody(*streams: TextIO) -> None:
-    """Lets Python write what it still holds to nobody, or it would complain when it ends."""
+    """Redirects streams to the null device, because Python writes what they still hold at exit, and would
+    complain."""
     nobody = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         with suppress(OSError, ValueError):
@@ -126,7 +127,7 @@ def _to_nobody(*streams: TextIO) -> None:
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Who is at fault for what has escaped."""
+    """Fault for an error that has escaped, by who is at fault."""
     match error:
         case Fault():
             return error
@@ -150,7 +151,7 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def _is_homeless() -> bool:
-    """Whether the current folder is gone."""
+    """Returns whether the current folder no longer exists."""
     try:
         Path.cwd()
     except FileNotFoundError:

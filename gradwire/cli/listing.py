@@ -1,4 +1,5 @@
-"""Commands that list what a scenario may say: `scenarios`, `models`, `devices`, `strategies` and `explain`."""
+"""Commands that list the contents that scenarios can have: `scenarios`, `models`, `devices`, `strategies` and
+`explain`."""
 
 from __future__ import annotations
 
@@ -161,7 +162,7 @@ def _only(chosen: Sequence[str], table: str) -> str:
 
 
 def _loaded(names: Sequence[str], look_up: Callable[[str], Thing]) -> tuple[dict[str, Thing], list[str]]:
-    """What loads of these names, and what is wrong with the others."""
+    """Things with these names that can be loaded, by name, and the faults of the others."""
     loaded: dict[str, Thing] = {}
     faults = []
     for name in names:
@@ -178,7 +179,7 @@ def _tell_of(faults: Sequence[str]) -> None:
 
 
 def _of_package(facts: Mapping[str, Any]) -> str:
-    """Where something comes from, if not from gradwire itself."""
+    """Words for the package that something comes from; "" for gradwire itself."""
     packages = [origin for origin in facts["from"] if origin != GRADWIRE]
     return f" (from {', '.join(packages)})" if packages else ""
 

@@ -1,4 +1,4 @@
-"""`gradwire map`: which strategy wins where."""
+"""`gradwire map`: estimates the fastest strategy over two keys of a scenario."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gradwire.analysis.winners.winner_map import WinnerMap
 
 LINES = 10
-"""So many lines say how far the estimates are where there is no terminal."""
+"""Number of lines that report the progress of estimates if there is no terminal."""
 Source = Annotated[
     Path,
     typer.Argument(
@@ -115,7 +115,7 @@ class _Progress:
         self._said = ("", -1)
 
     def __call__(self, what: str, done: int, of: int) -> None:
-        """So many points are done."""
+        """Reports that `done` of `of` points are done."""
         words = f"{what}: {done} of {of} points"
         if sys.stderr.isatty():
             end = "\r\x1b[K" if done == of else ""

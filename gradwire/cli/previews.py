@@ -53,7 +53,7 @@ def _list_plans(scenario: Scenario) -> None:
 
 
 def _list_programs(scenario: ProgramScenario) -> None:
-    """What would run where, for programs have no plan."""
+    """Prints the programs that would run, with hosts and times, because they have no plan."""
     for planned in plan_programs(scenario.points, RUNS / scenario.name):
         fabric = planned.point.fabric
         terminal.console.print(
@@ -70,11 +70,11 @@ DRAWINGS = (".svg", ".png", ".pdf")
 
 
 LISTINGS: dict[type, Callable[[Any], None]] = {Point: _list_plans, ProgramPoint: _list_programs}
-"""How points of each work are listed."""
+"""Functions that list points, by the type of point."""
 
 
 def _refuse_other_kinds(file: Path) -> None:
-    """Raises InputFault for a file whose name does not say what to write."""
+    """Raises InputFault for a file whose ending does not say which kind of file to write."""
     if file.suffix not in DRAWINGS:
         raise InputFault(f"--draw {file}: the name must end in {', '.join(DRAWINGS[:-1])} or {DRAWINGS[-1]}")
 

@@ -23,13 +23,13 @@ STUDY = "reproduction"
 COMMAND = "command.py"
 """The module of the study with the functions of `Study`."""
 CLONE_FILES = ("pyproject.toml", f"{STUDY}/{COMMAND}")
-"""What lies next to the package in a clone. Next to an installed one lie other packages, and one of these may have the
+"""Files next to the package in a clone. Next to an installed package are other packages, one of which may have the
 study's name."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a `gradwire reproduce` asks for, as it was typed."""
+    """The options of a `gradwire reproduce`, as they were typed."""
 
     #: Papers or scenarios; all if empty.
     names: Sequence[str] = ()
@@ -47,7 +47,7 @@ class Asked:
 
 
 class Study(Protocol):
-    """What the command line wants of the study's module."""
+    """The functions that the command line calls in the study's module."""
 
     def list_scenarios(self, names: Sequence[str]) -> None:
         """`gradwire reproduce --list`."""

@@ -81,7 +81,7 @@ def _run(prepared: Prepared, where: Where, screen: Screen, *, as_json: bool = Fa
 
 
 def as_json_of(points: pd.DataFrame, folder: Path) -> dict[str, Any]:
-    """What a program wants to know of a run: its folder, its points, and the figures that programs reported."""
+    """A run for other programs: its folder, its points, and the figures that programs reported."""
     tables = {"points": points.reset_index()}
     if (figures := folder / "figures.csv").exists():
         rows = read_csv(figures)

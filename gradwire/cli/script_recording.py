@@ -29,7 +29,7 @@ RECORDINGS = "recordings"
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says of a recording, as it was typed."""
+    """The options of a recording, as they were typed."""
 
     program: Sequence[str]
     world: int
@@ -113,7 +113,7 @@ def _is_rated(device: str) -> bool:
 
 
 def _ranks(text: str, world: int) -> list[int]:
-    """Raises InputFault."""
+    """Ranks to record, from the text of `--ranks`. Raises InputFault."""
     if world > MOST_RANKS:
         raise InputFault(f"--world-size {world}: at most {MOST_RANKS:,}")
     words = text.split(",")
@@ -128,7 +128,7 @@ def _ranks(text: str, world: int) -> list[int]:
 
 
 def _name(program: Sequence[str]) -> str:
-    """What the workload is called: as the script, or as the module that is run."""
+    """Name of the workload: that of the script, or of the module that is run."""
     scripts = [word for word in program[1:] if word.endswith(".py")]
     named = scripts[0] if scripts else program[program.index("-m") + 1] if "-m" in program[:-1] else program[0]
     return re.sub(r"\W+", "-", Path(named).stem).strip("-") or "script"

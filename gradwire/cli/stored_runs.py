@@ -158,7 +158,7 @@ def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:
 
 
 def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_json: bool) -> None:
-    """`gradwire diff`. Raises InputFault for what is not a run or not a gate."""
+    """`gradwire diff`. Raises InputFault for a folder that is not a run, and for a text that is not a gate."""
     wanted = [Gate.parse(text) for text in gates]
     one, other = _place(first), _place(second)
     if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():
@@ -196,7 +196,7 @@ def _runs(one: Path, other: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def facts_of(folder: Path) -> list[RunFacts]:
-    """What is compared of each point of a run folder. Raises InputFault for a folder that cannot be read."""
+    """Facts of each point of a run folder that are compared. Raises InputFault for a folder that cannot be read."""
     scenario = stored_plans(folder)
     starts = provenance(folder).starts
     origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}

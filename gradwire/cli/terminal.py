@@ -33,12 +33,12 @@ def interruptible(message: str) -> Iterator[None]:
 
 
 def screen() -> Screen:
-    """The two consoles, for what tells how a run is getting on."""
+    """The two consoles, for code that reports the progress of a run."""
     return Screen(console, errors)
 
 
 def show_report(shown: RenderableType, folder: Path) -> None:
-    """Prints what a terminal shows of a report, and the report's files."""
+    """Prints the terminal's version of a report, and the report's files."""
     console.print(shown)
     names = {"report": "report.html", "chart": "chart.png", "rows": "points.csv", "figures": "figures.csv"}
     name_files({what: folder / name for what, name in names.items() if (folder / name).exists()})

@@ -34,12 +34,12 @@ MOST_REASONS = 40
 """Refusals that are printed."""
 EXAMPLE_OF_GROUPS = 'such as {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} where it is another group on other ranks'
 RATE = "25gbit"
-"""Of the scenario that is written next to a workload, to begin with."""
+"""Line rate of the scenario that is written next to a workload."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the command line says of traces that do not say it themselves."""
+    """Options for facts that traces do not contain."""
 
     ranks: int | None
     step: int | None
@@ -48,7 +48,7 @@ class Said:
     flop_rate: str | None
 
     def reading(self) -> Reading:
-        """The same, read. Raises InputFault."""
+        """Parses the options. Raises InputFault."""
         flops_per_s = None
         if self.flop_rate is not None:
             try:
@@ -105,8 +105,8 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
 
 
 def keep(imported: Imported, folder: Path) -> None:
-    """Writes what was made of traces to a folder, with a scenario to begin with, and prints it. Raises InputFault where
-    no workload was made."""
+    """Writes the workload that was made of traces to a folder, with a scenario to begin with, and prints it. Raises
+    InputFault if no workload was made."""
     with writing(folder):
         imported.write(folder)
         if imported.workload is not None and not _scenario_file(folder).exists():  # which may have been edited
@@ -129,7 +129,7 @@ def _reasons(imported: Imported, folder: Path) -> str:
 
 
 def _files(traces: Sequence[Path]) -> list[Path]:
-    """Files, and those in folders by name. Raises InputFault for what is not there."""
+    """Files, and those in folders by name. Raises InputFault for paths that do not exist."""
     files: list[Path] = []
     for path in traces:
         if not path.exists():
@@ -151,7 +151,7 @@ def _name(path: Path) -> str:
 
 
 def _scenario_file(folder: Path) -> Path:
-    """Runs of it are then in a folder of the workload's name."""
+    """Path of the scenario. Runs of it are then in a folder of the workload's name."""
     return folder / f"{_name(folder)}.toml"
 
 
@@ -185,7 +185,7 @@ def progress() -> Iterator[Watch]:
 
 
 def _show(imported: Imported) -> None:
-    """Prints what was read, on what the reading rests, and what the workload consists of."""
+    """Prints the contents of the traces, the assumptions of the reading, and the contents of the workload."""
     for source in imported.sources:
         rank = "" if source.rank is None else f" of rank {source.rank}"
         _line(f"read: {source.file}: {source.format}{rank}, {source.calls:,} communications")
@@ -198,7 +198,8 @@ def _show(imported: Imported) -> None:
 
 
 def _grounds(imported: Imported) -> Iterator[str]:
-    """What the reading rests on; what is so in several files is one line, with the place in the first."""
+    """Yields the assumptions that the reading rests on. An assumption in several files is one line, with the place in
+    the first."""
     alike: dict[str, list[Finding]] = {}
     for finding in imported.findings:
         if not finding.refused:

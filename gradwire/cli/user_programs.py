@@ -1,4 +1,5 @@
-"""Commands that run what users bring: programs (`exec` and `shell`), and Mininet's own scripts (`mininet` and `mn`)."""
+"""Commands that run users' own code: programs (`exec` and `shell`), and Mininet's own scripts (`mininet` and
+`mn`)."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ NO_LIMIT = "100000h"
 
 @dataclass(frozen=True)
 class Limits:
-    """What the command line allows programs to take, as it was typed."""
+    """Limits of programs' resources, as they were typed."""
 
     memory: str | None
     time_limit: str = "1h"
@@ -81,7 +82,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The program to run, as the command line has it."""
+    """The program to run, as the command line gives it."""
 
     argv: Sequence[str]
     #: Hosts to run it on, as in "h1,h4", and how it is started there.
@@ -89,7 +90,7 @@ class Wanted:
     launch: str
     #: Modules that are imported once for all, as in "torch,numpy".
     warm_imports: str = ""
-    #: Who everything runs as from then on; None for the caller.
+    #: User that everything runs as from then on; None for the caller.
     user: str | None = None
 
 
@@ -206,7 +207,7 @@ def _launch(name: str) -> Launch:
 
 
 def _show(summary: Summary, request: Request) -> bool:
-    """Prints what the run came to; returns whether the network carried what it should."""
+    """Prints the results of the run; returns whether the network carried the traffic as it should."""
     report, folder = summary.report, request.folder
     terminal.console.print(
         f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: "
@@ -226,7 +227,8 @@ def _show(summary: Summary, request: Request) -> bool:
 
 
 def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> None:
-    """One word for what the run is, and what the network did: a program that fails says nothing of that."""
+    """Prints the state of the run, and whether the network carried the traffic as it should: the failure of a program
+    does not tell that."""
     said = [f"{check.name} {check.value} (limit {check.limit}). {check.meaning}" for check in wrong]
     if summary.failed:
         terminal.console.print(f"{CARRIED[0].upper()}{CARRIED[1:]}." if not wrong else NOT_CARRIED, highlight=False)
@@ -257,7 +259,7 @@ def _tell_failure(summary: Summary, request: Request) -> None:
 
 @dataclass(frozen=True)
 class ScriptLimits:
-    """What the command line says of a script's run, as it was typed."""
+    """Limits and options of a script's run, as they were typed."""
 
     rate: str = "10gbit"
     python: str | None = None
@@ -341,7 +343,7 @@ def _new_folder(name: str) -> Path:
 
 
 def _is_one_output() -> bool:
-    """Whether both outputs go to the same place, where their order is seen."""
+    """Returns whether both outputs go to the same place, where their order is seen."""
     try:
         return os.path.samestat(os.fstat(1), os.fstat(2))
     except OSError:
@@ -349,7 +351,7 @@ def _is_one_output() -> bool:
 
 
 def _read(_: Question) -> bytes:
-    """The next line of an input that nobody types."""
+    """The next line of an input that is not typed."""
     return b"" if sys.stdin is None else sys.stdin.buffer.readline()
 
 

@@ -18,13 +18,13 @@ class WithProgram(typer.core.TyperCommand):
     """A command whose line ends in another's: what follows `--` is left as it is, in the context's `meta`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses what is before the program."""
+        """Parses the words before the program."""
         end = args.index("--") if "--" in args else len(args)
         ctx.meta[PROGRAM] = tuple(args[end + 1 :])
         return super().parse_args(ctx, args[:end])
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Shows where the program goes."""
+        """Pieces of the usage line, with the place of the program."""
         return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGS]..."]
 
 
@@ -145,13 +145,13 @@ class WithScript(typer.core.TyperCommand):
     """A command whose line ends in a script and the script's arguments, which are left as they are, in `meta`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses what is before the script's arguments."""
+        """Parses the words before the script's arguments."""
         left = super().parse_args(ctx, args)
         ctx.meta[PROGRAM] = tuple(ctx.args)
         return left
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Shows where they go."""
+        """Pieces of the usage line, with the place of the script's arguments."""
         return [*super().collect_usage_pieces(ctx), "[ARGS]..."]
 
 
@@ -159,13 +159,13 @@ class WithMn(typer.core.TyperCommand):
     """A command all of whose line is Mininet's `mn`'s, but for --help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leaves the line as it is."""
+        """Keeps all words for mn, unless the only one is `--help`."""
         is_help = args == ["--help"]
         ctx.meta[PROGRAM] = () if is_help else tuple(args)
         return super().parse_args(ctx, args if is_help else [])
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Shows where they go."""
+        """Pieces of the usage line, with the place of mn's arguments."""
         return [*super().collect_usage_pieces(ctx), "[ARGS OF MN]..."]
 
 

@@ -37,7 +37,7 @@ from gradwire.faults import MachineFault
 from gradwire.network.fabric import Fabric
 
 RUN_FOLDER = "/var/run/openvswitch"
-"""Where Open vSwitch has its sockets unless OVS_RUNDIR says otherwise."""
+"""Folder of Open vSwitch's sockets, unless OVS_RUNDIR names another."""
 ANSWER_S = 30.0
 POLL_S = 0.001
 VERSION = 1
@@ -66,7 +66,7 @@ _BUCKET = struct.Struct("!HHI")
 _OUTPUT = struct.Struct("!HHHH")
 _METHOD = struct.Struct("!HHII4x16sQ")
 ETHERTYPES = {4: 0x0800, 6: 0x86DD}
-"""By version of IP."""
+"""Types of Ethernet, by version of IP."""
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""
 

@@ -1,4 +1,4 @@
-"""What `ovs-ofctl dump-flows` and `dump-groups` print, as data: the flows that a user's controller installed.
+"""Parses the output of `ovs-ofctl dump-flows` and `dump-groups`: the flows that a user's controller installed.
 Pure.
 
 Both are called with --no-names and --no-stats, so a line is `table=1, priority=5,ip,nw_dst=10.0.0.1 actions=output:2`.
@@ -13,7 +13,7 @@ from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from gradwire.faults import InputFault
 
 MOST_BYTES = 16 << 20
-"""Of the printed flows of one switch: some 150,000 flows."""
+"""Largest size of the printed flows of one switch, in bytes: some 150,000 flows."""
 TCP = 6
 KINDS: dict[str, dict[str, int]] = {
     "ip": {"type": 0x0800},
@@ -31,7 +31,8 @@ KINDS: dict[str, dict[str, int]] = {
 }
 """ovs-fields(7): words that stand for a type of frame, and a protocol of IP."""
 IGNORED = frozenset({"cookie", "duration", "n_packets", "n_bytes", "idle_age", "hard_age", "send_flow_rem"})
-"""What a line says besides match and actions. Timeouts are not among them: see `_TIMEOUTS`."""
+"""Parts of a line that are neither match nor actions, and are ignored. Timeouts are not among them: see
+`_TIMEOUTS`."""
 _TIMEOUTS = ("idle_timeout", "hard_timeout")
 ALL_BITS = 2**64 - 1
 
@@ -44,13 +45,13 @@ class Masked:
     mask: int = ALL_BITS
 
     def takes(self, value: int) -> bool:
-        """Whether a field with this value matches."""
+        """Returns whether a field with this value matches."""
         return value & self.mask == self.value & self.mask
 
 
 @dataclass(frozen=True)
 class Action:
-    """One action: its word, and what stands behind it."""
+    """One action: its word and its argument."""
 
     word: str
     argument: str = ""
@@ -62,8 +63,8 @@ class DumpedFlow:
 
     table: int
     priority: int
-    #: By field: "in_port", "type", "protocol", "dscp", "metadata" as numbers; the source's and the destination's MAC
-    #: and IPv4 address as numbers at "dl_src", "dl_dst", "nw_src" and "nw_dst".
+    #: Values by field: "in_port", "type", "protocol", "dscp", "metadata" as numbers; the source's and the destination's
+    #: MAC and IPv4 address as numbers at "dl_src", "dl_dst", "nw_src" and "nw_dst".
     match: tuple[tuple[str, Masked], ...]
     #: Fields that it matches, but that are not among these.
     others: tuple[str, ...]
@@ -141,7 +142,7 @@ def _field(key: str, value: str) -> dict[str, Masked]:
 
 
 def mac_number(text: str) -> int:
-    """A MAC address as a number. Raises ValueError for what is not one."""
+    """A MAC address as a number. Raises ValueError for a text that is none."""
     parts = text.split(":")
     if len(parts) != 6:
         raise ValueError(f"'{text}' is not a MAC address")

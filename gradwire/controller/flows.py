@@ -167,8 +167,8 @@ class SummitChoice:
         return tree.summit(near, far, first + number)
 
     def turn(self, endpoint: int) -> int:
-        """What of an endpoint decides its ways up: two on the same leaf with the same turn reach any other leaf over
-        the same summits.
+        """Number by which an endpoint's ways up are chosen: two endpoints on the same leaf with the same turn reach any
+        other leaf over the same summits.
 
         So do two in the same pod, on the way to other pods. There are as many turns as a pod has ways to another leaf
         or pod.
@@ -346,9 +346,10 @@ def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[F
 
 
 def twins(fabric: Fabric, rules: Iterable[FlowRule]) -> list[FlowRule]:
-    """The rules for IPv6 that do what these unicast rules do for IPv4, in their order; none for a fabric without IPv6.
+    """The rules for IPv6 that correspond to these unicast rules for IPv4, in their order; none for a fabric without
+    IPv6.
 
-    What hosts' kernels report of their groups is dropped, so that it does not count as a table miss.
+    Reports of groups from hosts' kernels are dropped, so that they do not count as table misses.
     """
     if not fabric.ipv6:
         return []

@@ -1,9 +1,9 @@
 """Follows packets of all pairs of hosts through flows that a user's controller installed. Pure.
 
-What is followed is TCP over IPv4, as agents send it, of each class by its DSCP. A flow may match the port, Ethernet
+The packets are those of agents: TCP over IPv4, of each class by its DSCP. A flow may match the port, Ethernet
 addresses, type, IPv4 addresses, protocol, DSCP and metadata, and may set a queue, write metadata, continue in another
 table, and output to one port, also by a group with one bucket (of `ff`, the first). Anything else that a packet meets
-is a defect, because nobody could say then which line carries its bytes.
+is a defect, because one could no longer tell which line carries its bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Packet = dict[str, int]
 
 @dataclass(frozen=True)
 class SwitchFlows:
-    """What a switch has."""
+    """The flows and groups of a switch."""
 
     flows: tuple[DumpedFlow, ...]
     groups: Mapping[int, DumpedGroup]
@@ -34,7 +34,7 @@ class SwitchFlows:
 
 @dataclass(frozen=True)
 class Followed:
-    """The ways that flows say, as Fabric.ways has them, and what is wrong with them, a line each."""
+    """The ways that flows lead to, in the form of Fabric.ways, and their defects, a line each."""
 
     ways: tuple[tuple[int, ...], ...]
     defects: tuple[str, ...]
@@ -111,7 +111,7 @@ class _Walker:
         self._fabric = fabric
         self._names = fabric.switch_names()
         self._tables = {name: _Tables(switches[name]) for name in self._names}
-        #: What is at the other end of each switch's port: a link between switches, or a host.
+        #: The other end of each switch's port: a link between switches, or a host.
         self._trunk_at: dict[tuple[str, int], tuple[int, bool, str, int]] = {}
         for number, link in enumerate(fabric.trunk_links()):
             self._trunk_at[link.a.device, link.a.number] = (number, True, link.b.device, link.b.number)

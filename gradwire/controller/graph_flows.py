@@ -27,7 +27,8 @@ from gradwire.network.balanced_routes import BalancedRoutes, Step
 from gradwire.network.fabric import Fabric, MulticastGroup
 
 PLACE_MASK, SOURCE_MASK, WAY_MASK, TARGET_MASK = 0xFF, 0xFFFF00, 0xFF000000, 0xFFFF00000000
-"""Where metadata have the place of the source, its switch, the number of the way, and the switch of the destination."""
+"""Bits of the metadata that hold the place of the source, its switch, the number of the way, and the switch of the
+destination."""
 SOURCE_SHIFT, WAY_SHIFT, TARGET_SHIFT = 8, 24, 32
 
 Ports = dict[tuple[int, int], list[int]]
@@ -37,7 +38,7 @@ order; 0 for a way that does not pass it."""
 
 @dataclass
 class _Passing:
-    """What passes a switch."""
+    """The pairs of hosts' switches whose ways pass a switch, with the ports that these ways take there."""
 
     ports: Ports = field(default_factory=dict)
 

@@ -1,8 +1,8 @@
 """A controller whose switches learn addresses, for Mininet scripts that want the default one: `python -m
 gradwire.controller.learning_switch PORT`.
 
-What it does is what the controller of OpenFlow's reference implementation does: it notes behind which port an address is,
-floods what goes to an unknown one, and installs a rule that ends after a while for what goes to a known one.
+It behaves like the controller of OpenFlow's reference implementation: it notes behind which port an address is, floods
+packets to an unknown address, and for packets to a known one installs a rule that expires when it is no longer used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from gradwire.controller import ryu_compat as ryu
 
 IDLE_S = 60
-"""How long a rule outlives its last packet (OFP_FLOW_PERMANENT's absence: the reference controller's max_idle)."""
+"""Seconds for which a rule outlives its last packet (the reference controller's max_idle)."""
 ADDRESS_BYTES = 6
 LLDP = b"\x88\xcc"
 
@@ -27,12 +27,12 @@ class LearningSwitches(ryu.BaseApp):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        #: By switch and address: the port behind which it is.
+        #: The port behind which an address is, by switch and address.
         self._ports: dict[tuple[int, bytes], int] = {}
 
     @ryu.set_ev_cls(ryu.ofp_event.EventOFPSwitchFeatures, ryu.CONFIG_DISPATCHER)  # type: ignore[untyped-decorator]
     def connected(self, event: Any) -> None:
-        """Has a switch send what matches no rule."""
+        """Makes a switch send packets that match no rule to the controller."""
         switch = event.msg.datapath
         protocol, messages = switch.ofproto, switch.ofproto_parser
         to_here = [messages.OFPActionOutput(protocol.OFPP_CONTROLLER, protocol.OFPCML_NO_BUFFER)]

@@ -1,9 +1,9 @@
 """Runs a user's controller: `python -m gradwire.controller.own --app FILE --network FILE --port PORT`.
 
 The application is one of os-ken or of Ryu, whose API os-ken kept: where only os-ken is installed, `import ryu` and
-`RyuApp` are its modules and its class. The application finds the network in the JSON file that the environment
-variable GRADWIRE_NETWORK names (`described`). It runs in a separate process, inside the machine of a point, and only
-there: what reads a run folder runs none of its code.
+`RyuApp` are its modules and its class. The application finds the network in the JSON file that the environment variable
+GRADWIRE_NETWORK names (`described`). It runs in a separate process, inside the machine of a point, and only there:
+commands that read a run folder run none of its code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gradwire.network.fabric import Fabric
 
 NETWORK_VARIABLE = "GRADWIRE_NETWORK"
 MODULE = "controller_app"
-"""What the application's file is called in the point's folder."""
+"""Name of the module made of the application's file in the point's folder."""
 FAILED = 3
 """Exit status after an application that cannot be run; what is wrong is the last line of standard error."""
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def described(fabric: Fabric) -> dict[str, Any]:
-    """What an application can know of its network: hosts with their addresses and the switch and port that each is at,
+    """Describes the network to an application: hosts with their addresses and the switch and port that each is at,
     switches with their datapath identifiers, and the links between switches, by dpid and port."""
     names = fabric.switch_names()
     dpids = {name: number + 1 for number, name in enumerate(names)}
@@ -124,7 +124,7 @@ class _Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return found
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has been executed already; it keeps its own origin."""
+        """Executes nothing, because the module has been executed already; it keeps its own origin."""
         module.__spec__, module.__loader__ = self._own
 
 

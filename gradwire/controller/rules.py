@@ -1,4 +1,4 @@
-"""What OpenFlow rules are made of, as frozen data, and which rule a packet meets. Pure."""
+"""The parts of OpenFlow rules as frozen data, and a look-up of the rule that a packet meets. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE_PRIORITY = 50
 """Rules for what no rule by destination is meant for, which leave the rest to the second table."""
 MISS_PRIORITY = 0
 DEFAULT_STEP = 1
-"""By how much a rule for any DSCP comes after those that are alike but name a DSCP."""
+"""Difference of priority by which a rule for any DSCP comes after those that are alike but name a DSCP."""
 FIRST_TABLE, PAIR_TABLE, WAY_TABLE = 0, 1, 2
 ALL_BITS = 2**64 - 1
 """Mask of metadata that is written, or matched, as a whole."""
@@ -30,16 +30,17 @@ class Match:
     source_ip: str | None
     destination_ip: str | None
     dscp: int | None
-    #: What tables before wrote as metadata, and which bits of it count.
+    #: Metadata that earlier tables wrote, and the bits of it that count.
     turn: int | None = None
     turn_mask: int = ALL_BITS
-    #: Of IP.
+    #: Version of IP.
     version: int = 4
-    #: Of Ethernet.
+    #: Source address of Ethernet.
     source_mac: str | None = None
 
     def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
-        """Whether a packet with these fields matches. What a host's port writes into its MAC address is none of them."""
+        """Returns whether a packet with these fields matches. A rule that matches a source's MAC address never does,
+        because the way that a host's port writes there is not among the fields."""
         if self.source_mac is not None:
             return False
         if self.version != (6 if ":" in destination_ip else 4):
@@ -62,7 +63,7 @@ class FlowRule:
     output_port: int | None = None
     group_id: int | None = None
     table: int = FIRST_TABLE
-    #: What to write as metadata before another table has its say, and to which bits of it.
+    #: Metadata to write before another table decides, and the bits of it to write.
     turn: int | None = None
     turn_mask: int = ALL_BITS
     next_table: int = PAIR_TABLE
@@ -84,7 +85,7 @@ class GroupRule:
 
     group_id: int
     buckets: tuple[Bucket, ...]
-    #: What a switch's hash of connections begins with; None for type `all`.
+    #: Parameter of a switch's hash of connections; None for type `all`.
     hash_parameter: int | None = None
 
 
@@ -109,8 +110,8 @@ class Hop:
 
 
 def band_of_dscp(fabric: Fabric) -> dict[int | None, int]:
-    """The band that each DSCP stands for. ANY_DSCP is all others: what no agent sends travels with control, as it does
-    at a host's port."""
+    """The band that each DSCP stands for. ANY_DSCP stands for all others: packets that no agent sends travel with
+    control, as they do at a host's port."""
     return {**{dscp_of_band(band): band for band in range(fabric.bands)}, ANY_DSCP: CONTROL_BAND}
 
 
@@ -120,8 +121,8 @@ def priority_for(priority: int, dscp: int | None) -> int:
 
 
 def table_misses(flows: list[FlowRule]) -> list[FlowRule]:
-    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the
-    last of all."""
+    """Rules that drop and count packets that match nothing else, one for each table that has rules. The first table's
+    is the last of all."""
     tables = {FIRST_TABLE, *(rule.table for rule in flows)}
     return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
 

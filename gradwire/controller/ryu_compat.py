@@ -33,11 +33,11 @@ OTHER_VERSIONS = {"ofproto_v1_2": 3, "ofproto_v1_4": 5, "ofproto_v1_5": 6}
 
 
 def leave_out(framework: str) -> None:
-    """Puts empty modules in the place of those that the framework imports and that nothing here uses: half of the time
-    that it takes.
+    """Puts empty modules in the place of modules that the framework imports and that are not needed here: they take
+    half of its time to import.
 
     These are other versions of OpenFlow, packets of all protocols (no switch sends the controller one), and URIs in
-    configuration files. Whatever is used of them after all raises AttributeError.
+    configuration files. Any use of them raises AttributeError.
     """
     for version, number in OTHER_VERSIONS.items():
         _empty_module(f"{framework}.ofproto.{version}").__dict__["OFP_VERSION"] = number

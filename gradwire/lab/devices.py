@@ -1,4 +1,4 @@
-"""Hosts, switches and links of a lab: where programs run, and where faults happen."""
+"""Hosts, switches and links of a lab: programs run on them, and faults happen to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Time = str | float | None
 
 
 class Laboratory(Protocol):
-    """What devices ask of the network that they are in."""
+    """The part of a network that its devices call."""
 
     def start(self, host: Host, command: str | Sequence[str], env: dict[str, str], stdin: str) -> Process:
         """Starts a program on a host."""
@@ -27,7 +27,7 @@ class Laboratory(Protocol):
         """A name that no other fault has."""
 
     def fault_time_ns(self, at: Time) -> int:
-        """When a fault begins."""
+        """Begin of a fault, in nanoseconds of the lab's clock."""
 
     def port_of(self, link: int) -> str:
         """The fabric's name of a port at the link with this number."""
@@ -62,7 +62,7 @@ class Host(Device):
 
     @property
     def interface(self) -> str:
-        """Its network interface."""
+        """Name of the host's network interface."""
         return f"{self.name}-eth0"
 
     def start(self, command: str | Sequence[str], *, env: Mapping[str, str] | None = None, stdin: str = "") -> Process:
@@ -118,11 +118,11 @@ class Link:
         return f"<link {self.name}>"
 
     def down(self, *, at: Time = None, duration: Time = None) -> None:
-        """Nothing gets through, and hosts see that there is no carrier."""
+        """Takes the link down: nothing gets through, and hosts see that there is no carrier."""
         self._inject("link-down", 0.0, at, duration)
 
     def flap(self, every: str | float, *, at: Time = None, duration: Time = None) -> None:
-        """It is down for the first half of each period."""
+        """Takes the link down for the first half of each period."""
         self._inject("flapping", seconds("every", every), at, duration)
 
     def lose(self, loss: str | float, *, at: Time = None, duration: Time = None) -> None:
@@ -134,7 +134,7 @@ class Link:
         self._inject("delay", seconds("delay", delay), at, duration)
 
     def slow(self, rate: str | float, *, at: Time = None, duration: Time = None) -> None:
-        """It has a lower line rate."""
+        """Gives the link a lower line rate."""
         self._inject("rate", line_rate_bps("rate", rate), at, duration)
 
     def _inject(self, kind: str, value: float, at: Time, duration: Time) -> None:

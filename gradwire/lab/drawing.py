@@ -16,10 +16,11 @@ from gradwire.workloads.stand_in import MOST_CAPACITY_BPS
 from gradwire.workloads.units import DURATION, RATE, SHARE, SIZE, Quantity, rate_text
 
 HOST_LETTERS, SWITCH_LETTERS = 10, 8
-"""What a name may have: interfaces are called "NAME-eth0" or "NAME-eth123", and Linux allows 15 letters (IFNAMSIZ)."""
+"""Largest lengths of names of hosts and switches: interfaces are called "NAME-eth0" or "NAME-eth123", and Linux allows
+15 letters (IFNAMSIZ)."""
 NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?")
 TAKEN = re.compile(r"lo|localhost|ip6-.*|ovs-.*|l\d+[ab]", re.IGNORECASE)
-"""Names that something else has: loopback, Open vSwitch's devices, and those inside long links (topo/long_links.py)."""
+"""Names that are taken: loopback, Open vSwitch's devices, and those inside long links (topo/long_links.py)."""
 LEAST_BPS, MOST_BPS = 1e3, 1e12
 """Line rates of one link. tc's clock counts a frame in nanoseconds: beyond, they are fewer than 16."""
 ETHERNET_HEADER_BYTES = 14
@@ -32,15 +33,15 @@ ahead that a buffer of 50 kB dropped nothing. The delay line (topo/long_links.py
 
 @dataclass(frozen=True)
 class LinkLike:
-    """What a link is like, in base units."""
+    """Properties of a link, in base units."""
 
     rate_bps: float
     delay_s: float = 0.0
     jitter_s: float = 0.0
     loss: float = 0.0
-    #: What the ports of switches hold before they drop; 0 for queues without an end.
+    #: Bytes that the ports of switches hold before they drop; 0 for queues without an end.
     buffer_bytes: int = 0
-    #: From which length on they mark (ECN); 0 for never.
+    #: Length of queues from which they mark (ECN); 0 for never.
     ecn_bytes: int = 0
 
 
@@ -160,7 +161,7 @@ class Drawing:
         )
 
     def labels(self) -> dict[str, str]:
-        """What devices are called, by their names in the fabric."""
+        """The user's names of devices, by their names in the fabric."""
         hosts = {f"h{number}": name for number, name in enumerate(self.hosts, 1)}
         return hosts | {f"s{number}": name for number, name in enumerate(self.switches, 1)}
 

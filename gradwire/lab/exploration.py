@@ -18,7 +18,7 @@ class Failure:
 
     seed: int
     error: Exception
-    #: What happened in its lab.
+    #: The events in its lab.
     story: str
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""The machine that a lab runs in, and the conversation with it: one command after the other, each of which it answers.
+"""The machine that a lab runs in, and the conversation with it: it answers one command after the other.
 
-The kernel is stopped between commands (SIGSTOP), so that it takes no CPU while Python thinks, and its clock stands still
-whether it is stopped yet or not (vm/answers.py).
+The kernel is stopped between commands (SIGSTOP), so that it takes no CPU while Python thinks, and its clock stands
+still whether it is stopped yet or not (vm/answers.py).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Machine:
         self.is_output_full = False
         self._held: Held | None = None
         self._refused: Refused | None = None
-        #: What the network had carried when that was asked last.
+        #: Traffic of the network when it was last asked for.
         self.counted = Counted((), 0)
         self._ended = ""
         self._stack = ExitStack()
@@ -117,7 +117,7 @@ class Machine:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether the machine still answers."""
         return not self._ended
 
     @property
@@ -137,7 +137,8 @@ class Machine:
             self._stack.close()
 
     def _end_after(self, error: BaseException) -> NoReturn:
-        """Ends the machine as a block that raised `error`, and raises that, or what it turns into."""
+        """Ends the machine after `error`, and raises it, or the error that leaving the machine's contexts makes of
+        it."""
         self._ended = str(error).splitlines()[0] if str(error) else type(error).__name__
         self._stack.__exit__(type(error), error, error.__traceback__)
         raise error
@@ -160,7 +161,7 @@ class Machine:
         return self._held or Held(self.now_ns)
 
     def _is_answered(self) -> bool:
-        """Whether the job has done what it was asked for, or will not say more."""
+        """Returns whether the job has carried out the command, or will not say more."""
         return self._held is not None or (self._refused is not None and not self.now_ns)
 
     def _take(self, line: str) -> None:

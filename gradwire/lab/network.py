@@ -95,7 +95,7 @@ class Network:
         return self._hosts.setdefault(name, Host(self, name))
 
     def hosts(self, *names: str) -> tuple[Host, ...]:
-        """Adds several."""
+        """Adds several hosts."""
         return tuple(self.host(name) for name in names)
 
     def switch(self, name: str = "") -> Switch:
@@ -174,7 +174,8 @@ class Network:
         self._built().ask(Moment(number, at_ns))
 
     def ports(self) -> dict[str, PortTraffic]:
-        """What each port has sent, lost and dropped so far, by the name of its interface, such as "h1-eth0"."""
+        """Returns what each port has sent, lost and dropped so far, by the name of its interface, such as
+        "h1-eth0"."""
         machine = self._built()
         machine.ask(Count())
         labels = self._labels()
@@ -207,7 +208,7 @@ class Network:
         return files
 
     def story(self) -> str:
-        """What happened so far, for a person: the clock, and how each program ended with its last errors."""
+        """Returns the events so far, for a person: the clock, and how each program ended with its last errors."""
         lines = [f"seed {self.settings.seed}, {self.now_s:.9f} s of virtual time"]
         for process in self._processes:
             state = "ran" if process.is_running else f"{how_it_ended(process.result.returncode)}"
@@ -241,7 +242,7 @@ class Network:
         return f"{kind}-{self._faults}"
 
     def fault_time_ns(self, at: str | float | None) -> int:
-        """When a fault begins."""
+        """Begin of a fault, in nanoseconds of the lab's clock: now if `at` is None."""
         return self._built().now_ns if at is None else self._time_ns("at", at)
 
     def port_of(self, link: int) -> str:
@@ -358,7 +359,7 @@ class Network:
 
 
 def _labelled(interface: str, labels: dict[str, str]) -> str:
-    """An interface's name with what its device is called."""
+    """Name of an interface, with the user's name of its device."""
     device, dash, port = interface.partition("-")
     return f"{labels.get(device, device)}{dash}{port}"
 

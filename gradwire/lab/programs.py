@@ -1,4 +1,4 @@
-"""Programs of a lab, and what became of them."""
+"""Programs of a lab, and their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ProgramFailed(InputFault):
 
 @dataclass(frozen=True)
 class Result:
-    """How a program ended."""
+    """The result of a program that has ended."""
 
     command: str
     host: str
@@ -45,21 +45,21 @@ class Result:
             raise InputFault(f"{self.command} on {self.host}: its output is not JSON: {error}") from error
 
     def check(self) -> Result:
-        """Itself, if the program succeeded. Raises ProgramFailed."""
+        """Returns this result if the program succeeded. Raises ProgramFailed."""
         if self.returncode:
             raise ProgramFailed(f"{self.command} on {self.host} {how_it_ended(self.returncode)}{tail(self.stderr)}")
         return self
 
 
 def tail(text: str) -> str:
-    """The end of what a program wrote, for a message."""
+    """The end of a program's output, for a message."""
     lines = text.rstrip().splitlines()[-TAIL_LINES:]
     return "".join(f"\n  {line}" for line in lines)
 
 
 @dataclass
 class Heard:
-    """What has been heard of a program."""
+    """Messages about a program so far: its start, its output and its end."""
 
     began_ns: int
     written: dict[int, bytearray] = field(default_factory=lambda: {1: bytearray(), 2: bytearray()})
@@ -89,22 +89,22 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the program has not ended."""
         return self._heard.status is None
 
     @property
     def stdout(self) -> str:
-        """What it has written to standard output so far."""
+        """Standard output so far."""
         return self._heard.written[1].decode(errors="replace")
 
     @property
     def stderr(self) -> str:
-        """What it has written to standard error so far."""
+        """Standard error so far."""
         return self._heard.written[2].decode(errors="replace")
 
     @property
     def result(self) -> Result:
-        """How it ended. Raises InputFault while it runs."""
+        """The result of the program. Raises InputFault while it runs."""
         heard = self._heard
         if heard.status is None:
             raise InputFault(f"{self.command} on {self.host} has not ended; wait() for it, or stop() it")

@@ -22,7 +22,7 @@ _LETTERS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Labs:
-    """The labs of one test. seed: of those that name none."""
+    """The labs of one test. seed: of labs that set none."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -37,12 +37,12 @@ class Labs:
         return network
 
     def end(self) -> None:
-        """Ends all of them."""
+        """Ends all labs of the test."""
         for network in self._networks:
             network.close()
 
     def keep(self, folder: Path) -> Iterator[str]:
-        """Ends all of them, keeps their packets in a folder, and says what happened in each."""
+        """Ends all labs, keeps their packets in a folder, and yields the story of each."""
         for number, network in enumerate(self._networks, 1):
             place = folder if len(self._networks) == 1 else folder / str(number)
             yield network.story()
@@ -55,7 +55,7 @@ _LABS = pytest.StashKey[Labs]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where packets go, and the seed."""
+    """Adds the options for the folder of packets and for the seed."""
     group = parser.getgroup("gradwire", "labs of gradwire")
     group.addoption(
         "--gradwire-packets",

@@ -14,7 +14,8 @@ from gradwire.workloads.units import SIZE
 
 MIB = 1 << 20
 LEAST_MEMORY_MB = 256
-"""With 128 MiB, Open vSwitch and the controller leave no room for programs."""
+"""Least memory of a lab's kernel, in MiB. With 128 MiB, Open vSwitch and the controller leave no room for
+programs."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Settings:
 
     #: Decides losses, jitter, the ways through the network, and what `net.random` gives.
     seed: int = 1
-    #: Of the kernel, for all hosts together.
+    #: Memory of the kernel, for all hosts together.
     memory: str | float = "1GiB"
     mtu_bytes: int = 1500
     #: Virtual time that a wait may take, unless it says another limit.
@@ -34,15 +35,15 @@ class Settings:
     stall_limit: str | float = "20s"
     #: Processes that all programs together may have at one time.
     process_limit: int = 400
-    #: What is kept of all that programs write.
+    #: Largest size of the output of programs that is kept.
     output_limit: str | float = "256MiB"
     #: Whether the packets of hosts' ports are captured, and how many bytes of each.
     capture: bool = False
     snaplen_bytes: int = 512
-    #: Where captures go at the end; by default they are kept only if a test fails.
+    #: Folder for captures at the end; by default they are kept only if a test fails.
     packets: str | Path | None = None
-    #: How much virtual time computation takes, as a multiple of the CPU time that the machine counts for it, which differs
-    #: from run to run. Not 0: a lab does not repeat.
+    #: Virtual time that computation takes, as a multiple of the CPU time that the machine counts for it, which differs
+    #: from run to run. A lab with another value than 0 does not repeat.
     cpu_time: float = 0.0
     #: The CPU that the kernel is pinned to; by default one of this process's.
     cpu: int | None = None

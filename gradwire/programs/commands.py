@@ -1,6 +1,5 @@
-"""The commands that a scenario names: refused if this machine cannot execute them, known by the files that they name,
-and started, with a strategy too.
-"""
+"""The commands that a scenario names: refused if this machine cannot execute them, identified by the files that they
+name, and started, alone or next to a strategy."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from gradwire.vm.machine import JOB_FOLDER
 
 SHELL = SHELL_LINE[0]
 SHELL_LETTERS = set("$=`(){};&|<>*?!#~")
-"""What makes a word more than a program's name."""
+"""Characters that make a word more than a program's name."""
 LOOK_UP_LIMIT_S = 10.0
 
 
@@ -110,7 +109,8 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is a file that programs find as it is here; not for what is not a name of one."""
+    """Returns whether programs find the same file at this path as it is here; False for a path that cannot be
+    one."""
     try:
         own = any(path.absolute().is_relative_to(folder) for folder in OWN_OF_THE_KERNEL)
         return not own and path.is_file() and os.access(path, os.R_OK)
@@ -126,17 +126,17 @@ def _file_hash(path: Path, _: int) -> str:
 
 
 def told(started: Sequence[Started], fabric: Fabric) -> list[Any]:
-    """What programs are started with, besides the caller's environment."""
+    """Everything that programs are started with, besides the caller's environment, in plain values."""
     return [msgspec.to_builtins(program) for program in launched(started, fabric, {}, Path("run"))]
 
 
 def started(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Started]:
-    """What to start where, and when."""
+    """Programs to start, with their hosts and times."""
     return [_started(name, program, fabric) for name, program in programs.items()]
 
 
 def started_beside(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Started]:
-    """The same with a strategy, where every program has a traffic class."""
+    """Programs to start next to a strategy, each with its traffic class."""
     return [
         replace(each, traffic_class=class_beside(program))
         for each, program in zip(started(programs, fabric), programs.values(), strict=True)
@@ -163,12 +163,12 @@ def _on_hosts(name: str, program: ProgramSection, hosts: Sequence[int]) -> Start
 
 
 def _text(value: str | float | bool) -> str:
-    """A value as a shell has it."""
+    """A value as a shell would expand it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric: Fabric) -> None:
-    """Writes what a point's machine is to run during the replay into its folder."""
+    """Writes the programs that a point's machine runs during the replay into its folder."""
     launched, names = started_beside(sections, fabric), fabric.host_names()
     task = Task(
         fabric_json=fabric.to_json(),

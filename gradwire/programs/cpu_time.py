@@ -1,4 +1,4 @@
-"""How much virtual time computation takes: a factor that users name, of the CPU time that this machine counts."""
+"""The virtual time that computation takes: a factor that users name, of the CPU time that this machine counts."""
 
 from __future__ import annotations
 

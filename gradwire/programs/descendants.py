@@ -1,4 +1,4 @@
-"""Ends all that a program has started, whoever its parent is by now.
+"""Ends everything that a program has started, whatever its parent is by now.
 
 A process whose parent has ended is given to the nearest of its ancestors that asked for that (PR_SET_CHILD_SUBREAPER,
 prctl(2)). So a process that asked has all descendants among its children sooner or later, and none of them can leave:
@@ -22,8 +22,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def ending_descendants() -> Iterator[None]:
-    """What is started in the block, and what that has started, is ended with it. What this process started before is
-    left alone."""
+    """Ends the processes that were started in the block, with all their descendants, when the block ends. Processes
+    that this one started before are left alone. Raises MachineFault if the kernel does not allow it."""
     before, was = _children(), ctypes.c_int()
     if _libc.prctl(GET_CHILD_SUBREAPER, ctypes.byref(was), 0, 0, 0) or _libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise MachineFault(f"cannot keep hold of what a program starts: {os.strerror(ctypes.get_errno())}")
@@ -36,8 +36,8 @@ def ending_descendants() -> Iterator[None]:
 
 
 def _end(children: set[int]) -> set[int]:
-    """Ends children, and returns those that are another user's by now (`sudo`) and cannot be ended. Theirs are children
-    of this process once it has waited for them."""
+    """Ends children, and returns those that by now belong to another user (`sudo`) and cannot be ended. Their own
+    children become children of this process once it has waited for them."""
     foreign = set()
     for pid in children:
         try:

@@ -1,4 +1,5 @@
-"""`gradwire exec`: boots a network in virtual time, runs a program on its hosts, and says what the network carried."""
+"""`gradwire exec`: boots a network in virtual time, runs a program on its hosts, and reports the traffic that the
+network carried."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ ROOT_WARNING = (
 
 @dataclass(frozen=True)
 class Request:
-    """What to run."""
+    """The programs to run, the network, and all limits."""
 
     fabric: Fabric
     programs: Sequence[Started]
@@ -73,13 +74,13 @@ class Request:
     stall_limit_s: float
     capture: Sequence[str]
     folder: Path
-    #: What happens to the network meanwhile.
+    #: Faults of the network during the run.
     faults: Sequence[PlannedFault] = ()
-    #: What programs find empty of the folders that results go to; by default `folder`.
+    #: Folder for results that programs see empty; by default `folder`.
     covered: Path | None = None
-    #: By stream: where it is shown beside being kept.
+    #: Terminals that also show the output, by stream.
     terminal: Mapping[int, TextIO] = field(default_factory=dict)
-    #: What is kept of all that programs write; 0: everything.
+    #: Largest size of the output of programs that is kept; 0: everything.
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     #: Hears once, with the place of the program that wrote last, that no more is kept.
     on_output_full: Callable[[str], None] = lambda _: None
@@ -88,7 +89,7 @@ class Request:
     #: Tells from another thread that the run is not wanted any more.
     stop: threading.Event = field(default_factory=threading.Event)
     limit_names: LimitNames = field(default_factory=LimitNames)
-    #: Of programs' CPU time, the multiple that computation takes of virtual time.
+    #: Virtual time that computation takes, as a multiple of programs' CPU time.
     cpu_time: float = 0.0
 
     @property
@@ -99,14 +100,14 @@ class Request:
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a run came to, as it is kept in its folder."""
+    """The result of a run, as it is kept in its folder."""
 
-    #: Of each program.
+    #: Command of each program.
     command: tuple[tuple[str, ...], ...]
-    #: By host, or program and host (`place_name`): the exit status, or 128 + n after signal n; none for a program that
-    #: was ended.
+    #: Exit status, or 128 + n after signal n, by host, or program and host (`place_name`); none for a program that was
+    #: ended.
     statuses: dict[str, int]
-    #: Which of them failed first, or "".
+    #: The program that failed first, or "".
     failed: str
     wall_s: float
     memory_bytes: int
@@ -114,22 +115,22 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """That of the program that failed first; 0 if none did."""
+        """Exit status of the program that failed first; 0 if none did."""
         return self.statuses[self.failed] if self.failed else 0
 
 
 @dataclass
 class Heard:
-    """What the job in the kernel has said so far."""
+    """The events of the job in the kernel so far."""
 
     ready: Ready | None = None
     report: Report | None = None
     refused: Refused | None = None
-    #: By program and host, in the order in which they ended.
+    #: Exit statuses by program and host, in the order in which they ended.
     statuses: dict[tuple[str, int], int] = field(default_factory=dict)
     #: The first that failed.
     failed: tuple[str, int] | None = None
-    #: What others wrote to the same terminal.
+    #: Lines that other processes wrote to the same terminal.
     strays: list[str] = field(default_factory=list)
 
     @property
@@ -138,7 +139,7 @@ class Heard:
         return self.report is not None or self.refused is not None
 
     def take(self, event: Event | None, line: str) -> None:
-        """Notes an event; None: the line was none."""
+        """Notes an event; None stands for a line that is no event."""
         match event:
             case Ready():
                 self.ready = event
@@ -286,13 +287,13 @@ def _unended(request: Request, heard: Heard) -> str:
 
 
 def root_warnings() -> Iterator[str]:
-    """What programs of root may do."""
+    """Yields a warning if programs run as root."""
     if os.geteuid() == 0:
         yield ROOT_WARNING
 
 
 def kernel_warnings() -> Iterator[str]:
-    """What programs lack on the kernel that is there."""
+    """Yields a warning about what programs lack on the kernel in the cache."""
     kernel = cached_kernel()
     if kernel is not None and (warning := unwatched(kernel)):
         yield warning

@@ -24,7 +24,7 @@ print(json.dumps([list(spec.submodule_search_locations or [None])[0] if spec els
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python, and what it has of Mininet."""
+    """A Python, and the parts of Mininet that it can import."""
 
     python: Path
     #: The folder of the package.

@@ -46,8 +46,8 @@ class LineReader:
             self.has_ended = True
 
     def line(self) -> bytes:
-        """What it has read; nothing if it still reads, which ends. Raises KeyboardInterrupt for Ctrl-C, and
-        MachineFault if the copy has failed, which has said why."""
+        """The line that was read; b"" if none has come yet, in which case reading ends. Raises KeyboardInterrupt for
+        Ctrl-C, and MachineFault if the forked copy has failed, which has printed the reason."""
         has_ended = self.has_ended
         status = self.end()
         if not has_ended:
@@ -62,7 +62,7 @@ class LineReader:
         return str(line).encode()
 
     def end(self) -> int:
-        """Ends it, and makes the terminal what it was. Gives the copy's exit status, -n after signal n."""
+        """Ends the copy, and restores the terminal. Returns the copy's exit status, -n after signal n."""
         self._windows.no_more(self._from)
         os.close(self._from)
         if not self.has_ended:
@@ -73,7 +73,7 @@ class LineReader:
 
 
 def _read_and_tell(read: Callable[[], bytes], to: int) -> None:
-    """What the copy does, which is gone afterwards."""
+    """Reads a line and writes it to `to`, in a forked copy of this process, and then exits."""
     status = 1
     try:
         ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)

@@ -1,5 +1,5 @@
-"""What each program is started with: its host, its environment, and what a launcher such as torchrun or mpirun would
-tell it. Pure."""
+"""The host and the environment that each program is started with, including the variables that a launcher such as
+torchrun or mpirun would set. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gradwire.network.fabric import Fabric, Port
 from gradwire.programs.python_command import warm_python, words_of
 
 SHELL_LINE = ("/bin/sh", "-c")
-"""What a scenario's line is handed to."""
+"""Shell that a scenario's line is handed to."""
 MASTER_PORT = 29500
 """torchrun's default."""
 NETWORK = "10.0.0.0/16"
@@ -33,11 +33,12 @@ NOT_OF_THE_KERNEL = ("TMPDIR", "TEMP", "TMP", "XDG_RUNTIME_DIR", "DBUS_SESSION_B
 one."""
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Where `tc`, `bridge` and Mininet's programs are, which an ordinary user's path may lack: programs are root on their hosts."""
+"""Folders of `tc`, `bridge` and Mininet's programs, which an ordinary user's path may lack: programs are root on their
+hosts."""
 
 
 class Launch(StrEnum):
-    """How programs are started."""
+    """The way in which programs are started."""
 
     #: One process per host, which finds its peers by itself.
     EACH = "each"
@@ -55,7 +56,7 @@ class Started:
     #: Indices of the hosts, in the order of their ranks.
     hosts: Sequence[int]
     launch: Launch = Launch.EACH
-    #: Of a scenario's programs, its name.
+    #: Name of a scenario's program.
     name: str = ""
     #: Variables of its own.
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class Started:
     start_s: float = 0.0
     #: Whether it is ended when all others have ended.
     background: bool = False
-    #: Of all that it sends; None: with control.
+    #: Traffic class of all that it sends; None: with control.
     traffic_class: int | None = None
     #: Modules that a Python imports once, of which each program is then a fork.
     warm_imports: Sequence[str] = ()
@@ -77,8 +78,8 @@ class Started:
 def programs(
     started: Sequence[Started], fabric: Fabric, environment: Mapping[str, str], folder: Path
 ) -> tuple[Program, ...]:
-    """What to start where. environment: the caller's, which programs inherit. folder: the run's, as it is called
-    inside the kernel. Raises InputFault for imports ahead of a command that is not a plain one of Python."""
+    """Programs to start on each host. environment: the caller's, which programs inherit. folder: the run's, as it is
+    called inside the kernel. Raises InputFault for imports ahead of a command that is not a plain one of Python."""
 
     def program(each: Started, host: int, index: int) -> Program:
         variables = {
@@ -103,7 +104,8 @@ def programs(
 
 
 def warm_start(started: Started, variables: Mapping[str, str]) -> WarmPython | None:
-    """What a program is forked from; None for one that is executed. variables: its environment.
+    """The Python, with its modules imported, that a program is forked from; None for a program that is executed.
+    variables: its environment.
 
     Raises InputFault if its command is not a plain one of Python.
     """
@@ -123,7 +125,7 @@ def path_on_hosts(callers: str, *further: str) -> str:
 
 
 def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, with what all hosts' programs get."""
+    """The caller's environment, with the variables that the programs of all hosts get."""
     kept = {name: value for name, value in environment.items() if name not in NOT_OF_THE_KERNEL}
     names = fabric.host_names()
     return {
@@ -141,7 +143,7 @@ def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mappin
 
 
 def _own(fabric: Fabric, host: int, index: int) -> dict[str, str]:
-    """What a host's program gets to know of itself."""
+    """Variables that tell a host's program about itself."""
     name = fabric.host_names()[host]
     return {
         "HOSTNAME": name,
@@ -153,7 +155,7 @@ def _own(fabric: Fabric, host: int, index: int) -> dict[str, str]:
 
 
 def _told(started: Started, fabric: Fabric, index: int) -> dict[str, str]:
-    """What a launcher would tell."""
+    """Variables that a launcher would set."""
     hosts = started.hosts
     match started.launch:
         case Launch.EACH:

@@ -56,7 +56,7 @@ PLACE = "script"
 class Question:
     """A line that a script wants."""
 
-    #: What stands before the cursor.
+    #: Text before the cursor.
     prompt: bytes
     asked: Asked
 
@@ -68,7 +68,7 @@ class ScriptRequest:
     interpreter: Interpreter
     script: Path
     arguments: Sequence[str]
-    #: Of links that name no rate.
+    #: Rate of links that name none.
     link_rate_bps: float
     memory_mb: int
     #: Virtual seconds that it may take, and wall seconds that the whole run may.
@@ -78,7 +78,7 @@ class ScriptRequest:
     stall_limit_s: float
     #: The run's, which must exist.
     folder: Path
-    #: By stream: where what it writes is shown beside being kept.
+    #: Files that also show the output, by stream.
     shown: Mapping[int, BinaryIO] = field(default_factory=dict)
     #: Gives the next line of input, with its end; empty at the end.
     read_line: Callable[[Question], bytes] = lambda _: b""
@@ -87,12 +87,12 @@ class ScriptRequest:
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
     on_output_full: Callable[[], None] = lambda: None
     one_output: bool = False
-    #: Of its CPU time, the multiple that computation takes of virtual time.
+    #: Virtual time that computation takes, as a multiple of the script's CPU time.
     cpu_time: float = 0.0
 
 
 class ScriptSummary(msgspec.Struct, frozen=True):
-    """What a run came to, as it is kept in its folder."""
+    """The result of a run, as it is kept in its folder."""
 
     command: tuple[str, ...]
     wall_s: float
@@ -103,7 +103,8 @@ class ScriptSummary(msgspec.Struct, frozen=True):
 
 
 def check_script(path: Path) -> Path:
-    """The absolute path of a script's file. Raises InputFault for what is not one, or is not seen in the kernel."""
+    """The absolute path of a script's file. Raises InputFault for a path that is none, or cannot be seen in the
+    kernel."""
     if not path.is_file():
         raise InputFault(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; give a Mininet script, or mn")
     try:
@@ -116,7 +117,7 @@ def check_script(path: Path) -> Path:
 
 
 def script_environment(request: ScriptRequest, environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, as a script has it. Windows cannot be opened in the kernel, so DISPLAY is left out."""
+    """The caller's environment for a script. Windows cannot be opened in the kernel, so DISPLAY is left out."""
     kept = {name: value for name, value in environment.items() if name not in (*NOT_OF_THE_KERNEL, "DISPLAY")}
     return {
         "PYTHONUNBUFFERED": "1",
@@ -138,7 +139,7 @@ def check_link_rate(rate_bps: float) -> None:
 
 
 class _Conversation:
-    """What the job and this command tell each other. folder: where windows' socket lies."""
+    """The conversation between the job and this command. folder: of the windows' socket."""
 
     def __init__(self, request: ScriptRequest, running: Session, key: bytes, files: ExitStack, folder: Path) -> None:
         self._request, self._running, self._files = request, running, files
@@ -156,7 +157,7 @@ class _Conversation:
         self.refused: Refused | None = None
 
     def follow(self) -> FollowEnd:
-        """Hears the job, and answers it, until nothing more will come; says what ended that."""
+        """Handles the messages of the job, and answers them, until nothing more will come. Returns the reason."""
         # A line is also read while a command runs in a window.
         while not self._hear_until(lambda: self._asked is not None and (self._talk.rests or bool(self._windows))):
             self._answer()
@@ -164,7 +165,8 @@ class _Conversation:
         return self._end
 
     def _hear_until(self, until: Callable[[], bool]) -> bool:
-        """Whether nothing more will come, and not what was waited for."""
+        """Handles the messages of the job until `until` is true or nothing more will come. Returns whether nothing more
+        will come."""
         end = self._running.follow(
             self._take,
             finished=lambda: self._is_over or until(),
@@ -181,7 +183,7 @@ class _Conversation:
         return self.report is not None or self.refused is not None
 
     def _take(self, line: str) -> None:
-        """Hears one line of the job's."""
+        """Handles one line of the job."""
         match event := self._events.event_of(line):
             case Output(stream=stream, data=data):
                 self._write(stream, data)
@@ -248,7 +250,7 @@ class _Conversation:
 
 
 def _is_reading(frame: FrameType | None) -> bool:
-    """Whether a line of input is being read."""
+    """Returns whether a line of input is being read."""
     while frame is not None:
         if frame.f_code is _Conversation._answer.__code__:
             return True

@@ -1,5 +1,5 @@
-"""What programs write: whole in a file per host and stream, and on the terminal line by line, each after its host's
-name."""
+"""The output of programs: complete in a file per host and stream, and on the terminal line by line, each after its
+host's name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gradwire.terminal_text import visible
 from gradwire.vm.streaming import LineSplitter
 
 OUTPUT_LIMIT_BYTES = 1 << 30
-"""What is kept by default of all that a run's programs write: it fills no disk before somebody looks."""
+"""Bytes that are kept by default of the output of a run's programs, so that it fills no disk unnoticed."""
 SHOWN_LINE_BYTES = 1 << 13
-"""Of a line on the terminal; the rest of a longer one is shown as further lines."""
+"""Largest size of a line on the terminal; the rest of a longer one is shown as further lines."""
 
 
 class Prefixed:
@@ -47,9 +47,10 @@ class Prefixed:
 
 
 class Outputs:
-    """Context manager that keeps and shows what programs on hosts write. Files are made when their host first writes.
+    """Context manager that keeps and shows the output of programs on hosts. Files are made when their host first
+    writes.
 
-    terminal: by stream, where it is shown; what is missing is only kept.
+    terminal: files that show the output, by stream; a stream without one is only kept.
     """
 
     def __init__(self, folder: Path, hosts: Sequence[str], terminal: Mapping[int, TextIO]) -> None:
@@ -68,7 +69,7 @@ class Outputs:
         self._files.close()
 
     def take(self, output: Output) -> None:
-        """Keeps and shows what a program wrote."""
+        """Keeps and shows output of a program."""
         key = output.program, output.host, output.stream
         if key not in self._takers:
             self._takers[key] = self._taker(*key)

@@ -1,4 +1,4 @@
-"""Programs that want an address outside the emulated network: known by what they write."""
+"""Recognizes programs that want an address outside the emulated network, by their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_WAY_OUT = (
 
 
 def wanted_outside(tail: bytes) -> bool:
-    """Whether the end of what a program that failed wrote says that an address could not be reached."""
+    """Returns whether the end of a failed program's output says that an address could not be reached."""
     return OUTSIDE.search(tail) is not None
 
 

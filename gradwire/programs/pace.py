@@ -1,8 +1,8 @@
-"""A script that a person types to: while it runs, its clock does not run away, and what they type reaches it.
+"""Keeps the clock of a script near the wall clock while a person types to it, and hands the script what they type.
 
-Where all programs wait, hours of virtual time would pass in a second: a `ping` without an end would write thousands of
-lines before anybody can stop it. So the kernel is stopped now and then, of which its clock and its programs notice
-nothing.
+While all programs wait, hours of virtual time would pass in a second: a `ping` without an end would write thousands of
+lines before anybody can stop it. So the kernel is stopped now and then, which neither its clock nor its programs
+notice.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from gradwire.vm.session import Session
 
 AHEAD_S = 5.0
 TIMES_WALL = 10.0
-"""How far a command's clock may be: as far as what people wait for at a prompt, and a pace at which they can read."""
+"""A command's clock may be AHEAD_S ahead, as long as people wait at a prompt, plus TIMES_WALL times the wall time, a
+pace at which they can read."""
 PASTED_S = 1.0
 """For so long, in wall time, what is typed after a line is taken for the next line, as when several are pasted."""
 LOOK_S = 0.05
-"""How often a kernel that is stopped is looked at."""
+"""Seconds between two looks at a kernel that is stopped."""
 TYPED_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How far a clock may be that was at `begin_s` when the wall clock was at `wall_begin_s`."""
+    """The limit of a clock that was at `begin_s` when the wall clock was at `wall_begin_s`."""
 
     begin_s: float
     wall_begin_s: float
 
     def ahead_s(self, virtual_s: float, wall_s: float) -> float:
-        """For how long it has to wait for the wall clock, in wall time; 0 or less if it has not."""
+        """Wall-clock seconds for which the clock has to wait for the wall clock; 0 or less if it need not wait."""
         return (virtual_s - self.begin_s - AHEAD_S) / TIMES_WALL - (wall_s - self.wall_begin_s)
 
 
 class Person:
-    """Who types, from one line that a script has asked for to the next."""
+    """The person who types, from one line that a script has asked for to the next."""
 
     def __init__(self) -> None:
         self._begin_s = time.monotonic()
@@ -55,9 +56,10 @@ class Person:
         reads_lines: bool = True,
         others: Sequence[int] = (),
     ) -> bytes | None:
-        """Waits until time may pass, and gives what was typed: a line, b"" for Ctrl-D, None for nothing.
+        """Waits until time may pass. Returns the input so far: a line, b"" for Ctrl-D, None if there is none.
 
-        reads_lines: whether what is typed is read here. others: what else is waited for, and read by somebody else.
+        reads_lines: whether input is read here. others: further descriptors that end the waiting, and are read by the
+        caller.
         """
         self._pace = self._pace or Pace(virtual_s, time.monotonic())
         running.hold()

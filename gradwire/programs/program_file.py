@@ -1,8 +1,8 @@
-"""The file of a program, found as a shell finds it and refused before anything boots if this machine cannot execute
-it, and what it sees.
+"""Finds the file of a program as a shell does, refuses it before anything boots if this machine cannot execute it, and
+lists the folders that the program does not see.
 
-Folders that programs do not see are /dev, /proc, /run and /sys, and those of `covered_folders`, for which
-inside/sandbox.py says the reason."""
+These are /dev, /proc, /run and /sys, and those of `covered_folders`, for which inside/sandbox.py has the reason.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWN_OF_THE_KERNEL = ("/dev", "/proc", "/run", "/sys")
 """Folders that are the kernel's own: the machine's are not seen in it."""
 MOUNTS = Path("/proc/self/mountinfo")
 OCTAL = re.compile(r"\\([0-7]{3})")
-"""How mountinfo writes blanks and backslashes (proc_pid_mountinfo(5))."""
+"""Blanks and backslashes in mountinfo (proc_pid_mountinfo(5))."""
 ELF_MAGIC = b"\x7fELF"
 MACHINES: Mapping[int, str] = {
     0x03: "x86",
@@ -33,7 +33,7 @@ X86_64 = 0x3E
 
 
 def check_program(argv: Sequence[str], search_path: str) -> None:
-    """Raises InputFault if what `argv` begins with cannot be executed here, and says why."""
+    """Raises InputFault, with the reason, if the program of `argv` cannot be executed here."""
     name = argv[0]
     found = shutil.which(name, path=search_path)
     if found is None:
@@ -53,7 +53,8 @@ def check_folder(folder: Path) -> None:
 
 
 def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
-    """What is covered: the folder that a run's results go to, and each /proc of the machine that the kernel would show.
+    """Folders that are covered: the one that a run's results go to, and each /proc of the machine that the kernel would
+    show.
 
     start: the folder that programs start in. Raises InputFault if it would be covered.
     """
@@ -67,7 +68,7 @@ def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
 
 
 def process_folders(mounts: str) -> list[str]:
-    """Where a list of mounts has file systems of processes, other than where the kernel has its own."""
+    """Places at which a list of mounts has file systems of processes, except the kernel's own."""
     found = []
     for line in mounts.splitlines():
         place, _, kind = line.partition(" - ")

@@ -12,13 +12,13 @@ from gradwire.inside.program_protocol import Runs, WarmPython
 WITH_A_VALUE = ("W", "X")
 """Python's options that are followed by a value, in the same word or in the next."""
 WITHOUT_A_SCRIPT = "hiV?"
-"""Those with which it does something else than run a script and end."""
+"""Options with which Python does something else than run a script and end."""
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _FOR_A_SHELL = set("|&;<>()`*?[]{}!#~\n$")
 _KEPT_BY_QUOTES = '$`"\\\n'
-"""What a backslash between double quotes stands before, to be that letter (POSIX, 2.2.3)."""
+"""Characters that a backslash between double quotes escapes (POSIX, 2.2.3)."""
 
 
 def warm_python(argv: Sequence[str], imports: Sequence[str]) -> WarmPython:
@@ -54,7 +54,8 @@ def warm_python(argv: Sequence[str], imports: Sequence[str]) -> WarmPython:
 
 
 def _option(word: str) -> tuple[list[str], Runs | None, str]:
-    """The options in a word such as -uc, what the last of them runs, and what of that is in the word."""
+    """The options in a word such as -uc, the kind of program that the last of them runs, and the rest of the
+    word."""
     options: list[str] = []
     for place, letter in enumerate(word[1:], start=1):
         rest = word[place + 1 :]

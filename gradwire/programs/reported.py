@@ -1,4 +1,4 @@
-"""What programs have reported, read from the files that they left in a folder."""
+"""Reads the reports of programs from the files that they left in a folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def reported(
     statuses: Mapping[str, int],
     dropped_output_bytes: int = 0,
 ) -> tuple[tuple[FigureRow, ...], list[str]]:
-    """The figures of all programs, and what is wrong with others.
+    """The figures of all programs, and the reasons why others cannot be read.
 
-    statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the
-    others, such as a server, has printed no report, or not to the end. dropped_output_bytes: what was not kept of all
-    outputs.
+    statuses: by program and host (`place_name`), of programs that ended by themselves. One that was ended with the
+    others, such as a server, has printed no report, or not to the end. dropped_output_bytes: bytes of all outputs that
+    were not kept.
     """
     rows: list[FigureRow] = []
     wrong: list[str] = []
@@ -58,7 +58,7 @@ def _source(program: ProgramSection, folder: Path, place: str) -> Path:
 
 
 def _text(file: Path, ended: bool) -> str:
-    """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left
-    out."""
+    """Text of a report. A program that was ended from outside may have been in the middle of the last line, which is
+    left out."""
     text = read_text(file, TABLE_BYTES, errors="replace") if file.exists() else ""
     return text if ended else text[: text.rfind("\n") + 1]

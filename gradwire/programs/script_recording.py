@@ -1,8 +1,8 @@
 """Runs a user's PyTorch script once for each recorded rank, as one process on this machine, and leaves a recording of
 each (gradwire/recorder/).
 
-The script is the user's own code with the user's rights, as in any shell. What it leaves is read as files from anybody
-are. When it ends, or is ended, what it started ends with it.
+The script is the user's own code with the user's rights, as in any shell. Its files are read with the same care as
+files from strangers. When the script ends, or is ended, the processes that it started end with it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun",
 """Programs that start ranks, of which there is one here."""
 LAUNCHING_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 OUTPUT_BYTES = 16 << 20
-"""Of what a script writes: the rest is dropped."""
+"""Largest size of a script's output that is kept: the rest is dropped."""
 CHUNK_BYTES = 1 << 16
 LOOK_S = 0.2
-"""How often the wall clock is looked at while the script says nothing."""
+"""Seconds between two looks at the wall clock while the script writes nothing."""
 STATE, CHILD = ".state", ".child"
 """Behind a recording's name: how far the script came, and whether a process that it started became a rank
 (gradwire/recorder/start.py)."""
@@ -46,13 +46,13 @@ STATE, CHILD = ".state", ".child"
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What is to be recorded."""
+    """The script to record, the ranks, and the limits."""
 
     program: Sequence[str]
     #: Ranks to run the script as, one after the other.
     ranks: Sequence[int]
     world: int
-    #: Of the variables that torchrun gives: ranks of a machine.
+    #: Ranks of a machine, for the variables of torchrun.
     gpus_per_host: int
     #: Optimizer steps after which a script is ended, if no two of them are alike before.
     iterations: int
@@ -93,7 +93,7 @@ def record(request: RecordingRequest) -> Iterator[Path]:
 
 
 def recording_file(folder: Path, rank: int) -> Path:
-    """Where the recording of a rank is."""
+    """Path of a rank's recording."""
     return folder / f"rank{rank}.json"
 
 
@@ -199,7 +199,8 @@ class _Script:
         }
 
     def _follow(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Keeps what the script writes until it ends; its status, or None where its time is over or it is to end."""
+        """Keeps the script's output until it ends. Returns its status, or None if its time is over or it is to be
+        ended."""
         assert process.stdout is not None
         ends_s = time.monotonic() + self._request.time_limit_s
         pipe, kept = process.stdout.fileno(), 0
@@ -218,7 +219,7 @@ class _Script:
         return None
 
     def _state(self, kind: str) -> tuple[str, str] | None:
-        """How far the script came, as the recorder in it says."""
+        """State of the script according to the recorder in it, and words about it; None if it cannot be read."""
         try:
             with reading_budget(self._made):
                 said = decoded(read_bytes(Path(f"{self._made}{kind}"), MESSAGE_BYTES), _State)

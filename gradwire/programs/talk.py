@@ -1,5 +1,5 @@
-"""What a command with a prompt, and its job in the kernel, have in common: when the kernel may be stopped, how far its
-clock may be, and how a line is read while commands run in windows."""
+"""The common part of commands with a prompt and their jobs in the kernel: they stop the kernel, limit its clock, and
+read a line while commands run in windows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Talk:
     def __init__(self, running: Session) -> None:
         self._running = running
         self._sent_count, self._heard_count = 0, -1
-        #: Of who types; None before anybody could.
+        #: The person who types; None before anybody could.
         self.person: Person | None = None
         #: Whether a copy of this process reads a line, and hears Ctrl-C.
         self.is_read_by_copy = False
@@ -35,12 +35,12 @@ class Talk:
 
     @property
     def rests(self) -> bool:
-        """Whether the job waits for a command, all that were sent having been heard."""
+        """Whether the job has received all commands, and waits for the next."""
         return self._heard_count == self._sent_count
 
     def take(self, event: TypedEvent, windows: Windows, interrupted: Callable[[], bool], *, reads_lines: bool) -> None:
-        """Heeds what concerns windows and the clock. interrupted: whether Ctrl-C was pressed meanwhile. reads_lines: whether
-        lines that are typed go to a script."""
+        """Handles events about windows and the clock. interrupted: whether Ctrl-C was pressed meanwhile. reads_lines:
+        whether typed lines go to a script."""
         match event:
             case Rested(heard=heard):
                 self._heard_count = heard

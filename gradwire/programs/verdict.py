@@ -1,5 +1,5 @@
-"""Whether the network carried programs' traffic as it should. Pure. What needs a plan to compare with is not
-checked."""
+"""Checks that the network carried programs' traffic as it should. Pure. Checks that would need a plan to compare with
+are left out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")
 """Checks of a point's verdict that compare with its plan."""
 STOCK_RESENT_SHARE = 0.01
-"""Of the segments, those that TCP on stock hosts may send again although none was lost: probes of a tail whose answer
-is late (RFC 8985), and what is behind in its own host's queue for longer than its timer. Tuned hosts have neither."""
+"""Share of the segments that TCP on stock hosts may send again although none was lost: probes of a tail whose answer
+is late (RFC 8985), and segments that wait in their own host's queue for longer than its timer. Tuned hosts have
+neither."""
 
 PASSED_ON_MEANING = (
     "Switches were given frames that they neither passed on nor counted as dropped, so the network lost what it was to "
@@ -33,7 +34,7 @@ PASSED_ON_MEANING = (
 
 
 def line_bytes(port: PortTraffic) -> int:
-    """What the port's line carried, with preamble, FCS and gap of every frame."""
+    """Bytes that the port's line carried, with preamble, FCS and gap of every frame."""
     return port.sent_bytes + port.packets * PREAMBLE_FCS_GAP_BYTES
 
 
@@ -74,8 +75,8 @@ def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, r
 
 
 def _lost_at_switches(report: Report, fabric: Fabric) -> int:
-    """Packets that switches' ports dropped, those that no rule was for, and reports of groups, which rules drop. What a
-    host's port drops, no switch was given."""
+    """Number of packets that switches' ports dropped, that met no rule, and that are reports of groups, which rules
+    drop. Packets that a host's port drops never reach a switch."""
     hosts = {f"{name}-eth0" for name in fabric.endpoint_names()}
     return sum(port.drops for port in report.ports if port.interface not in hosts) + (
         report.table_misses + report.dropped_reports
@@ -88,7 +89,8 @@ def busiest(ports: Sequence[PortTraffic], count: int) -> list[PortTraffic]:
 
 
 def _drops(report: Report, fabric: Fabric, replaced: Sequence[PortTraffic]) -> Check:
-    """As for a point: none, or with losses at most six standard deviations and ten more than were asked for."""
+    """Checks drops, as for a point: there are none, or with losses at most six standard deviations and ten more than
+    were asked for."""
     if fabric.drops:
         return _drops_of_buffers(report, fabric)
     drops, limit = sum(port.drops for port in report.ports), _most_lost(report.ports, fabric)
@@ -98,16 +100,16 @@ def _drops(report: Report, fabric: Fabric, replaced: Sequence[PortTraffic]) -> C
 
 
 def _most_lost(ports: Sequence[PortTraffic], fabric: Fabric) -> int:
-    """What these ports may lose at random: at each of them its share of what it has sent and of what it has lost,
-    which were to be sent."""
+    """Largest number of packets that these ports may lose at random: at each of them its share of the packets that it
+    has sent or lost."""
     losses = fabric.losses
     requested = sum(losses.get(port.interface, 0.0) * (port.packets + port.drops) for port in ports)
     return int(requested + 6 * np.sqrt(requested) + 10) if any(port.interface in losses for port in ports) else 0
 
 
 def _drops_of_buffers(report: Report, fabric: Fabric) -> Check:
-    """Finite buffers drop what they must, at switches' ports; those of hosts drop nothing but what their links lose at
-    random."""
+    """Checks drops in a network with finite buffers: switches' ports drop as many as they must, and hosts' ports only
+    those that their links lose at random."""
     total, hosts = sum(port.drops for port in report.ports), {f"{name}-eth0" for name in fabric.host_names()}
     of_hosts = [port for port in report.ports if port.interface in hosts]
     at_hosts, most = sum(port.drops for port in of_hosts), _most_lost(of_hosts, fabric)
@@ -136,7 +138,8 @@ def _table_misses(report: Report) -> Check:
 
 
 def passed_on_check(fabric: Fabric, lines: Sequence[LineCount], lost_packets: int) -> Iterator[Check]:
-    """Whether switches passed on every frame that they were given, but for so many packets that were counted as lost.
+    """Yields the check that switches passed on every frame that they were given, except for as many packets as were
+    counted as lost.
 
     A switch that copies frames passes on more. Nothing for a run without counters of lines, and for a user's controller,
     whose rules may drop.

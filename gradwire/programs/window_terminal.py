@@ -1,5 +1,5 @@
-"""What runs in a window of a host's shell: `window_terminal.py SOCKET NUMBER` passes on the keys that are typed there, and
-shows what comes. Started by tmux or xterm, and imports nothing of gradwire's."""
+"""The program in a window of a host's shell: `window_terminal.py SOCKET NUMBER` sends the keys that are typed there to
+the job, and shows the job's output. It is started by tmux or xterm, and imports nothing of gradwire."""
 
 from __future__ import annotations
 

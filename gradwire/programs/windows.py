@@ -1,7 +1,7 @@
-"""Windows with shells of hosts: where each is opened, and what passes between it and the job in the kernel.
+"""Windows with shells of hosts: opens them, and passes data between each and the job in the kernel.
 
 A window is one of tmux where gradwire runs in it, or else of xterm on a display. In it runs window_terminal.py, which
-passes on its keys and shows what comes, through a socket in a folder that only this user may enter.
+passes on its keys and shows the output, through a socket in a folder that only this user may enter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NAME_CHARACTERS = 64
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A line of window_terminal.py: first what it is, then keys or a size."""
+    """A line of window_terminal.py: its kind, and keys or a size."""
 
     window: int = 0
     kind: str = ""
@@ -52,7 +52,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Way(NamedTuple):
-    """How a window is opened."""
+    """A command that opens a window."""
 
     argv: list[str]
     #: Whether the command ends at once, and says in its output where the window is.
@@ -60,7 +60,7 @@ class Way(NamedTuple):
 
 
 def way_to_open(name: str, client: list[str], environment: Mapping[str, str]) -> Way | None:
-    """How this machine opens a window for a node, in which a command runs; None if it cannot."""
+    """Command with which this machine opens a window for a node and runs a command in it; None if it cannot."""
     path = environment.get("PATH")
     # tmux first: whoever types sits there, and DISPLAY may be of a connection that has ended.
     if environment.get("TMUX") and (tmux := shutil.which("tmux", path=path)):
@@ -99,16 +99,17 @@ class Windows:
         self._openers: dict[int, subprocess.Popen[bytes]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any, or some are being opened."""
+        """Returns whether any window is open or is being opened."""
         return bool(self._wanted)
 
     @property
     def watch(self) -> Watch:
-        """What is readable when something was done at one, or what else is watched has come."""
+        """Descriptor that is readable when a window or another watched descriptor has something to handle, and the
+        function that handles it."""
         return Watch(self._selector.fileno(), self.serve)
 
     def serve(self, wait_s: float | None = 0) -> None:
-        """Passes on what has come; waits for it so long, None for as long as it takes."""
+        """Handles everything that has arrived; waits up to `wait_s` seconds for it, None without a limit."""
         for key, _ in self._selector.select(wait_s):
             key.data()
 
@@ -141,7 +142,7 @@ class Windows:
         return Opening(number, f"{name}: {said}")
 
     def show(self, number: int, data: bytes) -> None:
-        """Shows in a window what its shell has written. A window whose program does not read is given up."""
+        """Shows output of a shell in its window. A window whose program does not read it is given up."""
         if connection := self._connections.get(number):
             try:
                 connection.socket.sendall(data)
@@ -155,7 +156,7 @@ class Windows:
             self._close(connection)
 
     def close(self) -> None:
-        """Closes all."""
+        """Closes all windows."""
         for number in list(self._connections):
             self.end(number)
         for pidfd, opener in self._openers.items():
@@ -167,14 +168,16 @@ class Windows:
         self._selector.close()
 
     def _placed(self, way: Way) -> str:
-        """Opens a window; says where it is. Raises OSError or SubprocessError."""
+        """Opens a window with a command that ends at once, and returns the place that it prints. Raises OSError or
+        SubprocessError."""
         done = subprocess.run(
             way.argv, env=dict(self._environment), capture_output=True, text=True, check=True, timeout=OPEN_LIMIT_S
         )
         return done.stdout.strip()
 
     def _started(self, way: Way, number: int, name: str) -> str:
-        """The same with a program that runs for as long as the window is open."""
+        """Opens a window with a program that runs for as long as the window is open, and returns its name. Raises
+        OSError."""
         opener = subprocess.Popen(
             way.argv, env=dict(self._environment), stdin=subprocess.DEVNULL, start_new_session=True
         )

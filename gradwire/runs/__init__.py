@@ -1,2 +1,1 @@
-"""The run loop: from a scenario's points to machines that carry them out, and from what they left to verdicts and
-reports."""
+"""The run loop: it makes machines that carry out a scenario's points, and verdicts and reports of their results."""

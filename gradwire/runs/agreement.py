@@ -1,6 +1,7 @@
-"""Finds for each judged run why it is as far from an ideal network as it is, if it is far off at all.
+"""Explains why judged runs take another time than an ideal network, if the difference is large.
 
-What was found is kept in the cache by what decides it: what ran, what it logged, and the code that looks for causes.
+Findings are kept in the cache under everything that decides them: what ran, what it logged, and the code that looks for
+causes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def compared(runs: Sequence[JudgedRun], errors: Console | None = None) -> list[J
 
 
 def _known(run: JudgedRun) -> Agreement | None:
-    """What is known without an examination."""
+    """Agreement of a run as far as it is known without an examination; None if an examination is needed."""
     result = run.result
     if run.agreement or not result.valid:
         return run.agreement
@@ -82,7 +83,7 @@ def _known(run: JudgedRun) -> Agreement | None:
 
 
 def _is_off(row: PointResult) -> bool:
-    """Whether a row is so far from its estimate that a cause is looked for."""
+    """Returns whether a row differs so much from its estimate that a cause is looked for."""
     return bool(row.fluid_time_s) and Deviation(row.iteration_time_s, row.fluid_time_s or 0.0).matters
 
 
@@ -98,7 +99,7 @@ def _with_agreement(run: JudgedRun, agreement: Agreement | None) -> JudgedRun:
 
 
 def _cause_of_job(row: PointResult, agreement: Agreement) -> str:
-    """What was found for the job, or for all together where none was looked at by itself."""
+    """Cause that was found for the job, or for all jobs together if none was examined alone."""
     if not row.valid or not _is_off(row):
         return str(Cause.NONE)
     return str(agreement.cause or Cause.UNEXPLAINED)
@@ -117,8 +118,8 @@ def kept_agreement(stored: StoredRun, point: Point) -> Agreement | None:
 
 
 def examine_and_keep(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
-    """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises
-    what `examine` does."""
+    """Examines a run, whose measured iterations take `ideal_s` on an ideal network, and keeps the agreement. Raises the
+    errors of `examine`."""
     agreement = examine(stored, point, ideal_s)
     keep(_path(stored, point), agreement)
     return agreement
@@ -178,8 +179,9 @@ def _examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
 
 
 def _examined_jobs(run: IdealRun, log: OpLog, record: PointRecord) -> Iterator[tuple[float, Agreement]]:
-    """Of each job, measured over estimated and why. An iteration of their plan is of those that still iterate, and says
-    nothing where one of them has many more than another."""
+    """Yields for each job the ratio of its measured to its estimated time, and the agreement. An iteration of the jobs'
+    common plan consists of the jobs that still iterate, and says nothing where one of them has many more iterations
+    than another."""
     edges_s = logged_edges_s(run.plan, log, record.iterations)
     windows = measured_windows(run.plan, edges_s, record.warmup)
     seen = replace(_seen(run, LoggedOps.of(run.plan, log), record), apart_s=phases_s(run.plan, edges_s, record.warmup))
@@ -194,7 +196,7 @@ def _examined_jobs(run: IdealRun, log: OpLog, record: PointRecord) -> Iterator[t
 
 
 def _farthest(of_jobs: Sequence[tuple[float, Agreement]]) -> Agreement:
-    """What was found for each of several jobs, under that of the one that is farthest off."""
+    """Agreement of the job with the largest difference, with those of all jobs in it."""
     _, worst = max(of_jobs, key=lambda each: abs(each[0] - 1))
     return replace(worst, jobs=tuple(agreement for _, agreement in of_jobs))
 
@@ -228,7 +230,7 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
 
 
 def _seen(run: IdealRun, logged: LoggedOps, record: PointRecord) -> SeenEffects:
-    """What a run shows, but for its times."""
+    """Effects that a run shows, without its iteration times."""
     fabric = run.fabric
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
     return SeenEffects(
@@ -253,5 +255,5 @@ def _found(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Agreement:
 
 
 def _late_s(run: IdealRun, log: OpLog, iteration: int) -> float:
-    """How late agents were on the critical path of an iteration."""
+    """Seconds by which agents were late on the critical path of an iteration."""
     return critical_path(run.plan, log, iteration, run.fabric).kinds_ns[TimeKind.LATENESS] / 1e9

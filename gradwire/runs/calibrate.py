@@ -32,7 +32,7 @@ FLOW_BYTES_MAX = 256_000_000
 """Limit of a flow, so that 100 Gbit/s takes one minute and not two. With 640 MB, the ratios are the same to 0.1 %."""
 WARMUP = 1
 REQUEST_BYTES = 1000
-"""Of a request, and of its response: with its header it fills less than a frame."""
+"""Size of a request, and of its response: with its header it fills less than a frame."""
 ROUND_TRIPS = 100
 REQUEST_RESPONSE = "request-response"
 
@@ -52,7 +52,7 @@ class PatternResult:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured."""
+    """The results of a calibration."""
 
     hosts: int
     rate_bps: float
@@ -62,7 +62,7 @@ class Calibration:
     low_share: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """As `gradwire calibrate --json` prints it."""
+        """The results in the format of `gradwire calibrate --json`."""
         patterns = {name: {**asdict(result), "ratio": result.ratio} for name, result in self.patterns.items()}
         priority = {place: {"low_share": share} for place, share in self.low_share.items()}
         return {

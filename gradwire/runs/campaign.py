@@ -1,9 +1,8 @@
-"""The outer half of the run loop: runs side by side what is not there yet, one machine for each point, and keeps what
-is.
+"""The outer half of the run loop: runs missing points side by side, one machine for each, and keeps valid runs.
 
-A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its task, what its
-machine left, and its verdict. A valid run that is there already with the same key is not repeated. What points do is
-their work's to know (runs/work.py).
+A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its task, the files
+that its machine left, and its verdict. A valid run that is there already with the same key is not repeated. Their work
+(runs/work.py) knows what points do.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from gradwire.runs.works import judge_kept, work_of
 N = TypeVar("N", bound=Planned, default=PlannedRun)
 N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
 NOTE_PERIODS = 20
-"""So many times as long as writing points.csv took, it is not written again: 5 % of a core, however many points there
-are."""
+"""Time until points.csv is written again, as a multiple of the time that writing it took: this costs 5 % of a core,
+however many points there are."""
 Judged = JudgedRun[Any, Any]
 Judge = Callable[[N], JudgedRun[Any, Any] | None]
-"""What the run in the folder of a planned point is worth; None if none with its key came to its end."""
+"""Judges the run in the folder of a planned point; returns None if no run with its key came to its end."""
 
 
 class Watcher(MachineWatcher[N_contra], Protocol[N_contra]):
@@ -78,7 +77,8 @@ class Campaign(Generic[N]):
         self._next_note_s = 0.0
 
     def run(self) -> list[Judged]:
-        """Runs what is not there yet, or all if it was asked to be fresh, in `running_order`; returns all runs in the scenario's order.
+        """Runs the missing points, or all points of a fresh campaign, in `running_order`; returns all runs in the
+        scenario's order.
 
         On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of
         machines raises comes before any point has started.
@@ -197,9 +197,10 @@ def carry_out(
 def _run_until_steady(
     planned: N, executor: Executor, watcher: MachineWatcher[N], stop: threading.Event, judge: Judge[N]
 ) -> Judged:
-    """Runs a point, and again with a longer warm-up as long as what was measured says so.
+    """Runs a point, and runs it again with a longer warm-up as long as its iterations were not steady.
 
-    A command that ends between two tries leaves a run that is not valid, and the next one begins with the first try.
+    A command that ends between two tries leaves a run that is not valid, and the next command begins with the first
+    try.
     """
     work = work_of(planned.point)
     unsteady: list[tuple[int, int]] = []

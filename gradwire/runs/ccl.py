@@ -1,5 +1,5 @@
-"""`gradwire ccl`: what nccl-tests would print for a network, by estimate. What the command is given, and the rows of
-the table: what NCCL takes for each size, and how long that lasts.
+"""`gradwire ccl`: an estimate of the output of nccl-tests for a network. Options of the command, and the rows of the
+table: for each size, the choices that NCCL makes, and the time that they take.
 
 Between machines, times are those of the network: of rings in closed form, and of trees by the second engine, as far as
 their plans are not too large. On one machine they are NCCL's own.
@@ -39,15 +39,15 @@ GPUS = {"v100": Gpu.VOLTA, "a100": Gpu.AMPERE, "h100": Gpu.HOPPER, "b200": Gpu.B
 
 @dataclass(frozen=True)
 class Transport:
-    """How NCCL reaches the network."""
+    """The way in which NCCL reaches the network."""
 
     #: Whether NICs read the memory of GPUs.
     gpu_direct: bool
-    #: What a message takes between machines on top of NCCL's own table, which was measured on InfiniBand, and, by sockets, of
-    #: what these take themselves (`duration.SOCKETS_S`).
+    #: Time of a message between machines on top of NCCL's own table, which was measured on InfiniBand, and, by sockets,
+    #: on top of the time that these take themselves (`duration.SOCKETS_S`).
     crossing_s: float
     source: str
-    #: What a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
+    #: Time that a host takes for each burst of up to 64 KiB that leaves by a NIC, one after the other.
     burst_s: float = 0.0
     burst_source: str = ""
 
@@ -66,7 +66,7 @@ TRANSPORTS = {
 
 
 def bus_factor(kind: Collective, ranks: int) -> float:
-    """What algbw is multiplied with for busbw: nccl-tests, doc/PERFORMANCE.md."""
+    """Ratio of busbw to algbw: nccl-tests, doc/PERFORMANCE.md."""
     if kind is Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
     return (ranks - 1) / ranks if kind in SHARED else 1.0
@@ -79,13 +79,13 @@ class Wires:
     #: Line rate of a NIC, in bit/s.
     nic_bps: float
     mtu_bytes: int
-    #: What a message takes between machines on top of NCCL's own table: software of the hosts, and the way.
+    #: Time of a message between machines on top of NCCL's own table: software of the hosts, and the way.
     crossing_s: float
-    #: What a machine carries each way at most, in bytes per second, whatever its NICs do.
+    #: Largest rate of a machine each way, in bytes per second, with any NICs.
     machine_bytes_per_s: float = inf
-    #: What a host takes for each burst that leaves by a NIC (`Network`).
+    #: Time that a host takes for each burst that leaves by a NIC (`Network`).
     burst_s: float = 0.0
-    #: What the word of an empty slot takes to the sender (`Network`).
+    #: Time that the word of an empty slot takes to the sender (`Network`).
     back_s: float | None = None
 
     def fabric(self, machines: int, nic_payload: float | None = None, delay_s: float = 0.0) -> Fabric:
@@ -98,7 +98,7 @@ class Wires:
 
     @property
     def network(self) -> Network:
-        """The same as payload."""
+        """The network between machines with its rates in bytes of payload."""
         return Network(
             nic_bytes_per_s=self.nic_bps / 8 * self.fabric(2).goodput_share(),
             crossing_s=self.crossing_s,
@@ -122,7 +122,7 @@ class Row:
     protocol: str
     channels: int
     chunk_bytes: int
-    #: Where the time is from.
+    #: Source of the time.
     by: str
 
     @property
@@ -132,7 +132,7 @@ class Row:
 
     @property
     def bus_bytes_per_s(self) -> float:
-        """busbw: what nccl-tests make of it, to be compared with the rate of links."""
+        """The busbw of nccl-tests, in bytes per second, to be compared with the rate of links."""
         return self.algorithm_bytes_per_s * bus_factor(self.kind, self.ranks)
 
 
@@ -170,13 +170,14 @@ def _time(call: Call, wires: Wires) -> tuple[float, str]:
 
 
 def replayed_s(call: Call, wires: Wires) -> float:
-    """How long a call takes by the second engine. Raises InputFault where it has no plan, or a too large one."""
+    """Seconds that a call takes by the second engine. Raises InputFault if it has no plan, or one that is too
+    large."""
     fabric = wires.fabric(call.comm.machines, call.nic_payload, call.crossing_s)
     return call.apart_s + estimate(compile_call(call), fabric, most_iterations=1).iteration_s
 
 
 def rows(comm: Communicator, wires: Wires, kind: Collective, sizes: Sequence[int], width: int) -> Iterator[Row]:
-    """The lines for sizes; those that are less than an element for each rank are left out."""
+    """Yields the rows for sizes; sizes of less than an element for each rank are left out."""
     least = width * (comm.ranks if kind in SHARED else 1)
     for size_bytes in sizes:
         if size_bytes >= least:
@@ -226,7 +227,7 @@ class Expectation:
     text: str
     size_bytes: int
     bus_bytes_per_s: float
-    #: What may be missing, as a share.
+    #: Share by which the bandwidth may be missed.
     tolerance: float
 
     @property
@@ -235,12 +236,12 @@ class Expectation:
         return self.bus_bytes_per_s * (1 - self.tolerance)
 
     def holds(self, row: Row) -> bool:
-        """Whether a row reaches it."""
+        """Returns whether a row reaches the expected bandwidth."""
         return row.bus_bytes_per_s >= self.bound_bytes_per_s
 
 
 def expectations_of(texts: Sequence[str]) -> list[Expectation]:
-    """What `--expect 1GiB=350GB/s:5%` says, each. Raises InputFault."""
+    """Parses texts of `--expect`, such as 1GiB=350GB/s:5%. Raises InputFault."""
     if len(texts) > MOST_EXPECTATIONS:
         raise InputFault(f"{len(texts)} expectations: at most {MOST_EXPECTATIONS}")
     found = []
@@ -283,7 +284,8 @@ class Given:
 
 
 def set_up(given: Given) -> tuple[Communicator, Wires, list[str]]:
-    """The machines, the network, and notes for the reader. Raises InputFault for what cannot be."""
+    """The machines, the network, and notes for the reader. Raises InputFault for options that are wrong or
+    impossible."""
     for option, value, known in (
         ("--gpu", given.gpu, GPUS),
         ("--transport", given.transport, TRANSPORTS),

@@ -47,7 +47,7 @@ MOST_RANKS = 64
 MOST_CARRIED_BYTES = 4e9
 """Payload of a row's three calls, which takes seconds of one core."""
 MOST_MESSAGES = 200_000
-"""Of a row's plan."""
+"""Largest number of messages of a row's plan."""
 
 
 def why_not(given: Given, row: Row) -> str:
@@ -132,7 +132,8 @@ def scenario_of(given: Given, wires: Wires, rows: Sequence[Row]) -> dict[str, An
 
 
 def _line_bps(wires: Wires) -> float:
-    """The line rate: that of a NIC, or of what a host hands it. What a host takes for small bursts is not in packets."""
+    """The line rate: that of a NIC, or the rate at which a host hands it bytes, whichever is less. Packets do not have
+    the time that a host takes for small bursts."""
     if not wires.burst_s:
         return wires.nic_bps
     return min(wires.nic_bps, BURST_BYTES / wires.burst_s * 8 / wires.fabric(2).goodput_share())
@@ -140,9 +141,9 @@ def _line_bps(wires: Wires) -> float:
 
 @dataclass(frozen=True)
 class Packets:
-    """What a row came to as packets."""
+    """The result of a row that was run as packets."""
 
-    #: None where it was not run, or the run is not a result.
+    #: Time of the row; None if it was not run, or the run is not a result.
     time_s: float | None
     #: "valid", or why there is no time.
     verdict: str

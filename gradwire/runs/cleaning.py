@@ -36,14 +36,14 @@ from gradwire.vm.machine import BOX_NAME
 from gradwire.vm.owners import FOLDER_PREFIX, is_gone, owner_of_folder, owner_of_process
 
 BUILDS, BUILDS_LOCK = "build-*", "lock"
-"""In the cache (vm/kernel.py)."""
+"""Half-built kernels and the lock of builds in the cache (vm/kernel.py)."""
 STALE_S = 3600.0
 KILL_LIMIT_S = 20.0
 
 
 @dataclass(frozen=True)
 class Leaving:
-    """Something that was left behind."""
+    """A leftover of a killed command."""
 
     #: "process", "temporary folder", ...
     kind: str
@@ -53,7 +53,7 @@ class Leaving:
 
 
 def clean(run_folders: Sequence[Path], cache: Path, *, dry_run: bool) -> Iterator[Leaving]:
-    """Removes, or with `dry_run` only finds, what was left behind; gives each thing when it is gone.
+    """Removes leftovers, or only finds them with `dry_run`; yields each when it is gone.
 
     run_folders: where to look for runs: run folders, and folders of them. Raises MachineFault if a process does not
     end.
@@ -112,15 +112,15 @@ def _temporary_folders(place: Path) -> list[Leaving]:
 
 
 def _is_mine(path: Path) -> bool:
-    """Whether it belongs to who cleans. What its command has removed since it was listed does not."""
+    """Returns whether a path belongs to the user who cleans; False if it has been removed since it was listed."""
     with suppress(FileNotFoundError):
         return path.stat(follow_symlinks=False).st_uid == os.geteuid()
     return False
 
 
 def _runs_in(folders: Sequence[Path]) -> Iterator[Path]:
-    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Those behind links are not looked
-    at."""
+    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Folders behind links are left
+    out."""
     for folder in folders:
         yield from (each for each in (folder, *_folders_in(folder)) if _is_file(each / LOCK_FILE, each / SCENARIO_FILE))
 
@@ -133,7 +133,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _is_file(*paths: Path) -> bool:
-    """Whether one of these is a regular file, and no link to one."""
+    """Returns whether one of these is a regular file, and no link to one."""
     return any(path.is_file() and not path.is_symlink() for path in paths)
 
 
@@ -200,9 +200,9 @@ def _files(kind: str, paths: Iterator[Path] | Sequence[Path]) -> Iterator[Leavin
 
 
 def _remove(path: Path) -> None:
-    """Removes what was found; never what a link leads to (shutil.rmtree refuses a link, and follows none).
+    """Removes a leftover, but never the target of a link (shutil.rmtree refuses a link, and follows none).
 
-    Somebody else may be cleaning at the same time.
+    Another command may be cleaning at the same time.
     """
     if path.is_dir() and not path.is_symlink():
         while path.exists():

@@ -31,19 +31,21 @@ from gradwire.scenario.schema import PointSection
 JOBS_WARMUP = 2
 """Iterations of several jobs that are not counted: starts and the first meeting on the network are behind them."""
 RULES = ("departure", "buffered")
-"""When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered."""
+"""Rules for the end of SENDs, by the names of `transport.send_ends` and `--send-ends`: see Departure and
+Buffered."""
 MODEL_NOT_RUN = (
     "A model, not a run: iteration times on a fluid network, without packets, losses or a verdict. "
     "x bound: estimate over the greatest closed-form lower bound."
 )
 OF_JOBS = " x alone: over the job's time with the network for itself."
 RANKED_WITHIN = 0.02
-"""As far as estimates are trusted (docs/estimate.md). Where more depends on how much queues hold, an estimate does not
-rank a point."""
+"""Share of an estimate that may depend on how much queues hold: as far as estimates are trusted (docs/estimate.md). If
+more does, an estimate does not rank a point."""
 
 
 def without_effect(points: Sequence[Point]) -> list[str]:
-    """What scenarios ask for that estimates do not have, a sentence each: to be checked before they are trusted."""
+    """Settings of scenarios that have no effect on estimates, a sentence each, to be read before the estimates are
+    trusted."""
     sentences = []
     if any(point.section.program for point in points):
         sentences.append("an ideal network has no programs: estimates are of the strategies alone")
@@ -97,7 +99,8 @@ def _lossy_keys(section: PointSection) -> list[str]:
 
 
 def copies_late(plan: Plan, fabric: Fabric) -> str:
-    """What an estimate of copies on links of different delays leaves out; "" where there are none."""
+    """Sentence on an effect that an estimate of multicast copies over links of different delays leaves out; "" if there
+    are none."""
     delays_s = {round(link.delay_s + link.jitter_s / 2, 9) for link in fabric.links()}
     if len(delays_s) < 2 or not plan.multicasts():
         return ""
@@ -109,7 +112,7 @@ def copies_late(plan: Plan, fabric: Fabric) -> str:
 
 @dataclass(frozen=True)
 class PointEstimate:
-    """What the fluid engine says of a point."""
+    """The fluid engine's estimate of a point."""
 
     #: Every swept parameter and its value, as text.
     parameters: Mapping[str, str]
@@ -125,19 +128,20 @@ class PointEstimate:
     period: int
     #: Wall time that compiling and estimating took, on one core.
     took_s: float
-    #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends
-    #: were given.
+    #: Share by which the time differs if ports and switches hold half as much; 0 if send_ends were given.
     by_queues: float = 0.0
     #: Ranks that were followed: one of each class, where ranks fare alike (docs/thousands.md); 0: all.
     classes: int = 0
-    #: Of one of several jobs: its time with the network for itself; None for a point of one job.
+    #: Time of one of several jobs with the network for itself; None for a point of one job.
     alone_time_s: float | None = None
-    #: What the network or the plan has that an estimate has not, a sentence without its stop; "" if it has all.
+    #: Effects of the network or the plan that the estimate lacks, a sentence without its full stop; "" if there are
+    #: none.
     left_out: str = ""
 
     @property
     def is_ranked(self) -> bool:
-        """Whether it may be compared with others: no more than RANKED_WITHIN of it depends on how much queues hold."""
+        """Whether the point may be compared with others: at most RANKED_WITHIN of its estimate depends on how much
+        queues hold."""
         return abs(self.by_queues) <= RANKED_WITHIN
 
     @property
@@ -157,7 +161,7 @@ def result_columns(estimates: Sequence[PointEstimate]) -> tuple[str, ...]:
 
 
 def check_send_ends(send_ends: str | None) -> None:
-    """Raises InputFault for what is not a rule; None stands for each point's own."""
+    """Raises InputFault for a text that is not a rule; None stands for each point's own."""
     if send_ends not in (None, *RULES):
         raise InputFault(f"send ends: '{send_ends}' is not a rule; it must be {' or '.join(RULES)}")
 
@@ -273,7 +277,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
 
 
 def _with_rule(section: PointSection, send_ends: str | None) -> PointSection:
-    """The point with another rule for what ends SENDs; with its own where none is given."""
+    """The point with another rule for the end of SENDs; with its own if none is given."""
     if send_ends is None:
         return section
     return section.model_copy(update={"transport": section.transport.model_copy(update={"send_ends": send_ends})})
@@ -312,7 +316,7 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
 
 
 def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:
-    """Which points an estimate does not rank, in a sentence; "" if it ranks all."""
+    """Sentence that names the points that estimates do not rank; "" if all are ranked."""
     told = [
         f"{', '.join(filter(None, (point.parameters.get(key, '') for key in keys)))} ({abs(point.by_queues):.1%})"
         for point in estimates
@@ -333,7 +337,7 @@ def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
 
 
 def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """The same for programs. warnings: those of `without_effect`."""
+    """Estimates as JSON. warnings: those of `without_effect`."""
     return {
         "model": MODEL_NOT_RUN,
         "warnings": list(warnings),

@@ -1,5 +1,5 @@
-"""What `gradwire why` and `gradwire trace` show of the folder of a `gradwire exec`, which has no points and no plan: what ports
-carried, and each captured packet."""
+"""`gradwire why` and `gradwire trace` for the folder of a `gradwire exec`, which has no points and no plan: the bytes
+that ports carried, and each captured packet."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE
 from gradwire.runs.stored.symbolic_links import refuse_links
 
 MOST_PACKETS = 1_000_000
-"""In a trace, which Perfetto shows: a line of 100 bytes each."""
+"""Largest number of packets in a trace, which Perfetto shows: a line of 100 bytes each."""
 REMEDY = "`gradwire exec` writes it anew"
 NETWORK = 1
 """The process of a trace that stands for the network."""
 
 
 class _Network(msgspec.Struct):
-    """What is needed of the fabric."""
+    """The part of the fabric that is needed."""
 
     mtu_bytes: Annotated[int, msgspec.Meta(ge=576, le=65535)] = 1500
 
 
 class _Task(msgspec.Struct):
-    """What is needed of task.json."""
+    """The part of task.json that is needed."""
 
     fabric: str
 
@@ -53,11 +53,11 @@ class Executed:
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Name of the folder."""
         return self.folder.resolve().name
 
     def summary(self) -> Summary:
-        """What it came to. Raises InputFault for a file that cannot be read."""
+        """Reads the summary of the programs' run. Raises InputFault for a file that cannot be read."""
         path = self.folder / SUMMARY_FILE
         with reading(path, REMEDY):
             summary = read_message(path, Summary)
@@ -90,7 +90,7 @@ def executed_in(run: Path) -> Executed | None:
 
 
 def refuse_point(executed: Executed, point: str, iteration: int | None) -> None:
-    """Raises InputFault for what only other runs have."""
+    """Raises InputFault for options that only apply to other runs."""
     if point:
         raise InputFault(f"{executed.folder}: holds a run of `gradwire exec`, which has no points; leave {point!r} out")
     if iteration is not None:
@@ -98,7 +98,8 @@ def refuse_point(executed: Executed, point: str, iteration: int | None) -> None:
 
 
 def network_of(executed: Executed, *, every: bool) -> Iterator[RenderableType]:
-    """What the network carried while the programs ran. every: of all ports, and not of those alone that carried most."""
+    """Yields a report of the traffic that the network carried while the programs ran. every: whether it has all ports,
+    or only those that carried most."""
     summary = executed.summary()
     report = summary.report
     yield Text(f"{executed.label}: {report.duration_s:.6f} s of virtual time", style="bold")
@@ -141,8 +142,8 @@ def packets_of(executed: Executed) -> Timeline:
 
 
 def packet_events(port: str, packets: Packets, rate_bps: float, begin_ns: int, track: int) -> Iterator[Event]:
-    """A slice for each packet, on two tracks: what the port's device sends, and what it receives. A slice ends at the next one at the
-    latest."""
+    """Yields a slice for each packet, on two tracks: packets that the port's device sends, and packets that it
+    receives. A slice ends at the next one at the latest."""
     for is_sent, name in ((True, "sends"), (False, "receives")):
         yield _named("thread_name", track + (not is_sent), f"{port} {name}")
         chosen = packets.outbound == is_sent

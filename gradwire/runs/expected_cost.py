@@ -1,5 +1,5 @@
-"""What points will cost, before they run and while they do: wall time on one core, so that nobody waits without
-knowing for how long.
+"""Predicts the cost of points, before they run and while they do, as wall time on one core: users know how long they
+will wait.
 
 The constants are rough. A machine may be twice as fast or as slow as the one that they were measured on, which
 `Expectation` learns from the points that have ended.
@@ -26,20 +26,21 @@ BOOT_S, HOST_S, LATER_HOST_S = 1.1, 0.01, 0.02
 """From the start of a machine to its first byte (benchmarks/performance/figures.json, `start_up`: with 8 hosts 0.76 s, with
 64 hosts 1.25 s, with 512 hosts 10.1 s), and 0.37 s of judging: fitted, as the two below, to the 89 points named there."""
 FEW_HOSTS = 64
-"""So many cost less each than those beyond."""
+"""Number of hosts up to which each costs less than those beyond."""
 PAYLOAD_BYTES_PER_S = 5.4e9
-"""Of messages of 40 kB to 3 MB in bursts of 64 KiB, fitted together with MESSAGE_S to 89 points of a map's cells (docs/map.md), 4
-to 48 workers: they took 0.49 to 1.87 times what the two say, 80 % of them 0.7 to 1.2 times, side by side on two cores. Messages of
-tens of megabytes go twice as fast."""
+"""Payload that is replayed per second, in messages of 40 kB to 3 MB in bursts of 64 KiB. It was fitted together with
+MESSAGE_S to 89 points of a map's cells (docs/map.md) with 4 to 48 workers: they took 0.49 to 1.87 times the time that
+the two predict, 80 % of them 0.7 to 1.2 times, side by side on two cores. Messages of tens of megabytes go twice as
+fast."""
 MESSAGE_S = 7e-6
-"""What a message costs in addition to its bytes, within a host as well, if the compiled agent replays it."""
+"""Seconds that a message costs in addition to its bytes, within a host as well, if the compiled agent replays it."""
 PYTHON_MESSAGE_S = 40e-6
-"""The same of agents in Python, at least: per message they take 32 to 69 us more than the compiled agent
-(benchmarks/message_cost.py, docs/performance.md)."""
+"""Seconds that a message costs agents in Python at least: per message they take 32 to 69 us more than the compiled
+agent (benchmarks/message_cost.py, docs/performance.md)."""
 
 
 def expected_s(planned: Planned) -> float:
-    """Expected wall time of a point on one core; 0 where nothing is known of it, as of programs."""
+    """Expected wall time of a point on one core; 0 if it is not known, as for programs."""
     if not planned.iterations:
         return 0.0
     messages = planned.iteration_messages * planned.iterations
@@ -50,7 +51,7 @@ def expected_s(planned: Planned) -> float:
 
 
 def _by_python(planned: Planned) -> bool:
-    """Whether agents in Python replay a point, as agents/__main__.py decides."""
+    """Returns whether agents in Python replay a point, by the same rule as agents/__main__.py."""
     if not isinstance(planned, PlannedRun):
         return False
     section = planned.point.section
@@ -64,7 +65,7 @@ def _by_python(planned: Planned) -> bool:
 
 
 class Expectation:
-    """Time left of several runs, by what was expected of them and what those took that have ended."""
+    """Time left of several runs, by their expected times and the times of those that have ended."""
 
     def __init__(self, runs: Sequence[Planned], jobs: int) -> None:
         self._expected_s = {run.folder: expected_s(run) for run in runs}
@@ -92,7 +93,7 @@ class Expectation:
 
 
 def announcement(runs: Sequence[Planned], jobs: int) -> str:
-    """One line about what is going to run."""
+    """One line about the points that are going to run."""
     if not runs:
         return "nothing to run: all points are there already; `gradwire run --fresh` runs them again"
     longest_s = max(map(expected_s, runs))
@@ -116,7 +117,7 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does
+    """Yields warnings before these runs begin: of a time limit that is too short, small windows, or a model that does
     not fit its device.
 
     A division that no run may have is among them, for those who plan and do not run.
@@ -136,7 +137,7 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
 
 
 def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What is to be said of sockets' windows, once for all points of which the same is."""
+    """Yields warnings about sockets' windows, each once for all points that it concerns."""
     said: dict[str, list[str]] = {}
     for run in runs:
         section, fabric = run.point.section, run.fabric
@@ -156,7 +157,8 @@ def _by_label(said: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _of_circles(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """Circles of buffers, where switches pause each other, once for all points that have the same."""
+    """Yields warnings about circles of buffers, in which switches pause each other, each once for all points that have
+    it."""
     said: dict[str, list[str]] = {}
     for run in runs:
         spine_of = Spines(run.fabric).spine_of if run.fabric.lossless is not None else None

@@ -1,4 +1,4 @@
-"""What a stored run is worth: judging it is pure, and writing the judgement down is a separate step.
+"""Judges stored runs. Judging is pure, and writing the judgement down is a separate step.
 
 Runs are judged anew whenever they are read, so that a changed check or statistic needs no new run.
 """
@@ -52,7 +52,7 @@ from gradwire.scenario.loading import Point, ScenarioPoint
 
 
 class Result(Protocol):
-    """What a point came to: a row of points.csv."""
+    """The result of a point: a row of points.csv."""
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Result(Protocol):
 
     @property
     def summary(self) -> str:
-        """It in a few words."""
+        """The result in a few words."""
 
 
 P_co = TypeVar("P_co", bound=ScenarioPoint, default=Point, covariant=True)
@@ -83,29 +83,29 @@ class JudgedRun(Generic[P_co, R_co]):
     """
 
     point: P_co
-    #: Where its parts can be read.
+    #: The stored run, from which its parts can be read.
     stored: StoredRun[P_co]
     #: Without multicast groups.
     fabric: Fabric
     #: Row of points.csv.
     result: R_co
     verdict: Verdict
-    #: How it came to its end; None for a run that did not.
+    #: Completion of the run; None if it did not come to its end.
     completion: Completion | None
-    #: What a worker computes in an iteration, alone.
+    #: Time that a worker alone computes in an iteration.
     compute_s: float = 0.0
-    #: Of all iterations, warm-up included; empty for a run that did not come to its end.
+    #: Times of all iterations, warm-up included; empty for a run that did not come to its end.
     iteration_times_s: tuple[float, ...] = ()
     #: Iterations at the beginning that are not measured.
     warmup: int = 0
     #: Windows of the tries before, whose iterations were not steady.
     unsteady: tuple[Window, ...] = ()
-    #: What programs reported.
+    #: Figures that programs reported.
     figures: tuple[FigureRow, ...] = ()
-    #: It ran before and was not run now.
+    #: Whether it ran before and was not run now.
     reused: bool = False
-    #: Why it is as far from an ideal network as it is; None until it has been compared (runs/agreement), and if it is
-    #: not valid.
+    #: Cause of the difference from an ideal network; None until it has been compared (runs/agreement), and if it is not
+    #: valid.
     agreement: Agreement | None = None
 
     #: A row of points.csv for each of several jobs; none for a point of one.
@@ -113,7 +113,7 @@ class JudgedRun(Generic[P_co, R_co]):
 
     @property
     def folder(self) -> Path:
-        """Where the run lies."""
+        """Folder of the run."""
         return self.stored.folder
 
     @property
@@ -128,7 +128,7 @@ class JudgedRun(Generic[P_co, R_co]):
 
     @property
     def speed(self) -> Speed | None:
-        """How fast it was; None for a run that did not come to its end."""
+        """Speed of the run in wall time; None if it did not come to its end."""
         return self.completion.speed if self.completion else None
 
     @property
@@ -169,7 +169,7 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
 def _circumstances(
     stored: StoredRun, point: Point | None, fabric: Fabric, plan: Plan, record: PointRecord
 ) -> Circumstances:
-    """What the folder of a run says of how it was set up."""
+    """Circumstances of a run, from the files in its folder."""
     task = stored.task()
     return Circumstances(
         departs=_departs(stored),
@@ -183,7 +183,7 @@ def _circumstances(
 
 
 def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowUse | None:
-    """What windows of connections did, where links have a delay; None where no link has one."""
+    """Effect of connections' windows on a run; None if no link has a delay."""
     if not any(agent.windows for agent in record.agents):
         return None
     built, task = stored.built_fabric(), stored.task()
@@ -193,15 +193,15 @@ def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowU
 
 
 def _buffer_asked(stored: StoredRun) -> bool:
-    """Whether the scenario chose the buffers of sockets, or hosts that choose them; where it is not known, they may
-    have been."""
+    """Returns whether the scenario chose the buffers of sockets, or hosts that choose them. If this is not known, they
+    may have been chosen: True."""
     if stored.point is None or stored.fabric().host_tcp.is_stock:
         return True
     return stored.point.section.transport.buffer is not None
 
 
 def _divided(stored: StoredRun, point: Point | None) -> Divided | None:
-    """What the run's bytes and rates were divided by on the virtual clock; None where they were not."""
+    """Division of the run's bytes and rates on the virtual clock; None if they were not divided."""
     completion = stored.completion()
     if completion is None or completion.divided_by == 1:
         return None
@@ -210,17 +210,17 @@ def _divided(stored: StoredRun, point: Point | None) -> Divided | None:
 
 
 def _departs(stored: StoredRun) -> bool:
-    """Whether SENDs ended when their last byte had left the host."""
+    """Returns whether SENDs ended when their last byte had left the host."""
     return stored.task().sockets.unsent_bytes is None
 
 
 def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
-    """Which spine a message takes; None where there are none."""
+    """Function that returns the spine that a message takes; None if there are no spines."""
     return Spines(stored.built_fabric()).spine_of if fabric.tree.tiers else None
 
 
 def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:
-    """What became of programs that ran together with the strategy, None if there were none; and their figures. Raises
+    """Outcome of programs that ran together with the strategy, None if there were none; and their figures. Raises
     InputFault."""
     sections = stored.point.section.program if stored.point else {}
     if not sections:
@@ -301,7 +301,7 @@ def by_job(runs: Sequence[JudgedRun]) -> list[JudgedRun]:
 
 
 def of_job(agreement: Agreement | None, number: int) -> Agreement | None:
-    """Of what was found for all jobs, that for the one of this number; all of it where no job was looked at by itself."""
+    """Agreement of the job of this number; that of all jobs if none was examined alone."""
     return agreement.jobs[number] if agreement and agreement.jobs else agreement
 
 

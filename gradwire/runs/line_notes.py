@@ -1,4 +1,5 @@
-"""What a report says of lines between switches: which were loaded most, and how many flows met there, over seeds."""
+"""Notes in a report on the lines between switches: those that were loaded most, and the number of flows that met there,
+over seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands show that run no points: calibrations, what a machine lacks, critical paths, and the timeline of an
+"""Output of commands that run no points: calibrations, a machine's deficiencies, critical paths, and the timeline of an
 iteration."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gradwire.vm.doctor import Finding
 
 
 def calibration_table(result: Calibration) -> TextTable:
-    """Measured and ideal times, and what a low class gets while a high one sends."""
+    """Measured and ideal times, and the share that a low class gets while a high one sends."""
     rows = (
         *(
             (name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
@@ -42,11 +42,11 @@ def calibration_table(result: Calibration) -> TextTable:
 
 
 FINDING_MARKS = {"good": "✓", "bad": "✗", "doubtful": "-"}
-"""By the tone of what was found."""
+"""Marks of findings, by their tone."""
 
 
 def findings_table(findings: Sequence[Finding]) -> TextTable:
-    """What is there and what is missing, with the commands that fix it."""
+    """Table of what a machine has and lacks, with the commands that fix it."""
     tones = tuple("good" if found.ok else "bad" if found.required else "doubtful" for found in findings)
     rows = tuple(
         (FINDING_MARKS[tone], found.name, found.detail, found.mend) for tone, found in zip(tones, findings, strict=True)
@@ -89,7 +89,7 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a run did in an iteration, as events of the trace event format; what programs did, which have no iterations."""
+    """The events of an iteration in the trace event format; or those of programs, which have no iterations."""
 
     label: str
     iteration: int | None
@@ -104,12 +104,12 @@ class Timeline:
 
     @property
     def file_name(self) -> str:
-        """What its file is called by default."""
+        """Default name of the file."""
         return "trace.json" if self.iteration is None else f"trace-{self.iteration}.json"
 
     @property
     def what(self) -> str:
-        """What it is of, in words."""
+        """Name of the iteration or of the point, in words."""
         return self.label if self.iteration is None else f"iteration {self.iteration} of {self.label}"
 
 

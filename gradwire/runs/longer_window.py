@@ -1,4 +1,4 @@
-"""How long a run warms up, and how much it measures, where its iterations were not steady: decided from what it
+"""Chooses a longer warm-up and a longer measurement for a run whose iterations were not steady, by the times that it
 measured.
 
 A point's key has a hash of this module, which therefore imports nothing of gradwire.
@@ -11,13 +11,13 @@ import statistics
 from collections.abc import Sequence
 
 MOST_ITERATIONS = 40
-"""As many as an estimate of a schedule that never repeats has (analysis/fluid/estimate.py): later ones are compared
-with nothing."""
+"""Largest number of iterations, equal to that of an estimate of a schedule that never repeats
+(analysis/fluid/estimate.py): there is nothing to compare later ones with."""
 NEAR = 0.01
-"""How far the mean may be off by chance, as a share: what `run.warmup = "steady"` asks of the ideal network
+"""Largest random error of the mean, as a share. `run.warmup = "steady"` allows the same on the ideal network
 (analysis/fluid/steady.py)."""
 LEAST_GROWTH, MOST_GROWTH = 2, 4
-"""How many times as many iterations the next try measures."""
+"""Range of the factor by which the next try measures more iterations."""
 
 
 def longer_window(times_s: Sequence[float], warmup: int, most: int = MOST_ITERATIONS) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""What a report says of points of which a part ran by packets."""
+"""Notes in a report on points of which a part ran by packets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwire.runs.stored.files import fitting
 
 
 def notes_of_parts(runs: Sequence[JudgedRun[Any, Any]]) -> list[tuple[str, str]]:
-    """The labels of such points, and what their parts were."""
+    """Labels of points of which a part ran, with descriptions of the parts."""
     notes = []
     for run in runs:
         if run.completion is None or run.point.section.part is None:

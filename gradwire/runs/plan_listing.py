@@ -1,4 +1,4 @@
-"""What `gradwire plan` shows: settings, and compiled plans."""
+"""Output of `gradwire plan`: settings, and compiled plans."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _listed(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def _senders(unsent_bytes: int | None) -> str:
-    """When SENDs end, whoever says so."""
+    """Sentence that says when a message counts as sent."""
     if unsent_bytes is None:
         return "a message is sent when its last byte has left the host"
     return f"a message is sent when no more than {quantity(unsent_bytes, 'bytes')} of its connection wait unsent"

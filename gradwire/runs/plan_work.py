@@ -56,13 +56,13 @@ from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
 
 SMALLEST_BUFFER_BYTES = 32_768
-"""Of a socket's buffer on the wall clock, some twenty frames. Buffers that were not divided held whole messages, so
-that parameter servers of VGG-19 at a scale of 1,100 took 1.31 to 1.34 of their time; with 32 KB 1.15, and with 8 KB
-links did not reach their rate."""
+"""Smallest size of a socket's buffer on the wall clock, some twenty frames. Buffers that were not divided held whole
+messages, so that parameter servers of VGG-19 at a scale of 1,100 took 1.31 to 1.34 times their time; with 32 KB 1.15,
+and with 8 KB links did not reach their rate."""
 
 
 class PlanWork(Work[Point, PlannedRun, PointResult]):
-    """Replaying a plan."""
+    """The work of replaying a plan."""
 
     taken_over = True
     left = (TASK_FILE, RECORD_FILE, LOG_FILE)
@@ -152,7 +152,7 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
         return write_report(scenario, by_job(runs), folder, out)
 
     def conclusion(self, scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> str:
-        """As the report begins."""
+        """The conclusion with which the report begins."""
         runs = by_job(runs)
         random = [is_random(run.point.section) for run in runs]
         ranking = ranking_of(scenario, runs, folder)
@@ -214,7 +214,7 @@ def _controller_app(section: PointSection) -> str:
 
 
 def _compiled_agent(section: PointSection, clock: Clock) -> str:
-    """Where the machine has the compiled agent; "" on the wall clock, whose kernel does not serve it."""
+    """Path of the compiled agent in the machine; "" on the wall clock, whose kernel cannot run it."""
     return COMPILED_AGENT if clock.name == "virtual" and section.transport.agent_code == "compiled" else ""
 
 

@@ -47,18 +47,18 @@ from gradwire.workloads.stand_in import MOST_CAPACITY_BPS, scaled_fabric, scaled
 from gradwire.workloads.trace_replay.recorded_job import trace_of
 
 LOGGED_BYTES = 2 * 5 * 8
-"""What an op's row in the log takes: five columns of 64 bits (agents/op_state.py), copied once at the end."""
+"""Bytes of an op's row in the log: five columns of 64 bits (agents/op_state.py), copied once at the end."""
 LOGS_SHARE = 0.5
-"""Of the machine's memory; the rest is for the network and the plan."""
+"""Share of the machine's memory for logs; the rest is for the network and the plan."""
 LONGER_MODULES = ("gradwire.runs.longer_window",)
-"""What decides how much longer a run is that was not steady."""
+"""Modules that decide how much longer a run is that was not steady."""
 ALONE_S = 0.5
 """Compiling that takes longer continues in processes, which take 0.1 s to start and end; mostly it is done before."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What a machine will run for a point."""
+    """A point ready to run: everything that its machine needs."""
 
     point: Point
     #: Scaled as the clock asks, without multicast groups.
@@ -67,18 +67,18 @@ class PlannedRun:
     plans: Mapping[str, Plan]
     folder: Path
     clock: Clock
-    #: How many iterations are dropped, and how many are measured.
+    #: Number of iterations that are dropped, and number of those that are measured.
     window: Window
     #: Hash of everything that decides the result.
     key: str
-    #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because it does not carry more.
+    #: Division of bytes and rates on the virtual clock, for run.fidelity or because it does not carry more.
     division: Division = UNDIVIDED
-    #: How much of a connection may wait unsent when a SEND ends; None: it ends when it has left the host.
+    #: Bytes of a connection that may wait unsent when a SEND ends; None: it ends when it has left the host.
     unsent_bytes: int | None = None
 
     @property
     def stored(self) -> StoredRun:
-        """What the run leaves, or has left."""
+        """The files that the run leaves, or has left."""
         return StoredRun(self.folder, self.point)
 
     @property
@@ -87,11 +87,11 @@ class PlannedRun:
         return self.window.end
 
     def moved_to(self, out: Path) -> PlannedRun:
-        """The same run in the run folder `out`."""
+        """Returns this run in the run folder `out`."""
         return replace(self, folder=out / "points" / self.folder.name)
 
     def keyed_anew(self) -> PlannedRun:
-        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        """Returns this run with its present key: the kernel is a part of it, and may have been built since."""
         return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock, self.window, self.unsent_bytes))
 
     @property
@@ -101,7 +101,7 @@ class PlannedRun:
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use."""
+        """Memory that its machine may use, in MB."""
         return self.point.section.run.memory_mb
 
     @property
@@ -150,7 +150,7 @@ def _scale(point: Point) -> int:
 
 
 def scale_warning(points: Sequence[Point], clock: Clock) -> str:
-    """What a user should know of a scale above 1."""
+    """Warning about a scale above 1."""
     largest = max((point.resolved.fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries "
@@ -253,7 +253,7 @@ def plan_run(
 
 
 def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendEnds) -> Division:
-    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has its own scale."""
+    """Division of bytes and rates for run.fidelity. Raises InputFault on the wall clock, which has its own scale."""
     fidelity = point.section.run.fidelity
     if fidelity is None:
         return UNDIVIDED
@@ -326,7 +326,7 @@ def refuse_coarse(planned: PlannedRun) -> None:
 
 
 def most_iterations(point: Point, plans: Mapping[str, Plan], clock: Clock) -> int:
-    """How many iterations' logs fit in their share of the memory of the point's machine."""
+    """Number of iterations whose logs fit in their share of the memory of the point's machine."""
     return int(_memory_bytes(point, clock) * LOGS_SHARE) // (_largest_ops(plans) * LOGGED_BYTES)
 
 

@@ -26,7 +26,7 @@ LIMITS = {"time_limit", "memory_mb", "stall_limit"}
 
 @dataclass(frozen=True)
 class PlannedPrograms:
-    """What a machine will run for a point."""
+    """A point of programs ready to run."""
 
     point: ProgramPoint
     folder: Path
@@ -41,12 +41,12 @@ class PlannedPrograms:
 
     @property
     def fabric(self) -> Fabric:
-        """Its network."""
+        """The network of the point."""
         return self.point.fabric
 
     @property
     def stored(self) -> StoredRun[ProgramPoint]:
-        """What the run leaves, or has left."""
+        """The files that the run leaves, or has left."""
         return StoredRun(self.folder, self.point)
 
     @property
@@ -56,16 +56,16 @@ class PlannedPrograms:
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use."""
+        """Memory that its machine may use, in MB."""
         return self.point.memory_mb
 
     @property
     def started(self) -> list[Started]:
-        """What to start where, and when."""
+        """The programs to start, with their hosts and times."""
         return started(self.point.programs, self.fabric)
 
     def keyed_anew(self) -> PlannedPrograms:
-        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        """Returns this run with its present key: the kernel is a part of it, and may have been built since."""
         return replace(self, key=key_of(self.point))
 
 

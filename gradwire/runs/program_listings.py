@@ -1,5 +1,5 @@
-"""What `gradwire why` and `gradwire trace` show of points of programs, which have no plan: what ports carried, and who paused
-whom."""
+"""`gradwire why` and `gradwire trace` for points of programs, which have no plan: the bytes that ports carried, and the
+ports that paused others."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def pauses_table(fabric: Fabric, state: PauseState) -> TextTable:
 
 
 def network_shown(stored: StoredRun[ProgramPoint], *, every: bool) -> Iterator[RenderableType]:
-    """What the network carried while programs ran, and which classes of which ports were paused by whom. every: of all ports, and
-    not of those alone that carried most.
+    """Yields a report of the traffic that the network carried while programs ran, and of the pauses of each class at
+    each port. every: whether it has all ports, or only those that carried most.
 
     Raises InputFault if a file cannot be read.
     """

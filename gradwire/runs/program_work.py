@@ -79,7 +79,7 @@ def judge_program_run(stored: StoredRun[ProgramPoint], point: ProgramPoint, comp
 
 
 def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summary:
-    """What programs and the network came to. Raises InputFault for a file that cannot be read."""
+    """Reads the summary of a run of programs. Raises InputFault for a file that cannot be read."""
     path = stored.folder / SUMMARY_FILE
     with reading(path):
         summary = read_message(path, Summary)
@@ -135,8 +135,8 @@ def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:
 
 
 def _failed(verdict: Verdict) -> str:
-    """What is said of a point one of whose programs failed: that it failed, and separately whether the network did
-    what it should."""
+    """Words for a point of which a program failed: the failure, and separately whether the network worked as it
+    should."""
     ended, *network, readable = verdict.checks
     wrong = [_in_words(check) for check in network if not check.ok]
     said = [ended.value, f"the network did not carry all: {', '.join(wrong)}" if wrong else CARRIED]
@@ -171,7 +171,7 @@ def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
 
 
 RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb", "run.memory_mb")
-"""What gives a point more."""
+"""Keys of a scenario that raise the limits of a point."""
 
 
 class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
@@ -189,7 +189,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
 
     @override
     def refuse_unfit(self, scenario: ProgramScenario) -> None:
-        """Nothing: it was found when the scenario was read."""
+        """Does nothing: such faults are found when the scenario is read."""
 
     @override
     def planning(self, points: Sequence[ProgramPoint], out: Path, clock: Clock) -> Iterator[PlannedPrograms]:
@@ -197,7 +197,8 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         yield from plan_programs(points, out)
 
     def warnings(self, planned: Sequence[PlannedPrograms]) -> Iterator[str]:
-        """Networks that are too large, what root's programs may change, and what the kernel lacks."""
+        """Warnings about networks that are too large, changes that programs of root may make, and features that the
+        kernel lacks."""
         yield from dict.fromkeys(filter(None, (capacity_warning(run.fabric) for run in planned)))
         yield from dict.fromkeys(each for run in planned for each in _circle_warning(run.fabric))
         yield from root_warnings()
@@ -222,15 +223,15 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
 
     @override
     def longer(self, planned: PlannedPrograms, judged: JudgedRun[Any, Any]) -> None:
-        """Programs run once."""
+        """Returns None: programs run once."""
 
     @override
     def compared(self, runs: Sequence[ProgramJudgedRun], screen: Screen) -> Sequence[ProgramJudgedRun]:
-        """As they are: programs have no ideal network."""
+        """Returns the runs unchanged: programs have no ideal network."""
         return runs
 
     def judge(self, stored: StoredRun[ProgramPoint], point: ProgramPoint, completion: Completion) -> ProgramJudgedRun:
-        """What programs came to and reported, and what the network did."""
+        """Judges a run by how its programs ended, what they reported, and what the network did."""
         return judge_program_run(stored, point, completion)
 
     @override
@@ -242,7 +243,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
         wall_s: float,
         planned: PlannedPrograms | None = None,
     ) -> ProgramJudgedRun:
-        """A run without results."""
+        """Judges a run that did not come to its end, and so has no results."""
         return failed_program_run(stored, point, verdict, wall_s)
 
     def write_report(
@@ -264,7 +265,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
 
     @override
     def conclusion(self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun], folder: Path) -> str:
-        """How many points are valid."""
+        """Sentence with the number of valid points."""
         return conclusion([run.result for run in runs])
 
     def points_frame(self, runs: Sequence[ProgramJudgedRun]) -> pd.DataFrame:
@@ -286,14 +287,14 @@ def _circle_warning(fabric: Fabric) -> Iterator[str]:
 
 
 def _fault_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
-    """Which faults there were, and when."""
+    """Notes on the faults that happened, and when."""
     return [
         f"{run.label}: faults {check.value}" for run in runs for check in run.verdict.checks if check.name == FAULTS
     ]
 
 
 def _pause_notes(runs: Sequence[ProgramJudgedRun]) -> list[str]:
-    """Which ports were paused, how often and for how long."""
+    """Notes on ports that were paused: how often, and for how long."""
     return [f"{run.label}: {line}" for run in runs for line in run.result.pauses]
 
 

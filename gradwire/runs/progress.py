@@ -36,7 +36,7 @@ STAGES: dict[type[Event], str] = {
     Searched: "searching",
     ReplayStarted: "replaying",
 }
-"""What the bar of a point says from an event on."""
+"""Text of a point's bar from an event on."""
 LABEL_COLUMNS, STAGE_COLUMNS = 44, 20
 
 
@@ -52,7 +52,7 @@ class LiveProgress:
     ) -> None:
         self._console = console
         self._expectation = expectation
-        #: What to say before a point's label, by the point's folder, where points are of several scenarios.
+        #: Words before a point's label, by the point's folder, if points are of several scenarios.
         self._titles = titles or {}
         self._lock = threading.Lock()
         self._running: dict[Path, _Bar] = {}
@@ -79,7 +79,7 @@ class LiveProgress:
         self._progress.stop()
 
     def already(self, points: int) -> None:
-        """So many points are there already and need no run."""
+        """Counts points that are there already and need no run."""
         self._progress.advance(self._all, points)
 
     def started(self, planned: Planned) -> None:
@@ -93,7 +93,7 @@ class LiveProgress:
             self._show_time_left()
 
     def heard(self, planned: Planned, event: Event) -> None:
-        """A point moved on."""
+        """Updates the bar of a point by an event of its machine."""
         with self._lock:
             bar = self._running[planned.folder]
             if isinstance(event, ReplayStarted):
@@ -106,7 +106,7 @@ class LiveProgress:
                 self._progress.update(bar.task, stage=STAGES[type(event)])
 
     def ended(self, judged: JudgedRun[Any, Any]) -> None:
-        """A point is done."""
+        """Counts a point that is done, and prints its result."""
         with self._lock:
             bar = self._running.pop(judged.folder, None)
             if bar is not None:
@@ -149,7 +149,7 @@ class _Bar:
 
 
 def _fixed(columns: int) -> Column:
-    """A column that keeps its width, whatever is written in it."""
+    """A column that keeps its width with any content."""
     return Column(width=columns, no_wrap=True, overflow="ellipsis")
 
 
@@ -161,7 +161,7 @@ def _line(judged: JudgedRun[Any, Any], name: str) -> str:
 
 
 def _how(judged: JudgedRun[Any, Any]) -> str:
-    """What the run took, and how long it had to be."""
+    """Words for the duration of a run, and for repetitions of it."""
     how = "already there"
     if judged.speed is not None and not judged.reused:
         how = f"{judged.took_s:.0f} s of wall time"

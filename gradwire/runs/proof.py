@@ -1,5 +1,5 @@
-"""Whether this machine carries networks in virtual time: a trial of the kernel before points run, and for the doctor a
-proof.
+"""Tests whether this machine carries networks in virtual time: a trial of the kernel before points run, and a proof for
+the doctor.
 
 The proof boots the kernel and sends one flow between two hosts over a switch.
 """
@@ -24,13 +24,13 @@ from gradwire.vm.trial import try_kernel
 NAME = "network in virtual time"
 RATE_BPS = 10e9
 TOLERANCE = 0.01
-"""Of the flow's time: ten times what calibration finds (docs/trust/exactness.md), and less than anything that is broken would
-cost."""
+"""Tolerance of the flow's time: ten times the error that calibration finds (docs/trust/exactness.md), and less than any
+defect would cost."""
 
 
 def trial_on(clock: Clock) -> Trial:
-    """What to try before the first point on a clock: whether its kernel, which must be there, runs here at all, or who
-    the user is."""
+    """Returns the trial to make before the first point on a clock: whether its kernel, which must be there, runs here
+    at all, or who the user is."""
     return _try_cached_kernel if clock.name == "virtual" else _try_host
 
 
@@ -46,7 +46,7 @@ def _try_cached_kernel(memory_mb: int) -> None:
 
 
 def proof(findings: Sequence[Finding]) -> Finding:
-    """What became of one flow, or why it was not tried, given what was found before. Takes some seconds; raises
+    """Result of one flow, or the reason why it was not tried, given the other findings. Takes some seconds; raises
     nothing."""
     kernel = cached_kernel() if all(finding.ok for finding in findings if finding.required) else None
     if kernel is None:

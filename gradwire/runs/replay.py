@@ -39,7 +39,7 @@ DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, unsent_bytes=None)
 
 @dataclass(frozen=True)
 class Replayed:
-    """A replayed plan and what it left."""
+    """A replayed plan and its results."""
 
     #: The plan as it was replayed, scaled on the wall clock.
     plan: Plan
@@ -50,17 +50,17 @@ class Replayed:
     repairs: int = 0
     #: The network's counters, if they were asked for.
     counts: NetworkCounts | None = None
-    #: What flow control did; None without it.
+    #: State of flow control; None without it.
     pauses: PauseState | None = None
-    #: How long the queues of switches' ports were, if that was asked for.
+    #: Lengths of the queues of switches' ports, if they were asked for.
     queues: QueueLengths | None = None
-    #: What became of sending sockets, if counters were asked for.
+    #: State of sending sockets, if counters were asked for.
     sockets: tuple[SocketState, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reads:
-    """What is read of the network while plans are replayed."""
+    """Choice of what to read of the network while plans are replayed."""
 
     #: All counters before and after each plan, which costs one process per host.
     counters: bool = False
@@ -115,7 +115,7 @@ def replay_plans(
 
 
 class _Output:
-    """Reads what the machine prints."""
+    """Reads the output of the machine."""
 
     def __init__(self, names: Sequence[str], on_plan: Callable[[str], None]) -> None:
         self._names, self._on_plan = names, on_plan

@@ -1,5 +1,5 @@
-"""What a finished run is reported with: its printed cells, its constants, its own speed, and the ranking if it has
-one."""
+"""Collects the contents of a finished run's report: its printed cells, its constants, its own speed, and the ranking if
+it has one."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def with_own_values(scenario: Scenario) -> Scenario:
 
 
 def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
-    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what
-    `original` has.
+    """Leaves out the printed values that belong to other settings than the scenario's, because `--set` changed those of
+    `original`.
 
     A value stays if the points that it is compared with are points of `original` too, whatever the length of their
     runs.
@@ -92,7 +92,7 @@ def _is_of(cell: PrintedCell, scenario: Scenario, known: Container[str]) -> bool
 
 
 def _measured_section(point: Point) -> str:
-    """What decides what a point measures, however long, and with whichever seed."""
+    """Text that is equal for points that measure the same, for any length and any seed."""
     return point.section.model_dump_json(exclude={"run"})
 
 
@@ -148,7 +148,7 @@ def write_report(
 
 
 def _details(run: JudgedRun, folder: Path) -> PointDetails:
-    """What the report of a run folder shows of one of its runs."""
+    """Details of one run in the report of its run folder."""
     place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
     files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
     settings = as_recorded(settings_of(run.point), run.stored)
@@ -197,7 +197,8 @@ def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
 
 
 def computation(run: JudgedRun) -> Constant:
-    """What a worker computed in an iteration of the run, alone, with today's source where that still says the same."""
+    """Time in seconds that a worker alone computes in an iteration of the run, with its present source if that still
+    gives the same time."""
     section = run.point.section
     device = f" on {section.model.device}" if section.model.device else ""
     iteration_s, source = _computation(run)
@@ -205,8 +206,8 @@ def computation(run: JudgedRun) -> Constant:
 
 
 def computations_of_jobs(run: JudgedRun) -> list[Constant]:
-    """What a worker of each of several jobs computes in an iteration, alone; nothing if this version does not know the
-    point any more, for the plan of all jobs does not tell them apart."""
+    """Times in seconds that a worker of each of several jobs alone computes in an iteration; empty if this version does
+    not know the point any more, for the plan of all jobs does not tell them apart."""
     try:
         jobs = run.point.resolved.jobs
     except InputFault:
@@ -233,7 +234,7 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
 
 
 def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """What bytes and rates were divided by, for run.fidelity or for the virtual clock, and what that may do."""
+    """Notes on the division of bytes and rates, for run.fidelity or for the virtual clock, and on its effect."""
     asked: list[Completion] = []
     forced: list[Completion] = []
     for run in runs:
@@ -274,7 +275,7 @@ def _points(count: int) -> str:
 
 
 def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """Which points were measured after a longer warm-up, for their iterations were not steady."""
+    """Notes on points that were measured after a longer warm-up, because their iterations were not steady."""
     return [
         f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is "
         f"that of {len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
@@ -288,7 +289,7 @@ def _window(window: Window) -> str:
 
 
 def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """What was reported by programs, and what their runs' x fluid means."""
+    """Notes on the reports of programs, and on the meaning of their runs' x fluid."""
     beside = sum(bool(run.point.section.program) for run in runs)
     if not beside:
         return []
@@ -304,7 +305,7 @@ def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
 
 
 def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """When faults were there, and what iterations took before, during and after them."""
+    """Notes on the times of faults, and on the iteration times before, during and after them."""
     lines = []
     for run in runs:
         if not (run.result.valid and run.point.section.fault):
@@ -317,7 +318,7 @@ def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
 
 
 def _edges_of_jobs(plan: Plan, log: OpLog, iterations: int) -> dict[str, Int64]:
-    """When iterations began and ended, in nanoseconds, by job; "" stands for the only one."""
+    """Times at which iterations began and ended, in nanoseconds, by job; "" stands for the only one."""
     if not plan.jobs:
         return {"": iteration_ends_ns(plan, log, iterations)}
     edges_s = logged_edges_s(plan, log, iterations)
@@ -325,7 +326,8 @@ def _edges_of_jobs(plan: Plan, log: OpLog, iterations: int) -> dict[str, Int64]:
 
 
 def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """What finite buffers, marks and congestion control did, and how long queues were where they were read."""
+    """Notes on the effects of finite buffers, marks and congestion control, and on the lengths of queues if they were
+    read."""
     lines = []
     for run in runs:
         if run.result.valid:
@@ -346,7 +348,7 @@ def _parameter_notes(runs: Sequence[JudgedRun]) -> list[str]:
 
 
 def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """Where compiled agents were asked for and the kernel did not serve them."""
+    """Note on compiled agents that were asked for but that the kernel could not run; empty if there are none."""
     slow = sum(
         run.result.valid and any(agent.code == NOT_SERVED for agent in run.stored.record().agents) for run in runs
     )
@@ -356,7 +358,7 @@ def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
 
 
 def stop_notes(runs: Sequence[JudgedRun[Any, Any]]) -> list[str]:
-    """Which points began anew because a signal had stopped their machine."""
+    """Note on points that began anew because a signal had stopped their machine; empty if there are none."""
     stopped = [run.label for run in runs if run.completion and run.completion.stopped]
     if not stopped:
         return []

@@ -1,4 +1,4 @@
-"""The two consoles on which a run tells how it is getting on."""
+"""The two consoles on which a run reports its progress."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ UNBOUNDED_COLUMNS = 100_000
 
 
 class PlainConsole(Console):
-    """A console that shows control characters of what is printed instead of sending them: others may have chosen names
-    and titles. rich strips some, and lets the escape character through.
+    """A console that shows control characters in texts instead of sending them: names and titles may come from others.
+    rich strips some, and lets the escape character through.
 
-    It cuts nothing off: a word that is longer than a terminal's line continues on the next.
+    It crops nothing: a word that is longer than a terminal's line continues on the next.
     """
 
     def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
-        """As of rich, which cuts lines off that are longer than the terminal is wide."""
+        """Prints as rich does, but by default does not crop lines that are longer than the terminal is wide."""
         super().print(*objects, crop=crop, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As of rich, which renders everything by this."""
+        """Renders as rich does, with characters that would act on the terminal made visible. rich renders everything by
+        this method."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
@@ -53,7 +54,7 @@ class Working:
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a run tells how it is getting on."""
+    """The consoles on which a run reports its progress."""
 
     #: Each point as it ends, with bars while points run, if it is a terminal.
     results: Console
@@ -61,13 +62,13 @@ class Screen:
     errors: Console
 
     def warn(self, warning: str) -> None:
-        """Says what should be checked before the results are trusted."""
+        """Prints a warning to read before the results are trusted."""
         self.errors.print(f"WARNING: {warning}", markup=False, highlight=False)
 
     @contextmanager
     def working(self, what: str) -> Iterator[Working]:
-        """Says at once what is being done, and then how far it is, on a line of a terminal that changes and that is gone
-        at the end; elsewhere nothing, so that errors are the first line of what is written."""
+        """Says at once what is being done, and then how far it is, on a line of a terminal that changes and disappears
+        at the end. Elsewhere it writes nothing, so that errors are the first line of the output."""
         status = self.errors.status(escape(what))
         status.start()
         try:

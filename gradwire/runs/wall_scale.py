@@ -1,8 +1,8 @@
-"""Chooses what the wall clock divides bytes and rates by: the least with which this machine carries a network whose
-hosts all send at once.
+"""Chooses the number by which the wall clock divides bytes and rates: the least with which this machine carries a
+network whose hosts all send at once.
 
-Nothing of it is computed from the machine's description. The network itself is built, smaller and smaller, until it
-keeps its time.
+It is not computed from the machine's description. The network itself is built, smaller and smaller, until it keeps its
+time.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from gradwire.workloads.stand_in import scaled_fabric
 FIRST_BPS = 2e10
 """All hosts together, to begin with: more than two cores carry through a switch in the kernel."""
 GLANCE_S, HOLD_S = 0.05, 1.0
-"""How long the hosts send: first to see how much too fast it is, then to see that it holds."""
+"""Seconds for which the hosts send: first to see how much too fast they are, then to see that the machine keeps
+up."""
 RATIO_MOST = 1.0075
-"""Half of what the verdict's rate probe allows."""
+"""Largest ratio of measured to ideal time: half of the excess that the verdict's rate probe allows."""
 BUSIEST_MOST = 0.75
 """Five sixths of what the verdict's CPU saturation allows: a strategy's messages cost more than those of a plain
 pattern."""
 LOWEST_HOST_BPS = 1e6
-"""At which a frame takes 12 ms: a network in name only."""
+"""Lowest rate of a host, at which a frame takes 12 ms: a network in name only."""
 LEAST_STEP = 1.25
 TIME_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
 class ChosenScale:
-    """A scale, and what was measured with it."""
+    """A scale, and the measurements at it."""
 
     number: int
     #: For reports.
@@ -50,7 +51,7 @@ class ChosenScale:
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of one scale."""
+    """The result of one scale."""
 
     scale: int
     carried: Carried
@@ -71,7 +72,7 @@ Measure = Callable[[Fabric, float], Carried]
 
 
 def demand_bps(fabric: Fabric) -> float:
-    """What all hosts of a network send together, in bits per second."""
+    """Rate at which all hosts of a network send together, in bits per second."""
     return fabric.hosts * fabric.rate_bps
 
 

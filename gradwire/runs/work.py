@@ -1,7 +1,7 @@
-"""What points do, as everything that runs, judges and reports them sees it.
+"""The work of points, as everything sees it that runs, judges and reports them.
 
 A point's work is a strategy's plan (runs/plan_work.py) or programs that users bring (runs/program_work.py). `work_of`
-(runs/works.py) says which it is, and nothing else asks.
+(runs/works.py) decides which it is, and nothing else asks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class Work(ABC, Generic[P, N, R]):
-    """What points of a type P do. They are made ready as N, and come to R, a row of points.csv."""
+    """The work of points of a type P. They are made ready as N, and their result is R, a row of points.csv."""
 
     taken_over: ClassVar[bool]
     """Whether a run with the same key in another folder of runs/ is as good as one in the point's own."""
@@ -46,7 +46,7 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def refuse_unfit(self, scenario: Scenario[Any]) -> None:
-        """Raises InputFault for what a scenario says that does not fit together."""
+        """Raises InputFault for settings of a scenario that do not go together."""
 
     @abstractmethod
     def planning(self, points: Sequence[P], out: Path, clock: Clock) -> Iterator[N]:
@@ -54,11 +54,11 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def warnings(self, planned: Sequence[N]) -> Iterator[str]:
-        """What should be known before these run."""
+        """Warnings to read before these points run."""
 
     @abstractmethod
     def run(self, planned: N, executor: Executor, watcher: MachineWatcher[Any], stop: threading.Event) -> Completion:
-        """Runs a point on a separate machine in its folder, which is empty. Raises Fault for what goes wrong.
+        """Runs a point on a separate machine in its folder, which is empty. Raises Fault if that fails.
 
         Completion: how it ended, which the caller writes down.
         """
@@ -68,17 +68,17 @@ class Work(ABC, Generic[P, N, R]):
 
     @abstractmethod
     def longer(self, planned: N, judged: JudgedRun[Any, Any]) -> N | None:
-        """The run with a longer warm-up; None where what was measured does not say that it needs one."""
+        """The run with a longer warm-up; None unless the measured iterations show that it needs one."""
 
     @abstractmethod
     def judge(self, stored: StoredRun[Any], point: P, completion: Completion) -> JudgedRun[Any, Any]:
-        """What a run that came to its end is worth. Raises InputFault for a file that cannot be read."""
+        """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
 
     @abstractmethod
     def judge_failure(
         self, stored: StoredRun[Any], point: P, verdict: Verdict, wall_s: float, planned: N | None = None
     ) -> JudgedRun[Any, Any]:
-        """What is said of a run that did not come to its end. planned: what was to run; by default it is read from the
+        """Judges a run that did not come to its end. planned: what was to run; by default it is read from the
         folder."""
 
     def write_points(self, out: Path, runs: Sequence[JudgedRun[Any, Any]]) -> None:
@@ -89,17 +89,17 @@ class Work(ABC, Generic[P, N, R]):
         """The runs with how far they are from an ideal network, where points have one."""
 
     def finish(self, scenario: Scenario[Any], planned: Sequence[N], out: Path, jobs: int) -> None:
-        """Adds to the run folder what the report needs besides its points."""
+        """Adds files to the run folder that the report needs besides its points."""
 
     @abstractmethod
     def write_report(
         self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path, out: Path
     ) -> RenderableType:
-        """Writes the report of the runs in a run folder into `out`; returns what a terminal shows."""
+        """Writes the report of the runs in a run folder into `out`; returns the terminal's version of it."""
 
     @abstractmethod
     def conclusion(self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path) -> str:
-        """What the runs say, in a sentence or two."""
+        """The conclusion of the runs, in a sentence or two."""
 
     @abstractmethod
     def points_frame(self, runs: Sequence[JudgedRun[Any, Any]]) -> pd.DataFrame:

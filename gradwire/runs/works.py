@@ -1,4 +1,4 @@
-"""Which work points have, and judging stored runs, whatever it is."""
+"""Finds the work of points, and judges stored runs of any work."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ P = TypeVar("P", bound=ScenarioPoint)
 
 
 def work_of(point: ScenarioPoint) -> Work[Any, Any, Any]:
-    """What a point does."""
+    """The work of a point."""
     return WORKS[type(point)]
 
 
 def work_of_scenario(scenario: Scenario[Any]) -> Work[Any, Any, Any]:
-    """What all points of a scenario do."""
+    """The work of all points of a scenario."""
     return work_of(scenario.points[0])
 
 
@@ -41,7 +41,7 @@ def judge_kept(stored: StoredRun[P], point: P, key: str) -> JudgedRun[P, Any] | 
 
 
 def judge_stored(stored: StoredRun[P], point: P) -> JudgedRun[P, Any]:
-    """Judges a run as it lies, whatever code ran it, and whether it came to its end or not.
+    """Judges a stored run, with any version of the code that ran it, and whether it came to its end or not.
 
     Raises InputFault if the point never ran, if several folders may be its own, if a file cannot be read, or if files
     do not belong together.

@@ -1,1 +1,1 @@
-"""Scenarios: what their files may say, how they are read and resolved to points, and what is said of what is wrong in them."""
+"""Scenarios: the keys of their files, how they are read and resolved to points, and messages about their defects."""

@@ -1,8 +1,9 @@
-"""Every strategy side by side on one network: which options stand for each, and the scenario that runs them all.
+"""Every strategy side by side on one network: the options with which each takes part, and the scenario that runs them
+all.
 
-Options are those that suit any model and network: a strategy that searches for its own setting does so, whole tensors are cut
-evenly over servers where the strategy leaves that open, everything else stays at its default. What adding gradients, copying and
-software cost is left free unless it is set, so that what is compared is what the network does.
+Options are those that suit any model and network: a strategy that searches for its own setting does so, whole tensors
+are cut evenly over servers if the strategy leaves that open, and everything else stays at its default. Adding
+gradients, copying and software cost nothing unless their costs are set, so that the comparison is about the network.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ ORIGIN = "gradwire compare"
 DECIDED = ("strategy", "chart", "left_out")
 """Keys of a scenario that say what is ranked and how; the line-up alone sets them, but for the strategies' options."""
 OPTIONS = "strategy.options."
-"""What keys of strategies' options begin with."""
+"""Beginning of the keys of strategies' options."""
 PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
 WARMUP, ITERATIONS = "steady", 2
-"""Of comparisons of large models and recorded jobs; of all others, what a scenario has by default, so that `run` gives the same number."""
+"""Warm-up and number of iterations for comparisons of large models and recorded jobs. All others have the defaults of a
+scenario, so that `run` gives the same number."""
 LEAVES = SPINES = 2
 ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
 """The formats that the others have, and buckets as large as DDP's: DeepSpeed's have room for most models whole."""
@@ -44,7 +46,7 @@ ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters":
 
 @dataclass(frozen=True)
 class Contender:
-    """How a strategy takes part."""
+    """A strategy with the options with which it takes part in a comparison."""
 
     strategy: str
     family: str
@@ -105,7 +107,8 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
 
 
 def shared_section(base: Mapping[str, Any]) -> PointSection:
-    """What all strategies share, validated. Raises InputFault for what is wrong whatever the strategy, and for what `base` may not say."""
+    """Validates the settings that all strategies share. Raises InputFault for faults that do not depend on the
+    strategy, and for keys that `base` may not have."""
     swept = [key for key in base.get("sweep", {}) if not key.startswith(OPTIONS)]
     if swept:
         raise InputFault(
@@ -154,7 +157,7 @@ def variants(contender: Contender, asked: Mapping[str, list[Any]]) -> list[Conte
 
 
 def lacking(contender: Contender, asked: Mapping[str, list[Any]]) -> dict[str, str]:
-    """What is asked of a contender that it does not have, in words, and what happens instead."""
+    """Options that are asked of a contender and that it does not have, in words, with what happens instead."""
     had = strategy(contender.strategy).options.model_fields
     return {
         f"{contender.strategy} with {option}": f"no option '{option}': takes part as it is"
@@ -164,7 +167,8 @@ def lacking(contender: Contender, asked: Mapping[str, list[Any]]) -> dict[str, s
 
 
 def is_random(section: PointSection) -> bool:
-    """Whether the seed decides a point's time: by a random order, the choice of spines, or workers' times.
+    """Returns whether the seed decides a point's time: by a random order, the choice of spines, or workers'
+    times.
 
     Whether an option makes an order random is not known from here: it is known from points that ran with several seeds.
     """
@@ -173,7 +177,7 @@ def is_random(section: PointSection) -> bool:
 
 
 def _random_setting(shared: PointSection) -> bool:
-    """Whether seeds decide times whatever the strategy."""
+    """Returns whether seeds decide times for any strategy."""
     variation = shared.costs.compute_variation
     return max(shared.fabric.spines, shared.fabric.cores) > 1 or (variation is not None and variation.value > 0)
 

@@ -17,7 +17,8 @@ UNSET = "unset"
 
 
 def used_settings(section: PointSection, options: Options) -> dict[str, str]:
-    """Every setting of a point by its dotted key, each value as a scenario may say it; "unset" for what has none."""
+    """Every setting of a point by its dotted key, each value in the form of a scenario; "unset" for keys without a
+    value."""
     settings: dict[str, str] = {}
     for key, text in _settings(section, ""):
         if key.startswith("defined.") or (key == "job" and not section.job):
@@ -29,7 +30,7 @@ def used_settings(section: PointSection, options: Options) -> dict[str, str]:
 
 
 def common_settings(points: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The settings that are the same in all points."""
+    """The settings with the same value in all points."""
     first, *others = points
     return {key: text for key, text in first.items() if all(other.get(key) == text for other in others)}
 

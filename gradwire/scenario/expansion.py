@@ -1,7 +1,8 @@
-"""A scenario's content expanded to the documents of its points, sweeps merged in, with everything in it that is wrong.
+"""Expands a scenario's content to the documents of its points, sweeps merged in, and collects everything in it that is
+wrong.
 
-Every value is checked where it stands, also one that each point overrides. What depends on several values, such as a missing key or keys
-that contradict one another, is checked for each point.
+Every value is checked in its own place, even if each point overrides it. Defects that depend on several values, such as
+a missing key or keys that contradict one another, are checked for each point.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from gradwire.scenario.schema import AboutSection, PointTables
 About = TypeVar("About", bound=AboutSection)
 Tables = TypeVar("Tables", bound=PointTables)
 MOST_VALUES_OF_POINTS = 5_000_000
-"""Of all points together, each of which has those of the whole file: a minute to resolve. The largest scenario of a paper has 19,440."""
+"""Largest number of values of all points together, each of which has those of the whole file: a minute to resolve. The
+largest scenario of a paper has 19,440."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Sweep:
 
     #: Values by dotted key. The first key varies slowest.
     values: Mapping[str, list[Any]]
-    #: Where each key stands, as `Part.prefix`.
+    #: Prefix of each key's place, as in `Part.prefix`.
     prefixes: Mapping[str, str]
 
     def parts(self) -> Iterator[Part]:
@@ -85,16 +87,16 @@ class Sweep:
 
 
 class Expansion(Generic[About, Tables]):
-    """What a scenario's content says: the keys of the file, the points, and what is wrong with them.
+    """The expanded content of a scenario: the keys of the file, the points, and their defects.
 
-    about: what the file may say of itself. tables: what it may say of its points.
+    about: section with the keys of the file itself. tables: section with the keys of its points.
     """
 
     def __init__(self, content: Mapping[str, Any], about: type[About], tables: type[Tables]) -> None:
         self._kinds = about, tables
-        #: What the file says of points outside its sweeps.
+        #: Keys of the file that are for points, outside its sweeps.
         self.common = {key: value for key, value in content.items() if key not in about.model_fields}
-        #: What is wrong with the keys of the file, sweeps included.
+        #: Defects of the keys of the file, sweeps included.
         self.file_defects: list[str] = []
         #: The keys of the file, if they are valid.
         self.about = self._about(content)
@@ -130,7 +132,8 @@ class Expansion(Generic[About, Tables]):
                     yield from explain(tables, defect, part.document, part.prefix)
 
     def sections(self) -> tuple[list[tuple[Tables, dict[str, Any]]], list[str]]:
-        """Validates the points. Returns the valid ones with their swept values, and what is missing or contradicts in the others."""
+        """Validates the points. Returns the valid ones with their swept values, and lines on missing or contradictory
+        keys in the others."""
         _, tables = self._kinds
         found, lines = [], []
         for document, swept in self.points:
@@ -204,7 +207,7 @@ def _too_many(common: Mapping[str, Any], sweeps: Sequence[Sweep]) -> list[str]:
 
 
 def _values_of(sweep: Sweep) -> int:
-    """How many values its points have by their sweep, all together."""
+    """Number of values that the sweep gives its points, all together."""
     points = math.prod(len(values) for values in sweep.values.values())
     return sum(points // len(values) * count_of(values) for values in sweep.values.values() if values)
 
@@ -224,11 +227,13 @@ def _errors(kind: type[PointTables], document: Mapping[str, Any]) -> list[Any]:
 
 
 def _written(kind: type[PointTables], error: ValidationError, document: Mapping[str, Any]) -> list[Any]:
-    """What is wrong with a document, but for what only its completed form has, in which the tables of one of several jobs stand twice."""
+    """Errors of a document, without those of tables that only its completed form has. With several jobs, the tables of
+    one are in that form twice."""
     is_whole = kind.completed(document) is document
     return [each for each in error.errors() if is_whole or not each["loc"] or each["loc"][0] in document]
 
 
 def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:
-    """Whether only a whole point shows a defect: another part may give what is missing, or resolve a contradiction."""
+    """Returns whether a defect shows only in a whole point: another part may give what is missing, or resolve a
+    contradiction."""
     return defect["type"] == "missing" or is_of_section(tables, defect, document)

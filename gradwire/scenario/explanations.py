@@ -1,4 +1,5 @@
-"""Error messages for scenarios, and for options of strategies, that fail validation. Each names the key and says what would be right."""
+"""Error messages for scenarios, and for options of strategies, that fail validation. Each names the key and the values
+that would be right."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from gradwire.workloads.strategy import Options, Strategy
 
 OPTIONS_KEY = "strategy.options"
 MOST_HINTS = 3
-"""With more candidates than this, no key is suggested."""
+"""Largest number of candidates with which a key is suggested."""
 OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 LONGEST_SHOWN = 60
 """Characters of a wrong value that are shown."""
 
 
 def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right.
+    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and the values that
+    would be right.
 
     document: what was validated. prefix: goes before the key.
     """
@@ -54,7 +56,7 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
 
 
 def requirement(expected: ValueKind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
-    """What a value must be, without its key.
+    """Requirement on a value, in words, without its key.
 
     `may_be_swept` says whether the key may be swept, in which case a list means several values.
     """
@@ -82,14 +84,15 @@ def shown(value: Any) -> str:
 
 
 def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any]) -> bool:
-    """Whether a defect is of a whole section, whose keys contradict one another, and of none of its values."""
+    """Returns whether a defect is of a whole section, whose keys contradict one another, and not of one of its
+    values."""
     place = _place_in(kind, document, defect["loc"])
     expected = kind_at(kind, place)
     return defect["type"] == "value_error" and expected is not None and _is_of_table(expected, defect)
 
 
 def _is_of_table(expected: ValueKind, defect: Any) -> bool:
-    """Whether pydantic tried the table that a value is or may be, and not what it may be as well."""
+    """Returns whether pydantic tried the table that a value is or may be, and not another kind that it may be."""
     if expected.section is not None or expected.table is None:
         return expected.section is not None
     return any(expected.table.__name__ in str(step) for step in defect["loc"])
@@ -120,7 +123,8 @@ def _place_in(kind: type[BaseModel], document: Any, location: Sequence[str | int
 
 
 def _is_branch(step: str | int, document: Any, expected: ValueKind | None) -> bool:
-    """Whether a step of pydantic's location names a branch of a union of a table and something else, and no part of the document."""
+    """Returns whether a step of pydantic's location names a branch of a union of a table and something else, and not a
+    part of the document."""
     if isinstance(document, list):
         return not isinstance(step, int)
     table = expected.table if expected else None
@@ -137,11 +141,12 @@ def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 ALMOST = 0.8
-"""How alike a key must be to be suggested as a typing error: `delay` and `fidelity` are alike by 0.62."""
+"""Least similarity of a key that is suggested as the right spelling: `delay` and `fidelity` have 0.62."""
 ALMOST_HERE = 0.75
-"""The same in the section where the key was written: `nmae` is as alike to `name`, `racks` by 0.6 to `rails`."""
+"""Least similarity of a key that is suggested as the right spelling in the section where it was written: `nmae` has as
+much to `name`, `racks` 0.6 to `rails`."""
 BEGUN = 3
-"""With fewer letters, the beginning of a key says nothing of it."""
+"""Least number of letters from which the beginning of a key is taken as a hint to it."""
 
 
 def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
@@ -228,7 +233,7 @@ def validated_options(chosen: Strategy, table: Mapping[str, Any]) -> Options:
 
 
 def option_defects(chosen: Strategy, table: Mapping[str, Any]) -> dict[str, str]:
-    """One line for each option that is wrong, by its name; by "" what is wrong with several together."""
+    """One line for each wrong option, by its name; the line at "" is about several options together."""
     try:
         validated(chosen.options, table)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Where a scenario names files that the user wrote, instead of what gradwire or a package has."""
+"""Finds the places at which a scenario names files of the user, instead of things that gradwire or a package has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
 
 def is_file(key: str, value: str) -> bool:
-    """Whether the value of a key of TABLES is a file, and no name."""
+    """Returns whether the value of a key of TABLES is a file, and not a name."""
     if key == TRACE:
         return True
     if TABLES[key] == "networks":
@@ -58,7 +58,8 @@ def strategy_reference(value: str) -> tuple[str, str | None]:
 
 
 def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
-    """A copy of what a scenario has at `key`, with every text at a key of TABLES replaced by what `swap(key, text)` returns.
+    """A copy of the value at `key`, with every text at a key of TABLES replaced by the result of `swap(key,
+    text)`.
 
     Sweeps and cases have separate keys, whose parts are dotted or nested tables; a list has several values of its key.
     """
@@ -74,7 +75,7 @@ def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
 
 
 def file_at(base: Path, text: str) -> Path:
-    """The path that a text names, relative to `base`. Raises InputFault for what cannot be a path."""
+    """The path that a text names, relative to `base`. Raises InputFault for a text that cannot be a path."""
     try:
         return base / Path(text).expanduser()
     except RuntimeError as error:  # of ~NAME

@@ -1,6 +1,7 @@
-"""How much a scenario, a model file or a device file may say. Without limits, a file of a few kilobytes would take minutes or gigabytes.
+"""Limits on the size of a scenario, a model file or a device file. Without limits, a file of a few kilobytes would take
+minutes or gigabytes.
 
-What is counted here is what a file has; what its values may be is said where they are validated.
+These limits count the entries of a file; ranges of values are checked when they are validated.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 from gradwire.faults import InputFault
 
 MOST_PARTS = 32
-"""Of a dotted key, and tables in tables. The deepest key of all has seven; tomllib takes 18 GB for one of 100,000."""
+"""Largest number of parts of a dotted key, and of tables in tables. The deepest key of all has seven; tomllib takes 18
+GB for one of 100,000."""
 MOST_VALUES = 500_000
 """In a file. DeepSeek-V3, whose 45,000 tensors are the most of the models that come with gradwire, has 141,000 as a model file."""
 LONGEST_TEXT = 100_000
@@ -21,7 +23,8 @@ LONGEST_TEXT = 100_000
 LONGEST_SHOWN = 200
 """Characters of a key in a message."""
 MOST_ENTRIES = 20_000
-"""Of a list or a table for which nothing else is said, such as a model's layers: Llama 3 405B has 1,137."""
+"""Largest number of entries of a list or a table that has no limit of its own, such as a model's layers: Llama 3 405B
+has 1,137."""
 MOST_POINTS = 10_000
 """Ten times the points of all papers together."""
 MOST_SWEPT_KEYS = 100
@@ -65,7 +68,7 @@ def refuse_too_much(document: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a value is. Its dotted key is made only where a message has it: keys of many values may be long."""
+    """The place of a value. Its dotted key is made only when a message needs it: keys of many values may be long."""
 
     above: _Place | None
     name: str | int
@@ -75,7 +78,7 @@ class _Place:
 
     @property
     def key(self) -> str:
-        """The dotted key as a message has it."""
+        """The dotted key for messages."""
         parts: list[str] = []
         here: _Place | None = self
         while here is not None and here.above is not None:
@@ -118,5 +121,5 @@ def _all_values(document: Any) -> Iterator[tuple[_Place, Any]]:
 
 
 def count_of(value: Any) -> int:
-    """How many tables, lists and values a value has in it, itself included."""
+    """Number of tables, lists and values in a value, itself included."""
     return sum(1 for _ in _all_values(value))

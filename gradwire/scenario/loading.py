@@ -70,7 +70,7 @@ class ScenarioPoint(ABC):
     @property
     @abstractmethod
     def memory_mb(self) -> int:
-        """What its machine may use, in MiB."""
+        """Memory that its machine may use, in MiB."""
 
     @property
     @abstractmethod
@@ -86,22 +86,22 @@ class Point(ScenarioPoint):
 
     @property
     def programs(self) -> Mapping[str, ProgramSection]:
-        """Those that run next to the strategy."""
+        """Programs that run next to the strategy."""
         return self.section.program
 
     @property
     def fabric(self) -> Fabric:
-        """As the strategy needs it, at the rate that the scenario gives."""
+        """The network that the strategy needs, at the rate that the scenario gives."""
         return self.resolved.fabric
 
     @property
     def network(self) -> Fabric:
-        """Without what only strategies need: classes and aggregators."""
+        """The network without the parts that only strategies need: classes and aggregators."""
         return replace(self.fabric, classes=1, aggregators=False)
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use, in MiB."""
+        """Memory that its machine may use, in MiB."""
         return self.section.run.memory_mb
 
     @property
@@ -116,11 +116,12 @@ class Point(ScenarioPoint):
 
     @cached_property
     def resolved(self) -> ResolvedPoint:
-        """What the point's names stand for, each looked up once, when it is first needed."""
+        """The things that the point's names stand for, each looked up once, when it is first needed."""
         return ResolvedPoint(self.section)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: without what names stand for, which is looked up there, since no strategy can be pickled."""
+        """State for other processes, without the things that names stand for. They are looked up there, because
+        strategies cannot be pickled."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
@@ -143,7 +144,7 @@ class Scenario(Generic[P_co]):
     left_out: Mapping[str, str] = field(default_factory=dict)
     printed_claims: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    #: What `--set` set, as it was written.
+    #: Settings of `--set`, as they were written.
     settings: tuple[str, ...] = ()
     #: The content before `--set`; None without settings, and for programs, beside which nothing is printed.
     unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
@@ -152,14 +153,15 @@ class Scenario(Generic[P_co]):
 
 
 def without_settings(scenario: Scenario) -> Scenario:
-    """The scenario as it is without `--set`. Raises InputFault for what only settings make right."""
+    """The scenario without `--set`. Raises InputFault for a scenario that is only right with its settings."""
     if scenario.unset_document is None:
         return scenario
     return resolve(scenario.unset_document, scenario.points[0].origin, scenario.name)
 
 
 def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
-    """Reads a scenario file, applies `key=value` settings, and puts what its model and device files say into it.
+    """Reads a scenario file, applies `key=value` settings, and puts the contents of its model and device files into
+    it.
 
     as_run: the file is the copy in a run folder. Names of models, devices, strategies and options are then taken as they are: another
     version of gradwire may have known others.
@@ -181,7 +183,8 @@ def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
 
 
 def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
-    """The scenario with this content, as `load_scenario` gives that of a file with the same content; its name is made of its title.
+    """The scenario with this content, equal to the one that `load_scenario` reads from a file with the same content;
+    its name is made of its title.
 
     Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML
     does not have, such as None.
@@ -211,32 +214,33 @@ def name_of_title(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a scenario's content comes from."""
+    """The origin of a scenario's content."""
 
     #: For messages.
     words: str
-    #: What its run folder is called.
+    #: Name of its run folder.
     name: str
-    #: Where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models and
-    #: the like are taken as they are.
+    #: Folder in which files that it names are looked for. None for the copy in a run folder, which names no files, and
+    #: whose names of models and the like are not looked for as files.
     folder: Path | None
-    #: Which Python files its content may have run.
+    #: Python files that its content may have run.
     code: NamedBy = RUN_FOLDER
 
     @classmethod
     def of_file(cls, path: Path, *, as_run: bool = False) -> Origin:
-        """A file. as_run: the copy in a run folder."""
+        """Origin of a file's content. as_run: whether it is the copy in a run folder."""
         folder, code = (None, RUN_FOLDER) if as_run else (path.parent, named_by_scenario(path))
         return cls(str(path), path.stem, folder, code)
 
     @classmethod
     def given(cls, document: Mapping[str, Any]) -> Origin:
-        """Content that is not in a file; what it is called is made of its title."""
+        """Origin of content that is not in a file. Its name is made of the title."""
         return cls(GIVEN, name_of_title(document), Path(), NamedBy(GIVEN, Path()))
 
 
 def scenario_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> Scenario:
-    """Applies settings to a document of a scenario of plans and resolves it. What settings replace has to be right as well.
+    """Applies settings to a document of a scenario of plans and resolves it. Values that settings replace must be right
+    as well.
 
     Raises InputFault for everything that is wrong.
     """
@@ -298,7 +302,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
 def _resolved(
     document: dict[str, Any], origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
 ) -> Scenario:
-    """Resolves a document. overridden: what is wrong with values that settings replaced."""
+    """Resolves a document. overridden: defects of values that settings replaced."""
     expansion = Expansion(document, FileSection, PointSection)
     lines = [*overridden, *_defects_of_values(expansion, check_names)]
     sections, misfits = expansion.sections()
@@ -326,7 +330,7 @@ def _resolved(
 
 
 def _defects_of_values(expansion: Expansion[FileSection, PointSection], check_names: bool) -> list[str]:
-    """Describes what is wrong by itself, wherever it stands."""
+    """Describes values that are wrong regardless of others, in every part of the scenario."""
     points = [document for document, _ in expansion.points]  # first, for it adds to the file's defects
     names = name_defects(expansion.parts, points) if check_names else ()
     return [*expansion.file_defects, *expansion.value_defects(), *names]
@@ -402,7 +406,8 @@ def parameter_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the parameters of a point: model, strategy, workers, rate, seed, the workers stood for, and whatever the scenario sweeps."""
+    """Returns the parameters of a point: model, strategy, workers, rate, seed, the number of workers that it stands
+    for, and everything that the scenario sweeps."""
     standard = {
         "model": section.model.name,
         "strategy": section.strategy.name,

@@ -30,7 +30,7 @@ def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> 
 
 
 def _defined(parts: Sequence[Part]) -> DefinedSection:
-    """What the scenario defines itself; nothing where that is not valid, which is reported elsewhere."""
+    """The definitions in the scenario itself; empty if they are not valid, which is reported elsewhere."""
     try:
         return validated(DefinedSection, parts[0].document.get("defined", {}))
     except ValidationError:
@@ -78,7 +78,7 @@ def _option_defects(
 
 
 def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: Sequence[Strategy]) -> str:
-    """What to say of an option that another strategy of the scenario has and `chosen` has not, or ""."""
+    """Message on an option that another strategy of the scenario has and `chosen` has not; "" for other options."""
     owner = next((user for user in users if name in user.options.model_fields), None)
     if owner is None or name in chosen.options.model_fields:
         return ""

@@ -51,7 +51,7 @@ class Parallel:
 
     @property
     def workers(self) -> int:
-        """All of them."""
+        """Number of all workers."""
         return self.data * self.tensor * self.pipeline * self.context
 
     @property
@@ -61,11 +61,11 @@ class Parallel:
 
     @property
     def words(self) -> str:
-        """The same for the name of a folder."""
+        """Text for the name of a folder."""
         return "-".join(f"{name}{size}" for name, size in self._named)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
+        """Text as it is written on the command line."""
         return ",".join(f"{name}={size}" for name, size in self._named)
 
     @property
@@ -80,7 +80,7 @@ class Parallel:
 
 
 def kept_blocks(parallel: Parallel, blocks: int) -> int | None:
-    """How many of a model's blocks stand for all; None where too few could be left out."""
+    """Number of a model's blocks that stand for all; None if too few could be left out."""
     kept = parallel.pipeline * max(BLOCKS_PER_STAGE, -(-BLOCKS // parallel.pipeline))
     return kept if blocks >= 2 * kept else None
 

@@ -1,4 +1,5 @@
-"""Scenarios of programs: what they may say, and how files with sweeps are resolved to points, as those of strategies are."""
+"""Scenarios of programs: their keys, and how files with sweeps are resolved to points, as those of strategies
+are."""
 
 from __future__ import annotations
 
@@ -140,17 +141,17 @@ class ProgramPoint(ScenarioPoint):
 
     @property
     def programs(self) -> Mapping[str, ProgramSection]:
-        """All that it runs."""
+        """All programs that the point runs."""
         return self.section.program
 
     @property
     def network(self) -> Fabric:
-        """That of its programs."""
+        """The network of its programs."""
         return self.fabric
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use, in MiB."""
+        """Memory that its machine may use, in MiB."""
         return self.section.run.memory_mb
 
     @property
@@ -182,7 +183,7 @@ class ProgramPoint(ScenarioPoint):
 
     @property
     def faults(self) -> tuple[PlannedFault, ...]:
-        """What happens to the network, as the machine carries it out."""
+        """Faults of the network, as the machine carries them out."""
         return planned_faults(self.section.fault, self.fabric)
 
     def _needed_classes(self) -> int:
@@ -209,7 +210,8 @@ def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
 
 
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
-    """The scenario with this content, as of a file with the same content; its name is made of its title.
+    """The scenario with this content, equal to that of a file with the same content; its name is made of its
+    title.
 
     Raises InputFault for everything that is wrong.
     """
@@ -218,7 +220,8 @@ def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Pro
 
 
 def programs_of_document(document: dict[str, Any], origin: Origin, settings: Sequence[str] = ()) -> ProgramScenario:
-    """Applies settings to a document of a scenario of programs and resolves it. What settings replace has to be right as well.
+    """Applies settings to a document of a scenario of programs and resolves it. Values that settings replace must be
+    right as well.
 
     Raises InputFault for everything that is wrong.
     """
@@ -274,7 +277,7 @@ def _resolved(
 
 
 def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
-    """What does not fit together in the networks."""
+    """Describes settings of the networks that do not go together, one line each."""
     lines: list[str] = []
     for point in points:
         try:
@@ -287,7 +290,7 @@ def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
 
 
 def _parameters(section: ProgramPointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of a point: whatever the scenario sweeps, and workers, rate and seed."""
+    """The parameters of a point: everything that the scenario sweeps, and workers, rate and seed."""
     names = parameter_names(list(swept))
     standard = {
         "workers": str(section.cluster.workers),

@@ -13,7 +13,7 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint
 
 @dataclass(frozen=True)
 class Question:
-    """Something to ask. suggestion: the answer if nothing else is said."""
+    """A question. suggestion: the default answer."""
 
     name: str
     text: str
@@ -70,7 +70,7 @@ name = "ring"
 
 
 def checked(answers: Mapping[str, str]) -> Mapping[str, str]:
-    """The answers, of which a scenario can be made. Raises InputFault, with what would be right."""
+    """The answers, of which a scenario can be made. Raises InputFault, with the right form of an answer."""
     if answers["topology"] not in TOPOLOGIES:
         raise InputFault(f"--topology {answers['topology']}: must be {' or '.join(TOPOLOGIES)}")
     for name, answer in answers.items():

@@ -1,4 +1,5 @@
-"""What can be written in a scenario: every key with its meaning, what its value must be, and its default, taken from the schema itself."""
+"""Reference of a scenario's keys: every key with its meaning, its requirements, and its default, taken from the schema
+itself."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ class KeyFacts:
     #: Dotted, as --set takes it; [] after a key whose value is a list of tables.
     name: str
     meaning: str
-    #: What the value must be.
+    #: Requirement on the value.
     value: str
-    #: As a scenario would say it, or REQUIRED.
+    #: The default as a scenario would write it, or REQUIRED.
     default: str
 
 
@@ -57,7 +58,7 @@ def sections() -> Iterator[SectionFacts]:
 
 
 def _table_of(name: str, field: FieldInfo) -> tuple[str, type[BaseModel]]:
-    """A table of a point, by its name and field: what it is called, and its keys."""
+    """Name and section of a table of a point, from its name and field."""
     kind = ValueKind(field.annotation, field.metadata)
     inner = kind.element.section if kind.is_table else kind.section
     assert inner is not None, "a point consists of tables"
@@ -115,7 +116,7 @@ def _one_line(text: str) -> str:
 
 
 def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
-    """What there is to say of a section, a key, an option of strategies, or a strategy by its name.
+    """Facts about a section, a key, an option of strategies, or a strategy, by its name.
 
     Raises InputFault, with the nearest names, if there is none of them.
     """
@@ -146,12 +147,12 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
 
 def every_section(strategies: Sequence[Strategy]) -> list[SectionFacts]:
-    """Everything that may be said: the tables of scenarios, those of programs, and the options of strategies."""
+    """All tables and options: the tables of scenarios, those of programs, and the options of strategies."""
     return [*sections(), *program_sections(), *map(_options_of, strategies)]
 
 
 def found_by_words(words: str, searched: Sequence[SectionFacts]) -> list[SectionFacts]:
-    """The keys of which all words are said: in their name, their meaning, their values or their table's meaning, or as
+    """The keys for which all words occur: in their name, their meaning, their values or their table's meaning, or as
     another word for the key.
 
     Raises InputFault if there are none.

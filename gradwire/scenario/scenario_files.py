@@ -67,7 +67,7 @@ def resolved_scenario(document: dict[str, Any], origin: Origin, settings: Sequen
 
 
 def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:
-    """As `read_scenario`. Raises InputFault for a scenario of programs too."""
+    """Reads a scenario as `read_scenario` does, but raises InputFault for a scenario of programs too."""
     from gradwire.scenario.loading import load_scenario  # noqa: PLC0415 (`--help` does not need it)
 
     return load_scenario(scenario_path(path), settings)

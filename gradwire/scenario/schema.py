@@ -193,7 +193,8 @@ class TransportSection(Section):
         return self
 
     def unsent_bytes(self, senders: Senders) -> int | None:
-        """How much may wait unsent in a socket; None where messages are sent when they have left. senders: the strategy's.
+        """Bytes that may wait unsent in a socket; None if messages are sent when they have left. senders: the
+        strategy's.
 
         Raises InputFault for `unsent` where nothing is buffered.
         """
@@ -299,7 +300,7 @@ class PointTables(Section):
 
     @classmethod
     def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A point's document with what follows from the rest of it."""
+        """A point's document with the tables that follow from the rest of it."""
         return document
 
 
@@ -352,7 +353,8 @@ class PointSection(PointTables):
 
     @classmethod
     def completed(cls, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What asks for the point's model, strategy or cluster gets those of the first of several jobs."""
+        """Returns the document with the model, strategy and cluster of the first of several jobs, for code that asks
+        for the point's."""
         jobs = document.get("job")
         first = next(iter(jobs.values()), None) if isinstance(jobs, Mapping) else None
         return (
@@ -397,6 +399,6 @@ class PointSection(PointTables):
 
     @property
     def drops_or_marks(self) -> bool:
-        """Whether any queue of a switch's port drops or marks."""
+        """Whether the queue of any switch's port drops or marks packets."""
         network = self.defined.networks.get(self.fabric.file or "")
         return self.fabric.drops_or_marks or (network is not None and network.drops_or_marks)

@@ -1,6 +1,7 @@
-"""Scenario files as they lie on the disk: read as TOML, or refused with what they are instead.
+"""Scenario files on the disk: read as TOML, or refused with what they are instead.
 
-Some keys have a second name, by which users of today's jobs look for them. A file may use either; everything else knows the first.
+Some keys have a second name, under which users of today's jobs look for them. A file may use either; all other code
+knows only the first.
 """
 
 from __future__ import annotations
@@ -50,12 +51,13 @@ def _document(path: Path, text: str, has: str) -> dict[str, Any]:
 
 
 def has_programs(document: Mapping[str, Any]) -> bool:
-    """Whether a scenario's content is of programs alone (scenario/program_scenarios.py); they may also run next to a strategy."""
+    """Returns whether a scenario's content is of programs alone (scenario/program_scenarios.py); they may also run next
+    to a strategy."""
     return "program" in document and not any(_names(document, table) for table in ("strategy", "model", "job"))
 
 
 def _names(document: Mapping[str, Any], table: str) -> bool:
-    """Whether a table is there, or keys in it are swept."""
+    """Returns whether a table is there, or keys in it are swept."""
     cases = document.get("cases")
     sweeps = [document.get("sweep"), *(cases if isinstance(cases, list) else [])]
     swept = (key for sweep in sweeps if isinstance(sweep, dict) for key in sweep)
@@ -102,7 +104,8 @@ def _unquoted(error: tomllib.TOMLDecodeError) -> str:
 
 
 def by_first_names(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario's content in which every key, also of sweeps and cases, has its first name. Anything else stays as it is.
+    """A scenario's content in which every key, also of sweeps and cases, has its first name. Everything else stays the
+    same.
 
     Raises InputFault where a table gives both names.
     """

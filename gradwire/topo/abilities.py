@@ -1,4 +1,4 @@
-"""What the running kernel and its tools can do, found out by trying."""
+"""Finds out what the running kernel and its tools can do, by trying it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NETEM_WITH_SEED = ["handle", "2:", "netem", "loss", "1%", "seed", "1"]
 
 @dataclass(frozen=True)
 class Abilities:
-    """What the network can be built from."""
+    """Features of the kernel and of tc that decide how a network is built."""
 
     #: The kernel has the strict-priority qdisc sch_prio; without it, HTB class priorities stand in.
     has_prio: bool
@@ -69,8 +69,8 @@ def require_red() -> None:
 
 
 def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[dict[str, Any]]]:
-    """Which of these qdiscs tc and the kernel accept, one after the other in the same place, and what is there after
-    the last.
+    """Tries qdiscs one after the other in the same place. Returns whether tc and the kernel accept each, and the qdiscs
+    that are there after the last trial.
 
     In one process, because each takes tens of milliseconds in the virtual-time kernel. Raises MachineFault.
     """
@@ -90,8 +90,8 @@ def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[dict[str,
 
 
 def refusals(stderr: str) -> dict[int, str]:
-    """What `tc -force -batch` says of the lines that failed, by the number of the line: words, and then "Command
-    failed -:3". Pure."""
+    """Parses what `tc -force -batch` writes to stderr: the error message of each line that failed, by its number. tc
+    writes "Command failed -:3" after the message of line 3. Pure."""
     *parts, _ = re.split(r"^Command failed -:(\d+)$", stderr, flags=re.MULTILINE)
     return {int(number): words.strip() for words, number in zip(parts[::2], parts[1::2], strict=True)}
 

@@ -31,11 +31,12 @@ from gradwire.topo.wiring import asked_of_switches
 
 OPENFLOW = ("-O", "OpenFlow13")
 REPORTED_TO = (rf"nw_dst={re.escape(IGMP_REPORTS_IP)}", rf"ipv6_dst={re.escape(LISTENER_REPORTS)}")
-"""Where reports of groups go, in the words of ovs-ofctl."""
+"""Destinations of reports of group membership (IGMP and MLD), in the syntax of ovs-ofctl."""
 
 
 def dumped_tables(bridge: str) -> tuple[str, str]:
-    """What dump-flows and dump-groups print of a bridge. Raises MachineFault if the bridge does not answer."""
+    """Output of `ovs-ofctl dump-flows` and `dump-groups` for a bridge. Raises MachineFault if the bridge does not
+    answer."""
     flows = run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "--no-stats", "dump-flows", bridge))
     return flows, run(asked_of_switches("ovs-ofctl", *OPENFLOW, "--no-names", "dump-groups", bridge))
 
@@ -61,7 +62,7 @@ def parse_dropped_reports(text: str) -> int:
 
 
 def unmatched(flows: str, tables: str) -> int:
-    """The same, out of what dump-flows and dump-tables print."""
+    """Counts the packets that met no rule, from the output of dump-flows and dump-tables."""
     looked_up = sum(
         int(lookup) - int(matched) for lookup, matched in re.findall(r"lookup=(\d+), matched=(\d+)", tables)
     )
@@ -82,8 +83,8 @@ class BandCounters:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
-    #: Of a switch's queue that drops or marks (topo/tc.py), as the kernel has it: the most that it holds,
-    #: the length from which it marks some packets, and the length from which it marks all. 0 for what it has not.
+    #: Bounds of a switch's queue that drops or marks (topo/tc.py), according to the kernel: the most that it holds, the
+    #: length from which it marks some packets, and the length from which it marks all. 0 for a bound that it lacks.
     limit_bytes: int = 0
     threshold_bytes: int = 0
     all_marked_bytes: int = 0
@@ -94,7 +95,7 @@ class PortCounters:
     """One port's output since the network was built."""
 
     port: Port
-    #: By number of the band.
+    #: Counters of each band, by its number.
     bands: tuple[BandCounters, ...]
 
     @property
@@ -108,7 +109,7 @@ class PortCounters:
         return sum(band.drops for band in self.bands)
 
     def since(self, earlier: PortCounters) -> PortCounters:
-        """What was counted after `earlier`, another reading of the same port, with the present backlog."""
+        """Counts since `earlier`, another reading of the same port, with the present backlog."""
         pairs = zip(self.bands, earlier.bands, strict=True)
         return PortCounters(
             self.port,
@@ -132,7 +133,7 @@ class PortCounters:
 
 @dataclass(frozen=True)
 class PortQueues:
-    """Which queues a port has, and what they count together, whoever put them there."""
+    """The queues of a port, with the sums of their counts, no matter who made them."""
 
     port: Port
     #: Each queue's place and kind, in the words of tc: "root htb", "1:1 fq".
@@ -141,12 +142,12 @@ class PortQueues:
     sent_bytes: int
     packets_sent: int
     drops: int
-    #: The same by band, for a port that has all its bands.
+    #: Counters by band, for a port that has all its bands.
     bands: PortCounters | None = None
 
     def put_in_place_of(self, original: PortQueues) -> tuple[str, ...]:
-        """What is there now and was not in `original`, an earlier reading of the same port; or "nothing", if queues
-        only went away."""
+        """Returns the queues that are here but not in `original`, an earlier reading of the same port; or "nothing" if
+        queues only went away."""
         new = tuple(sorted({*self.layout} - {*original.layout}))
         return new or ("nothing",) * (self.layout != original.layout)
 
@@ -167,7 +168,7 @@ class DatapathCounters:
     dropped_reports: int = 0
 
     def since(self, earlier: DatapathCounters) -> DatapathCounters:
-        """What was counted after `earlier`."""
+        """Counts since `earlier`."""
         return DatapathCounters(
             self.hits - earlier.hits,
             self.upcalls - earlier.upcalls,
@@ -188,7 +189,7 @@ class TcpCounters:
     marked_packets: int = 0
 
     def since(self, earlier: TcpCounters) -> TcpCounters:
-        """What was counted after `earlier`."""
+        """Counts since `earlier`."""
         return TcpCounters(
             self.segments_sent - earlier.segments_sent,
             self.segments_retransmitted - earlier.segments_retransmitted,
@@ -220,7 +221,8 @@ def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port]
 
 
 def read_port_queues(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortQueues]:
-    """Reads the same entries where programs may have replaced queues: no queue is expected.
+    """Reads the queues of ports as `parse_qdiscs` does, but accepts queues that programs have put in place of the
+    network's own.
 
     A port's root counts what it let through; one without any sends at once and counts nothing.
     """
@@ -313,8 +315,8 @@ class QueueReader:
         self._kernel = Kernel()
 
     def read(self) -> tuple[list[int], list[int]]:
-        """What waits at each interface, in all bands together, and how many packets were marked there so far. Raises
-        MachineFault if the kernel does not tell."""
+        """Reads the bytes that wait at each interface, in all bands together, and the packets that have been marked
+        there so far. Raises MachineFault if the kernel does not answer."""
         waiting, marks = [0] * len(self._place), [0] * len(self._place)
         for message in self._kernel.dump(RTM_GETQDISC, TC_MESSAGE.pack(0, 0, 0, 0, 0)):
             add_waiting(message, self._place, waiting)

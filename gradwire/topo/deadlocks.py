@@ -1,7 +1,7 @@
-"""Notices that priority flow control has deadlocked, and names who waits for whom.
+"""Detects that priority flow control has deadlocked, and names which port waits for which.
 
-Whoever looks at the pauses of all ports now and then finds a circle of paused ports that is the same twice, and in which
-nothing was paused anew or has moved in between: it will stay, for each waits for the next.
+The pauses of all ports are read now and then. If a circle of paused ports is found twice, and in between nothing in it
+was paused anew or has moved, it will stay, because each port waits for the next.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from gradwire.datatypes.pauses import PauseState, Waiting, circle_in_words, dead
 from gradwire.topo.flow_control import FlowControl
 
 STANDS_NS = 200_000_000
-"""How long a circle has to stand still: after which SONiC's watchdog for pause storms acts by default (detection time of
-200 ms)."""
+"""Time for which a circle has to stand still, in nanoseconds. SONiC's watchdog for pause storms acts after as long by
+default (detection time of 200 ms)."""
 
 
 class Deadlocks:
@@ -36,13 +36,14 @@ class Deadlocks:
 
 
 def _stands(state: PauseState, circle: tuple[Waiting, ...]) -> tuple[object, ...]:
-    """What has to be the same twice: how often ports of the circle were paused, and what waits in them."""
+    """Figures that stay the same while a circle stands still: how often its ports were paused, and the bytes that wait
+    in them."""
     inside = {(each.port, each.band) for each in circle}
     return tuple((count.stops, count.waiting_bytes) for count in state.counts if (count.port, count.band) in inside)
 
 
 def _closed_ns(state: PauseState, circle: tuple[Waiting, ...]) -> int:
-    """When the last pause of the circle began, by the monotonic clock."""
+    """Time at which the last pause of the circle began, in nanoseconds of the monotonic clock."""
     by = {(each.by, each.band) for each in circle}
     return max(count.paused_since_ns for count in state.counts if (count.port, count.band) in by)
 

@@ -1,8 +1,8 @@
 """The commands of ip, tc and Open vSwitch that put faults into a network and take them out again. Pure.
 
-Several faults can be at one link. So what a link should be like follows from all that are active there, and not from
-the last change: it is down while any fault has it down, its delays add up, its losses are independent of one another,
-and its rate is the lowest.
+Several faults can be active at one link. Therefore the state of a link follows from all of them, and not from the last
+change: it is down while any fault has it down, its delays add up, its losses are independent of one another, and its
+rate is the lowest.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ IMPAIRS = ("loss", "delay")
 
 @dataclass(frozen=True)
 class LinkState:
-    """What a link is like."""
+    """The state of a link: up or down, with its loss, delay and rate."""
 
     is_up: bool = True
     #: Share of packets that are lost in each direction.
     loss: float = 0.0
-    #: By how much later packets arrive.
+    #: Additional delay of packets.
     delay_s: float = 0.0
     #: Line rate that is left; infinite for the fabric's own.
     rate_bps: float = math.inf
@@ -61,7 +61,7 @@ def impaired_ports(fabric: Fabric, faults: Iterable[PlannedFault]) -> frozenset[
 
 
 def state_of(fabric: Fabric, link: Link, active: Collection[PlannedFault]) -> LinkState:
-    """What a link is like while these faults are active."""
+    """State of a link while these faults are active."""
     here = [fault for fault in active if link in links_of(fabric, fault)]
     return LinkState(
         is_up=not any(fault.kind in (*CUTS, "switch-restart") for fault in here),

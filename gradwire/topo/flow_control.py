@@ -1,4 +1,4 @@
-"""Turns priority flow control on in a network whose ports are shaped, and reads what it did."""
+"""Turns priority flow control on in a network whose ports are shaped, and reads the pauses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gradwire.topo.lossless import CONTROL_FILE, EVENTS_FILE, link_lines, openin
 
 
 class BuiltNetwork(Protocol):
-    """What has to be known of a network (topo/network.py)."""
+    """The part of a network's interface (topo/network.py) that flow control needs."""
 
     @property
     def fabric(self) -> Fabric:
-        """What it is built from."""
+        """The fabric that the network was built from."""
 
     def interface(self, port: Port) -> str:
         """Name of a port's interface on the machine."""
@@ -32,7 +32,8 @@ class BuiltNetwork(Protocol):
 
 
 class FlowControl:
-    """Priority flow control of a network, from its making on. Raises MachineFault where the kernel has none."""
+    """Priority flow control of a network, turned on when an instance is made. Raises MachineFault if the kernel has
+    none."""
 
     def __init__(self, network: BuiltNetwork, wanted: Lossless) -> None:
         fabric = network.fabric
@@ -55,15 +56,16 @@ class FlowControl:
         _say(link_lines(fabric))
 
     def forget(self) -> None:
-        """Counts anew from now on."""
+        """Sets all counters to zero."""
         _say(["anew"])
 
     def state(self) -> PauseState:
-        """What its ports counted since, and how they are now."""
+        """Reads the pauses of all ports: their counts since they were last set to zero, and their present state."""
         return parse_pauses(Path(CONTROL_FILE).read_text(), self._ports, self._headroom_bytes)
 
     def events(self, start_ns: int) -> PauseEvents:
-        """When ports paused their far ends and let them continue, in times since `start_ns` of the monotonic clock."""
+        """Reads the times at which ports paused their far ends and let them continue, in nanoseconds after `start_ns`
+        of the monotonic clock."""
         text = Path(EVENTS_FILE).read_text()
         rows = np.array(text.split(), dtype=np.int64).reshape(-1, 4)
         names = tuple(port.interface for port in self._ports)

@@ -1,5 +1,5 @@
-"""Parameters of hosts' kernels: those that a scenario asks for, written in a host's network namespace and read back,
-and whether interfaces have IPv6."""
+"""Parameters of hosts' kernels: writes those that a scenario sets in a host's network namespace, reads them back, and
+decides whether interfaces have IPv6."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from gradwire.topo.command import read_sysctl, write_sysctl
 
 SETTINGS = Path("/proc/sys")
 QUIET = {"addr_gen_mode": "1", "accept_ra": "0", "router_solicitations": "0", "disable_ipv6": "0"}
-"""With the addresses that they are given and no other, and without asking for routers."""
+"""Parameters of interfaces that have only the IPv6 addresses that they are given, and ask for no routers."""
 
 
 def set_parameters(host: str, asked: Parameters, own: Collection[str], root: Path = SETTINGS) -> list[HostParameter]:
-    """Writes what is asked of a host's kernel, in whose network namespace the caller is, and reads it back.
+    """Writes the parameters that are set for a host, in whose network namespace the caller is, and reads them back.
 
-    own: what gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the key, for a
-    parameter that does not exist there, and for a value that the kernel does not take.
+    own: parameters that gradwire has set there itself, as paths below `root`. Raises InputFault, with the host and the
+    key, for a parameter that does not exist there, and for a value that the kernel does not take.
     """
     return [_set(host, key, parameter, path_of(key) in own, root) for key, parameter in asked.items()]
 
 
 def read_again(parameters: Sequence[HostParameter], host: str) -> list[HostParameter]:
-    """What a host's parameters are now; the caller is in its network namespace. "" for one that is gone."""
+    """Reads the present values of a host's parameters; the caller is in its network namespace. A parameter that no
+    longer exists gets ""."""
     return [replace(each, at_end=read_sysctl(path_of(each.key)).strip()) for each in parameters if each.host == host]
 
 
 def path_of(key: str) -> str:
-    """Where a parameter is below /proc/sys."""
+    """Path of a parameter below /proc/sys."""
     return key.replace(".", "/")
 
 

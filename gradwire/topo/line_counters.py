@@ -19,15 +19,18 @@ from gradwire.topo.flow_control import BuiltNetwork
 
 CONTROL_FILE = Path("/proc/lines")
 LARGEST_PACKET_BYTES = 1 << 16
-"""What a program may hand its interface as one packet, whatever the network's own bursts are."""
+"""Size of the largest packet that a program may hand to its interface, whatever the size of the network's own
+bursts."""
 MOST_HEADERS_BYTES = 160
-"""Of a frame of TCP: 14 of Ethernet, 40 of IPv6, 60 of TCP, and room for an encapsulation."""
+"""Size of the largest headers of a TCP frame: 14 bytes of Ethernet, 40 of IPv6, 60 of TCP, and room for an
+encapsulation."""
 SETTLING_LOOKS = 1000
-"""How often it is looked whether anything is still under way, before the count is taken as it is."""
+"""Number of times to look whether anything is still under way, before the counts are taken as they are."""
 MOST_LINKS_OF_WAY = 8
 """A way through a fat tree has six."""
 SETTLING_S = 1e-3
-"""Between two looks, beside the delays of a way there and back: what waits at a port for a burst of others is shorter."""
+"""Seconds between two looks, in addition to the delays of a round trip: packets wait at a port for less behind a burst
+of others."""
 
 
 def limit_ns(fabric: Fabric, rate_bps: float) -> int:
@@ -95,20 +98,21 @@ class LineCounters:
 
     @staticmethod
     def are_there() -> bool:
-        """Whether the kernel has them: one built from another source than Linux 6.12 has not."""
+        """Returns whether the kernel counts lines. Only kernels built from Linux 6.12 do."""
         return CONTROL_FILE.exists()
 
     def forget(self) -> None:
-        """Counts anew from now on."""
+        """Sets all counters to zero."""
         self._begin_ns = time.monotonic_ns()
         _say(["anew"])
 
     def counts(self) -> tuple[LineCount, ...]:
-        """What each line was given since."""
+        """Reads what each line has carried since the counters were opened."""
         return parse_lines(CONTROL_FILE.read_text(), self._ports, self._limits_ns, self._begin_ns)
 
     def settled(self) -> tuple[LineCount, ...]:
-        """The same, once nothing is under way any more; at the latest after SETTLING_LOOKS times the longest way."""
+        """Reads the same counts once nothing is under way any more, or after SETTLING_LOOKS times the longest
+        way."""
         counts = self.counts()
         for _ in range(SETTLING_LOOKS):
             time.sleep(self._settling_s)

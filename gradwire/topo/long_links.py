@@ -1,23 +1,24 @@
-"""Links that are long: what makes packets wait between the two ends, as arguments of ip and tc. Pure.
+"""Links with a delay: the devices that hold packets between the two ends, as arguments of ip and tc. Pure.
 
-A delay is propagation, so it has to act behind the shaper of the sending port: before it, packets that wait would
-still count as not sent, the port would forget them when it is changed, and its burst would come out as one. The
-kernel's delay line (netem) is a queue of a port that sends, though. So a long link is two pairs of veth devices. What
-arrives at the inner end of one pair is redirected to the inner end of the other, which is where netem holds it:
+A delay is propagation, so it has to act behind the shaper of the sending port: before it, packets that wait would still
+count as not sent, the port would forget them when it is changed, and its burst would come out as one. The kernel's
+delay line (netem) is a queue of a port that sends, though. So a long link is two pairs of veth devices. What arrives at
+the inner end of one pair is redirected to the inner end of the other, which is where netem holds it:
 
     h1-eth0 <-> l0a ==> netem of l0b: l0b <-> s1-eth1
 
 The inner ends are in the machine's initial network namespace. Nothing else ever sees their packets.
 
-The shaper of a port lets a packet go at once and makes the next one wait, so that a packet alone takes no time on the line. That is
-too short by 0.3 us for 1 KB at 25 Gbit/s, which matters to RDMA programs and to nobody else. Where hosts have RDMA devices, each link
-holds a packet for its time on the line as well: netem's rate, with the bytes that tc does not count.
+The shaper of a port lets a packet go at once and makes the next one wait, so a single packet takes no time on the line.
+That is too short by 0.3 us for 1 KB at 25 Gbit/s, which matters only to RDMA programs. Where hosts have RDMA devices,
+each link also holds a packet for its time on the line, by netem's rate plus the bytes that tc does not count.
 
-A packet counts as not sent by its socket until something takes it from there, which is a NIC elsewhere, and here the delay line or the
-receiver. TCP sends no more while about a millisecond's data of a connection counts so (small queues, net/ipv4/tcp_output.c). With what
-waits in switches counted, two hosts that sent to a third over 100 Mbit/s had at most 21 kB waiting there for 99 % of the time, and filled
-no buffer of 50 kB; without, they filled it, and 343 frames were dropped. So where switches drop or mark, links of hosts are long as well,
-be it for no time.
+A packet counts as not sent by its socket until something takes it from there: a NIC on real hosts, and here the delay
+line or the receiver. TCP sends no more while about a millisecond's data of a connection is not sent (small queues,
+net/ipv4/tcp_output.c). While packets that waited in switches counted as not sent, two hosts that sent to a third over
+100 Mbit/s had at most 21 kB waiting there for 99 % of the time, and filled no buffer of 50 kB. Without them they filled
+it, and 343 frames were dropped. So where switches drop or mark, links of hosts are long as well, even if their delay is
+zero.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ nanosecond."""
 
 
 def is_long(link: Link, *, stores: bool) -> bool:
-    """Whether packets are under way on a link for some time. stores: each for its time on the line."""
+    """Returns whether packets spend time on a link. stores: whether each is held for its time on the line."""
     return stores or bool(link.delay_s or link.jitter_s)
 
 
@@ -58,12 +59,13 @@ def inner_ends(fabric: Fabric, prefix: str = "") -> dict[str, tuple[str, str]]:
 
 
 def stores_packets(fabric: Fabric) -> bool:
-    """Whether links hold packets for their time on the line."""
+    """Returns whether links hold packets for their time on the line."""
     return fabric.rdma is not RdmaDevice.NONE
 
 
 def joining_commands(ends: tuple[str, str]) -> list[list[str]]:
-    """tc commands, without "tc", that join both halves of a long link: what comes to one leaves by the other."""
+    """tc commands, without "tc", that join both halves of a long link: packets that arrive at one leave by the
+    other."""
     commands = []
     for here, there in (ends, ends[::-1]):
         place = ["filter", "add", "dev", here, "ingress", "protocol", "all", "pref", "1", "matchall"]
@@ -77,7 +79,7 @@ def joining_commands(ends: tuple[str, str]) -> list[list[str]]:
 def delay_lines(
     link: Link, ends: tuple[str, str], seed: int | None, *, stores: bool = False
 ) -> list[tuple[str, DelayLine]]:
-    """What holds the packets of each direction of a long link, with the interface whose queue it is. seed: makes a jitter
+    """Delay lines for the two directions of a long link, each with the interface whose queue it is. seed: makes jitter
     repeatable. stores: whether packets are held for their time on the line."""
     line = _delay_line(link, stores)
     if seed is None or not link.jitter_s:
@@ -86,8 +88,9 @@ def delay_lines(
 
 
 def _delay_line(link: Link, stores: bool) -> DelayLine:
-    """netem's delay is a mean and what it may differ from it in both directions, evenly. Without any, a rate by which no frame takes a
-    nanosecond makes it take packets from their sockets."""
+    """Delay line of one direction of a link. netem takes the mean of a delay and the largest deviation from it in both
+    directions. If the link has no delay, a rate at which no frame takes a nanosecond makes netem take packets from
+    their sockets."""
     if stores:
         line = DelayLine(MOST_UNDER_WAY, rate_bps=link.rate_bps, overhead_bytes=PREAMBLE_FCS_GAP_BYTES)
     elif link.jitter_s or not link.delay_s:

@@ -1,4 +1,5 @@
-"""Priority flow control as the lines that /proc/lossless of the virtual-time kernel takes, and what it tells. Pure.
+"""Priority flow control: the lines to write to /proc/lossless of the virtual-time kernel, and a parser of its output.
+Pure.
 
 The kernel's patch (vm/patches/6.12/priority-flow-control.patch) has the theory. Ports are numbered in the order of
 `Fabric.ports`, so that those of link k are 2k and 2k + 1. A port has to have its queues (topo/tc.py) before it is
@@ -15,11 +16,11 @@ from gradwire.network.lossless import Lossless, pause_frame_s
 
 CONTROL_FILE, EVENTS_FILE = "/proc/lossless", "/proc/lossless_events"
 NO_POOL = -1
-"""In place of a switch's pool, for a port of a host."""
+"""Number in place of a switch's pool, for a port of a host."""
 
 
 def opening_lines(fabric: Fabric, wanted: Lossless) -> list[str]:
-    """What comes first: the bands that are paused, the number of ports, and the memory of each switch."""
+    """The first lines to write: the bands that are paused, the number of ports, and the memory of each switch."""
     mask = sum(1 << band for band in paused_bands(fabric, wanted))
     pools = [
         f"pool {number} {wanted.pool_bytes(name, fabric)} {round(wanted.alpha * 1000)} {wanted.xoff_bytes} {wanted.xon_bytes} "
@@ -30,12 +31,12 @@ def opening_lines(fabric: Fabric, wanted: Lossless) -> list[str]:
 
 
 def paused_bands(fabric: Fabric, wanted: Lossless) -> tuple[int, ...]:
-    """The bands of the classes that are paused. That of control never is: it has ACKs, and what they weigh."""
+    """The bands of the classes that are paused. That of control never is, because it carries ACKs."""
     return tuple(band_of_class(each) for each in wanted.paused_classes(fabric.classes))
 
 
 def port_lines(fabric: Fabric, wanted: Lossless, interfaces: Mapping[Port, str]) -> dict[str, list[str]]:
-    """A line for each port, by the device that has it. interfaces: their names on the machine."""
+    """Lines to write for the ports of each device. interfaces: names of the ports on the machine."""
     pools = {name: number for number, name in enumerate(fabric.switch_names())}
     lines: dict[str, list[str]] = {}
     for number, link in enumerate(fabric.links()):

@@ -110,7 +110,7 @@ class Network:
 
     @property
     def classify(self) -> Classify:
-        """How packets are assigned to a band."""
+        """The way in which packets are assigned to a band."""
         return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
 
     def __enter__(self) -> Network:
@@ -183,8 +183,8 @@ class Network:
         return self._naming
 
     def counters(self) -> list[PortCounters]:
-        """What every port has sent since the network was built: first the ports of hosts, in order, then those of
-        switches.
+        """Reads the counters of every port since the network was built: first the ports of hosts, in order, then those
+        of switches.
 
         Raises MachineFault if something has replaced a port's qdiscs.
         """
@@ -195,7 +195,8 @@ class Network:
         return self._read_ports(lambda entries, ports: read_port_queues(entries, ports, self.fabric.bands))
 
     def _read_ports(self, parse: Callable[[list[dict[str, Any]], dict[str, Port]], list[Read]]) -> list[Read]:
-        """What `parse` makes of the queues of hosts' ports, namespace by namespace, and then of those of switches."""
+        """Applies `parse` to the queues of hosts' ports, namespace by namespace, and then to those of switches. Returns
+        all its results in this order."""
         read: list[Read] = []
         for host, name in enumerate(self.fabric.endpoint_names()):
             with network_namespace(namespace_of(self.host_pid(host))):
@@ -268,7 +269,7 @@ class Network:
                     self._parameters += set_parameters(self._names[host], asked, self._own_settings)
 
     def host_parameters(self) -> tuple[HostParameter, ...]:
-        """Those that the scenario sets, with what they are now."""
+        """The host parameters that the scenario sets, with their present values."""
         found: list[HostParameter] = []
         for name in dict.fromkeys(each.host for each in self._parameters):
             with network_namespace(namespace_of(self.host_pid(self._names.index(name)))):
@@ -413,7 +414,7 @@ class Network:
 def _read_ports_here(
     ports: dict[str, Port], parse: Callable[[list[dict[str, Any]], dict[str, Port]], list[Read]]
 ) -> list[Read]:
-    """What `parse` makes of the queues of the ports in the network namespace that the caller is in."""
+    """Applies `parse` to the queues of those ports that are in the caller's network namespace."""
     names = {index: name for name in ports if (index := index_of(name)) is not None}
     with Kernel() as kernel:
         return parse(shown(kernel, names), ports)

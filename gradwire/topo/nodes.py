@@ -52,21 +52,21 @@ class LateShell:
         self.shell: subprocess.Popen[bytes] | None = None
 
     def cmd(self, *words: Any, **options: Any) -> Any:
-        """Mininet's cmd."""
+        """Runs a command as Mininet's cmd does, in a shell that is started if there is none."""
         self._open_shell()
         return super().cmd(*words, **options)  # type: ignore[misc]
 
     def sendCmd(self, *words: Any, **options: Any) -> Any:  # noqa: N802
-        """Mininet's sendCmd."""
+        """Sends a command as Mininet's sendCmd does, to a shell that is started if there is none."""
         self._open_shell()
         return super().sendCmd(*words, **options)  # type: ignore[misc]
 
     def popen(self, *words: Any, **options: Any) -> Any:
-        """Mininet's popen."""
+        """Starts a process as Mininet's popen does, in the node's namespace."""
         return super().popen(*words, **{"mncmd": ["setsid", *self._enter_command()], **options})  # type: ignore[misc]
 
     def _open_shell(self) -> None:
-        """What Node.startShell does, but inside the namespace that the node already has."""
+        """Starts the node's shell as Node.startShell does, but inside the namespace that the node already has."""
         if self.shell is not None:
             return
         self.master, self.slave = pty.openpty()
@@ -86,12 +86,12 @@ class LateShell:
         super().cmd("unset HISTFILE; set +m")  # type: ignore[misc]
 
     def _enter_command(self) -> list[str]:
-        """What goes before a command to run it in the node's namespace."""
+        """Prefix of a command that runs it in the node's namespace."""
         return []
 
 
 class Holder(threading.Thread):
-    """A thread that sleeps, until it is ended, in the namespaces that whoever starts it is in."""
+    """A thread that sleeps until it is ended, and keeps the namespaces of the thread that starts it."""
 
     def __init__(self) -> None:
         super().__init__(name="namespace", daemon=True)
@@ -109,7 +109,7 @@ class Holder(threading.Thread):
             threading.stack_size(usual_bytes)
 
     def run(self) -> None:
-        """Sleeps."""
+        """Sleeps until the thread is ended."""
         self._sleep.acquire()
 
     def end(self) -> None:
@@ -137,7 +137,7 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         self.pid = self.holder.native_id
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
-        """Nothing: the network sets the addresses of all hosts at once."""
+        """Does nothing: the network sets the addresses of all hosts at once."""
         return {}
 
     def terminate(self) -> None:
@@ -146,8 +146,8 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         self.holder.end()
 
     def _enter_command(self) -> list[str]:
-        """A sysfs shows the devices of the network namespace that it was mounted in, so what a person runs here gets
-        a separate one."""
+        """Prefix of a command that runs it in the host's network namespace. It gets a sysfs of its own, because a sysfs
+        shows the devices of the namespace that it was mounted in."""
         mount = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$0" "$@"']
         return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *mount]
 
@@ -173,7 +173,7 @@ class QuietLink(Link):  # type: ignore[misc]
 
     @classmethod
     def makeIntfPair(cls, *_names: Any, **_options: Any) -> tuple[None, None]:  # noqa: N802
-        """Nothing yet."""
+        """Makes no interfaces: the network makes all links at once."""
         return None, None
 
 
@@ -190,11 +190,11 @@ class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
         self.controlIntf = QuietIntf("lo", self, port=0, address=("127.0.0.1", 8))
 
     def start(self, controllers: Sequence[Any]) -> None:
-        """Nothing: the network makes all bridges in one transaction."""
+        """Does nothing: the network makes all bridges in one transaction."""
 
     @classmethod
     def batchStartup(cls, switches: Sequence[Any], **_options: Any) -> Sequence[Any]:  # noqa: N802
-        """Nothing: see `start`."""
+        """Does nothing, for the reason that `start` has."""
         return switches
 
     @classmethod
@@ -211,10 +211,10 @@ class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
     isSetup = True  # noqa: N815
 
     def checkListening(self) -> None:  # noqa: N802
-        """Nothing: a missing controller is noticed when its rules do not come."""
+        """Does nothing: a missing controller is noticed when its rules do not come."""
 
     def start(self) -> None:
-        """Nothing: it runs already."""
+        """Does nothing: the controller already runs."""
 
     def stop(self, deleteIntfs: bool = False) -> None:  # noqa: ARG002, N803
         """Only ends a shell that somebody opened."""

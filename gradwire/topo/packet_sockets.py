@@ -1,4 +1,4 @@
-"""The buffers of the packet sockets through which Open vSwitch's userspace datapath receives and sends.
+"""Enlarges the buffers of the packet sockets through which Open vSwitch's userspace datapath receives and sends.
 
 With Linux's default of 208 KiB, a datapath that is scheduled 6 ms late drops what arrives at 200 Mbit/s, and the deep
 FIFOs of all ports together hold 90 frames at most, because what waits there counts as unsent. The default could be
@@ -18,7 +18,7 @@ from pathlib import Path
 from gradwire.faults import MachineFault
 
 SYS_PIDFD_GETFD = 438
-"""Of all architectures (include/uapi/asm-generic/unistd.h)."""
+"""Number of the system call on all architectures (include/uapi/asm-generic/unistd.h)."""
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 """Options of asm-generic/socket.h that Python does not name: sizes beyond the machine's limits, for root."""
 BUFFER_BYTES = 67_108_864

@@ -11,7 +11,7 @@ from gradwire.topo.network import Network
 
 
 def device_name(kind: RdmaDevice) -> str:
-    """What the device is called, on every host: each sees only its own."""
+    """Name of the RDMA device on every host. Hosts share the name, because each sees only its own device."""
     return f"{kind}0"
 
 

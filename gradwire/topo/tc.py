@@ -68,19 +68,20 @@ UNLIMITED_BPS = 10**12
 """Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of
 magnitude."""
 IDENTIFICATION_AT = 4
-"""Where the IPv4 header has it, in bytes."""
+"""Offset of the identification in the IPv4 header, in bytes."""
 MOST_AVERAGED = 1000
-"""So many packets that a multiple of their size can still be as close to a threshold as tc wants it."""
+"""Largest number of packets that a threshold is divided into. A multiple of their size is then still as close to the
+threshold as tc requires."""
 MOST_RED_BPS = 34 * 10**9
 """The highest rate at which tc lets RED's queues empty (it counts bytes per second in 32 bits). RED only uses it to
 forget its average while a queue is empty, which takes no time here: half of the weight is the newest arrival's."""
 PROTOCOLS = {"ip": "ip", "ip6": "ipv6"}
-"""By tc's words for the headers of IPv4 and of IPv6."""
+"""Names of IPv4 and IPv6 in filters, by tc's words for their headers."""
 KINDS = tuple(PROTOCOLS)
 
 
 class Classify(StrEnum):
-    """How a packet reaches its band."""
+    """The field of a packet by which its band is chosen."""
 
     SKB_PRIORITY = "skb-priority"
     DSCP = "dscp"
@@ -169,8 +170,8 @@ def _prio(interface: str, place: list[str], bands: int) -> list[str]:
 
 
 def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
-    """HTB first serves classes below their own rate, whatever their priority, so that rate is a trickle and the rest
-    is borrowed."""
+    """Commands that keep the bands in HTB classes. HTB first serves classes below their own rate, whatever their
+    priority, so that rate is a trickle and the rest is borrowed."""
     if bands > HTB_PRIORITIES:
         raise InputFault(
             f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} "
@@ -234,8 +235,8 @@ def _netem_handle(band: int) -> str:
 
 
 def band_options(fabric: Fabric, band: int, loss: float, delay_s: float, netem_seed: int | None) -> list[str]:
-    """What makes a band of an impaired port lose this share of packets, and all others later; for `qdisc add` and
-    `qdisc change`.
+    """Arguments of `qdisc add` and `qdisc change` that make a band of an impaired port lose a share of its packets, and
+    delay all others.
 
     netem hands a packet on to the queue below it when its delay is over, so a band without either is served as if
     netem were not there.
@@ -310,7 +311,8 @@ def batch_text(commands: list[list[str]]) -> str:
 
 def spraying_commands(interface: str, fabric: Fabric) -> list[list[str]]:
     """tc commands, without "tc", for the port of a host of a fabric whose bursts take all ways in turn; none for
-    others. Those whose agents choose by flowlets have marks; what has none takes its turn. The port must have no `clsact` yet."""
+    others. If agents choose by flowlets, marked packets take the way of their mark, and all others take their turns.
+    The port must have no `clsact` yet."""
     if not fabric.routing.is_by_burst:
         return []
     turns, shift = turns_of(fabric), chunk_bits(fabric)
@@ -384,8 +386,8 @@ def _filter(interface: str, band: int, kind: str) -> list[str]:
 
 
 def _marks(dscp: int, kind: str) -> list[str]:
-    """What writes a DSCP. The lowest two bits of its field are those of congestion notification, which stay as they
-    are."""
+    """Arguments of a filter's action that writes a DSCP. The lowest two bits of the field are for congestion
+    notification and stay as they are."""
     if kind == "ip6":
         # Bits 4 to 9 of the header, which has no checksum. Tools before iproute2 6.4 have no word for them.
         return ["offset", "0", "u16", "set", f"{dscp << 6:#06x}", "retain", "0x0fc0"]
@@ -393,5 +395,5 @@ def _marks(dscp: int, kind: str) -> list[str]:
 
 
 def priority_line(interface: str, band: int) -> str:
-    """What is written to a cgroup of net_prio (ifpriomap), so that its packets go to a band of a port."""
+    """The line to write to a cgroup of net_prio (ifpriomap), so that its packets go to a band of a port."""
     return f"{interface} {socket_priority(band)}"

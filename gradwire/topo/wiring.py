@@ -14,7 +14,7 @@ from gradwire.topo.long_links import inner_ends
 from gradwire.topo.netlink.addresses import only_waits
 
 OVS_TIMEOUT_S = 30
-"""How long Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual
+"""Seconds that Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual
 time is endless."""
 LEGACY_GSO_MAX_BYTES = 65536
 """GSO_LEGACY_MAX_SIZE, the largest `gso_max_size` for IPv4. Beyond it is BIG TCP, which needs headers that OVS cannot
@@ -62,9 +62,10 @@ ANY_ORDER_SYSCTLS: Mapping[str, str] = {
     "net/ipv4/tcp_max_reordering": "30000",
     "net/ipv4/tcp_reordering": "30000",
 }
-"""The same where nothing can be lost: more segments than sockets hold, so that nothing is sent again. With 300, a ring of 8
-hosts over 4 spines whose lines had a quarter of a host's rate sent 0.06 % again and took 1.11 times its ideal time, and
-1.02 times with this. Where something is lost, that would leave its repair to the retransmission timer."""
+"""Parameters for networks in which nothing can be lost: they tolerate the reordering of more segments than sockets
+hold, so nothing is retransmitted. With 300, a ring of 8 hosts over 4 spines whose lines had a quarter of a host's rate
+retransmitted 0.06 % and took 1.11 times its ideal time, and 1.02 times with this. Where packets are lost, it would
+leave their repair to the retransmission timer."""
 STOCK_SYSCTLS: Mapping[str, str] = {
     # Set, and not left alone, because what a kernel comes with depends on its memory.
     "net/ipv4/tcp_slow_start_after_idle": "1",
@@ -75,10 +76,11 @@ STOCK_SYSCTLS: Mapping[str, str] = {
 """Parameters of hosts whose TCP is as Linux comes (datatypes/host_settings.py has the sources); their tcp_rmem depends on
 the kernel's age."""
 STOCK_SOCKET_REQUEST_BYTES = 212992
-"""SK_WMEM_MAX and SK_RMEM_MAX of include/net/sock.h: what a process on a stock host may ask of a socket's buffer."""
+"""SK_WMEM_MAX and SK_RMEM_MAX of include/net/sock.h: the largest size that a process on a stock host may request for a
+socket's buffer."""
 LARGEST_SOCKET_REQUEST_BYTES = 64 << 20
-"""What a process may ask of a socket's buffer where nobody asks for more. The kernel takes less in silence, and
-doubles what it takes."""
+"""Largest size that a process may request for a socket's buffer, unless the scenario asks for more. The kernel silently
+takes less, and doubles what it takes."""
 KERNEL_SYSCTLS: Mapping[str, str] = {
     # In pages. The kernel's default, a sixteenth of memory, counts a tmpfs page once for every socket that has it in
     # flight.
@@ -141,7 +143,7 @@ class Naming:
         return Port(self.device(port.device), port.number).interface
 
     def is_switch(self, name: str) -> bool:
-        """Whether a device of the fabric is a switch."""
+        """Returns whether the fabric's device of this name is a switch."""
         return name in self._switches
 
     def ports_of(self, device: str) -> list[Port]:

@@ -1,2 +1,2 @@
-"""How far a run is from an ideal network, and why: a cause is named only
-where a computation on the run's own data shows it."""
+"""Compares a run with an ideal network and explains the difference: a cause is named only where a computation on the
+run's own data shows it."""

@@ -1,8 +1,8 @@
-"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was
-measured.
+"""Explains why a run takes another time than its estimate on an ideal network: it looks for the effect that, when it is
+included in the estimate, leads to the measured time.
 
-The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences
-are continuations of "x fluid is 1.164: ".
+The decision is pure. The effects, and how each is included, are in analysis/agreement/trials.py. The sentences are
+continuations of "x fluid is 1.164: ".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from gradwire.analysis.quantities import quantity
 
 MARGIN = 0.02
-"""How far a run may be off before a cause is looked for, as a share of its estimate.
+"""Largest difference between a run and its estimate for which no cause is looked for, as a share of the estimate.
 
 docs/estimate.md: most points are within 0.1 %, and 95 of 100 random ones within this.
 """
@@ -26,10 +26,10 @@ run that is off by little more than MARGIN."""
 
 
 class Cause(StrEnum):
-    """What explains that a run is off its estimate by more than MARGIN."""
+    """Cause of a difference of more than MARGIN between a run and its estimate."""
 
     NONE = ""
-    """It is not."""
+    """The difference is not larger than MARGIN."""
     AGENTS = "late agents"
     START = "first iteration"
     END = "last iteration"
@@ -42,19 +42,20 @@ class Cause(StrEnum):
     WINDOWS = "windows"
     PHASES = "phases"
     UNEXPLAINED = "unexplained"
-    """None of these."""
+    """No known effect explains the difference."""
     NOT_EXAMINED = "not examined"
-    """The point asks for what no ideal network has, such as loss, or its plan is too large."""
+    """The point asks for something that no ideal network has, such as loss, or its plan is too large."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Why a run is as far from an ideal network as it is."""
+    """The cause of the difference between a run and an ideal network."""
 
     cause: Cause = Cause.NONE
-    #: What shows the cause, or why there is none; "" where there is nothing to say.
+    #: Evidence for the cause, or the reason why there is none; "" if there is nothing to say.
     sentence: str = ""
-    #: Of several jobs, why each is, in the order of the plan. The above is then of the one that is farthest off.
+    #: The agreement of each of several jobs, in the order of the plan. The fields above are then those of the job that
+    #: is farthest off.
     jobs: tuple[Agreement, ...] = ()
 
 
@@ -64,7 +65,7 @@ class Deviation:
 
     measured_s: float
     ideal_s: float
-    #: Of the measured time, what is known not to be the network's: agents that acted late on its critical path.
+    #: Part of the measured time that is known not to be the network's: agents acted late on its critical path.
     late_s: float = 0.0
 
     @property
@@ -74,7 +75,7 @@ class Deviation:
 
     @property
     def matters(self) -> bool:
-        """Whether it is larger than MARGIN."""
+        """Whether the difference is larger than MARGIN."""
         return abs(self.ratio - 1) > MARGIN
 
     def share(self, added_s: float) -> float:
@@ -86,16 +87,16 @@ class Deviation:
         return 1 - self._left_s(with_effect_s) / abs(self.measured_s - self.ideal_s)
 
     def is_explained(self, with_effect_s: float) -> bool:
-        """Whether that is enough for a cause."""
+        """Returns whether an effect explains enough of the difference to be its cause."""
         return self.explained_share(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if self.is_met(with_effect_s) else ENOUGH)
 
     def is_met(self, with_effect_s: float) -> bool:
-        """Whether an estimate with an effect is within MARGIN."""
+        """Returns whether an estimate with an effect is within MARGIN of what was measured."""
         return self._left_s(with_effect_s) <= MARGIN * with_effect_s
 
     def is_within(self, bound_s: float) -> bool:
-        """Whether what was measured lies between the estimate without an
-        effect and a bound of what the effect can do."""
+        """Returns whether the measured time lies between the estimate without an effect and a bound on what the effect
+        can do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
         return least_s <= self._punctual_s <= most_s
 
@@ -104,8 +105,8 @@ class Deviation:
 
     @property
     def _punctual_s(self) -> float:
-        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid
-        a part of it, unless that were more than half."""
+        """Time that would have been measured without late agents, in seconds. If they were late by more than the run is
+        slow, other ranks hid a part of the lateness, unless that part were more than half."""
         slow_s = self.measured_s - self.ideal_s
         return self.ideal_s if ENOUGH * self.late_s <= slow_s < self.late_s else self.measured_s - self.late_s
 
@@ -116,7 +117,7 @@ class Trial:
 
     cause: Cause
     with_effect_s: float
-    #: What was included, with its figures.
+    #: The effect that was included, with its figures.
     effect: str
     #: Whether the effect is no larger than what was included, but may be smaller.
     is_bound: bool = False
@@ -159,7 +160,7 @@ def rough(value: float, unit: str) -> str:
 
 
 def no_explanation(deviation: Deviation, then: str = "Check this point before you trust it") -> str:
-    """What to say where no cause was found, and what follows from that."""
+    """Sentence for a point for which no cause was found. then: what the reader should do."""
     return (
         f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
         f"{quantity(deviation.ideal_s, 's')} on an ideal network. {then}"
@@ -167,7 +168,7 @@ def no_explanation(deviation: Deviation, then: str = "Check this point before yo
 
 
 def explanation(deviation: Deviation, trial: Trial) -> str:
-    """What to say of a cause: how much it explains, what it is, and the times that show it."""
+    """Sentences about a cause: how much it explains, what it is, and the times that show it."""
     measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, trial.with_effect_s))
     begin, effect = SUBJECTS[trial.cause], trial.effect
     if trial.is_bound:

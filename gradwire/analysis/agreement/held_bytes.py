@@ -1,4 +1,4 @@
-"""What a log shows of the network: how much of each connection it held, and how far apart copies of a multicast
+"""Measures from a log how many bytes each connection held in the network, and how far apart copies of a multicast
 message arrived.
 
 A connection's held bytes are those whose SEND had ended, so that their queue continued, but which had not arrived.
@@ -22,8 +22,8 @@ TYPICAL, MOST = 0.5, 0.95
 
 @dataclass(frozen=True)
 class Held:
-    """Payload of one connection that had not arrived when a SEND ended: what waited
-    unsent in a socket, in the host's port, in switches."""
+    """Bytes of payload of one connection that had not arrived when a SEND ended: they waited unsent in a socket, in the
+    host's port, or in switches."""
 
     #: Half of the payload was sent with no more than this, and MOST of it with no more than that.
     typical_bytes: int = 0
@@ -31,7 +31,8 @@ class Held:
 
 
 def held_bytes_of(logged: LoggedOps, warmup: int) -> Held:
-    """What connections held in the measured iterations; nothing if no message with data crossed the network."""
+    """Bytes that connections held in the measured iterations; an empty `Held` if no message with data crossed the
+    network."""
     messages = wire_messages(logged)
     messages = messages.where(data_of(logged, messages) & (messages.iteration >= warmup))
     if not len(messages):
@@ -57,8 +58,8 @@ def quantiles(values: Float64 | Int64, weights: Int64) -> list[int]:
 
 
 def _of_connection(ended: Int64, header: Int64, arrived: Int64, size: Int64) -> Float64:
-    """What a connection held when each SEND ended, for its messages in
-    their order. A message is taken to arrive evenly."""
+    """Bytes that a connection held when each SEND ended, for its messages in their order. A message is taken to arrive
+    evenly."""
     # TCP delivers in order, so what arrives proves that all before it has; a RECV that waited may have been logged
     # later.
     arrived = np.minimum.accumulate(arrived[::-1])[::-1]

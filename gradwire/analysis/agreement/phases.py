@@ -1,9 +1,9 @@
-"""Why one of several jobs takes another time than on an ideal network: which iterations of it count, and what only several jobs
-have, the phases in which they meet.
+"""Explains why one of several jobs takes another time than on an ideal network. Selects the iterations of it that
+count, and tries the effect that only several jobs have: the phases in which they meet.
 
-Jobs iterate independently, so which messages of one meet which of another is decided by when each has begun, and what they lose to
-each other decides when they begin next. Such loops settle where both lose little or where one loses much, or never, and delays as
-short as a burst decide where.
+Jobs iterate independently, so the moments at which they begin decide which messages of one meet which of another, and
+what they lose to each other decides when they begin next. Such loops settle where both lose little or where one loses
+much, or never, and delays as short as a burst decide where.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.plan import Plan
 
 DRAWS = 4
-"""How often delays are drawn at random, for each amount that connections hold. Of the jobs whose phases decide, most are
-beyond what was measured with the first or the second."""
+"""Number of random draws of delays, for each amount that connections hold. Where phases decide, most jobs come out
+beyond the measured time with the first or the second."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class IterationsOfJob:
 
     #: Its place among the jobs of the plan.
     number: int
-    #: Where none begins and ends while all run, whether its longest one counts. It would have taken longer.
+    #: Whether the longest iteration counts if none begins and ends while all run. It would have taken longer.
     at_least: bool = False
 
     def __call__(self, plan: Plan, times: FluidTimes, window: Window) -> Float64:
@@ -46,8 +46,8 @@ class IterationsOfJob:
 
 
 def phases_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float, ...]:
-    """Of each worker, how much later than the first its job began its next iteration, from when all jobs had ended their
-    warm-up. edges_s: of each job, when its iterations began and ended."""
+    """Seconds by which each worker's job began its next iteration later than the first job did, once all jobs had ended
+    their warm-up. edges_s: for each job, the times at which its iterations began and ended."""
     first_s = max(float(edges[warmup * job.iterations]) for job, edges in zip(plan.jobs, edges_s, strict=True))
     after = [min(int(np.searchsorted(edges, first_s)), len(edges) - 1) for edges in edges_s]
     next_s = [float(edges[at]) - first_s for edges, at in zip(edges_s, after, strict=True)]
@@ -58,8 +58,8 @@ def phases_s(plan: Plan, edges_s: Sequence[Float64], warmup: int) -> tuple[float
 def with_phases(
     run: IdealRun, phases: Sequence[float], held_sizes: Sequence[int], turn_bytes: int, turn_s: float
 ) -> Iterator[Trial]:
-    """The job's time where jobs begin as far apart as they were seen; and where messages are late at random by up to a turn of
-    another flow, which bounds what the phases of jobs may do.
+    """Yields the job's time if jobs begin as far apart as in the run; and its times if messages are late at random by
+    up to a turn of another flow, which bound the effect of the jobs' phases.
 
     held_sizes: what connections hold. turn_s: how long turn_bytes take.
     """

@@ -1,9 +1,9 @@
-"""Whether windows of a run's connections hold what their paths do, and what that cost: only where links have a delay,
-for else all do.
+"""Finds connections whose windows hold less than their paths do, and estimates what that cost. Only links with a delay
+can have such connections.
 
-TCP keeps no more under way than its window. A connection whose window is less than the line's rate times its round
-trip cannot fill its path, however idle that is. Queues do not count to the round trip here, for they are there because
-a link is busy.
+TCP keeps no more under way than its window. A connection whose window is less than the line's rate times its round trip
+cannot fill its path, however idle that is. Queues do not count as a part of the round trip here, because they exist
+only while a link is busy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gradwire.network.path_delays import link_delays_s
 from gradwire.network.wire.flows import ports_of
 
 FILLED_SHARE = 2 / 3
-"""Of a socket's buffer, what waits or is under way when its sender writes again (sk_stream_min_wspace of
+"""Share of a socket's buffer that waits or is under way when its sender writes again (sk_stream_min_wspace of
 include/net/sock.h). Two hosts at 25 Gbit/s with a round trip of 4 ms moved 0.70 of a buffer of 4 MiB in each, and 0.66
 of one of 16 MiB."""
 TELLING_SHARE = 0.1
-"""Of the time that connections were busy, what windows held them back for at
-least if they mattered, where no estimate tells how much."""
+"""Share of the connections' busy time for which windows must have held them back to have mattered, where there is no
+estimate of their effect."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class ShortWindow:
     state: WindowState
     #: Names of the hosts at its ends, such as "h1 to h2".
     ends: str
-    #: What it keeps under way, as payload.
+    #: Payload that the connection keeps under way.
     window_bytes: float
-    #: What the round trip holds at the rate of the slowest port, as payload.
+    #: Payload that the round trip holds at the rate of the slowest port.
     path_bytes: float
     round_trip_s: float
     #: Line rate of the slowest port on the way.
@@ -51,11 +51,11 @@ class ShortWindow:
 
 @dataclass(frozen=True)
 class WindowUse:
-    """What windows did in a run with long links."""
+    """The effect of connections' windows on a run with long links."""
 
     #: Connections whose windows were read.
     connections: int
-    #: Those that sent data and whose windows hold less than their paths.
+    #: Connections that sent data and whose windows hold less than their paths.
     short: tuple[ShortWindow, ...]
     #: Iteration time with these windows over that without, both on an ideal network with these links; None if that was
     #: not estimated.
@@ -63,14 +63,14 @@ class WindowUse:
 
     @property
     def held_back(self) -> float:
-        """For how much of the time that they were busy the sockets of short
-        windows were the limit, as the kernel counts it."""
+        """Share of the busy time of sockets with short windows for which the window was the limit, as the kernel counts
+        it."""
         busy_us = sum(window.state.busy_us for window in self.short)
         return sum(window.state.limited_us for window in self.short) / busy_us if busy_us else 0.0
 
     def decided(self, tolerance: float) -> bool:
-        """Whether windows made iterations longer by more than this share; without
-        an estimate, whether they held connections back."""
+        """Returns whether windows made iterations longer by more than this share; without an estimate, whether they
+        held connections back."""
         if not self.short:
             return False
         if self.slower is None:
@@ -79,7 +79,7 @@ class WindowUse:
 
 
 def kept_bytes(state: WindowState) -> float:
-    """What a connection keeps under way at most, by its two sockets' buffers."""
+    """Largest number of bytes that a connection keeps under way, given the buffers of its two sockets."""
     sent = FILLED_SHARE * state.buffer_bytes
     return min(sent, state.receive_bytes) if state.receive_bytes else sent
 
@@ -110,7 +110,7 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
 
 
 def window_use(run: IdealRun, record: PointRecord) -> WindowUse | None:
-    """What windows did in a run; None if no link was long, or if the run was made before windows were read."""
+    """Effect of windows on a run; None if no link was long, or if the run was made before windows were read."""
     states = [state for agent in record.agents for state in agent.windows]
     if not states:
         return None
@@ -129,7 +129,8 @@ def with_windows(run: IdealRun, far: Delays, short: Sequence[ShortWindow]) -> Id
 
 
 def all_along(faults: Sequence[PlannedFault]) -> bool:
-    """Whether nothing happens to a network but delays of links, from the beginning of the replay to its end."""
+    """Returns whether all faults are delays of links that last from the beginning of the replay to its end; False if
+    there are none."""
     return bool(faults) and all(
         fault.kind == "delay" and not fault.at_ns and fault.iteration <= 0 and fault.duration_ns < 0 for fault in faults
     )

@@ -1,9 +1,9 @@
-"""The effects that an ideal network does not have and an emulated one has, each included in an estimate.
+"""Effects that an emulated network has and an ideal one lacks, each included in an estimate.
 
-Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held,
-how large bursts are. None is chosen to fit.
+The sizes of the effects come from the point's own log, record and settings: how late agents were, what connections
+held, how large bursts are. None is chosen to fit.
 
-One of them is that a plan amplifies jitter: delays of messages cost it more time than they last.
+One of the effects is that a plan amplifies jitter: delays of messages cost it more time than they last.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ they take 0.14 % of a port, and with single frames 2.9 %."""
 
 @dataclass(frozen=True)
 class Amplification:
-    """What random delays of messages do to a plan's iterations."""
+    """The effect of random delays of messages on a plan's iterations."""
 
     #: The longest delay; they are drawn evenly from 0 to this, anew for every message.
     most_delay_s: float
@@ -56,13 +56,13 @@ class Amplification:
 
     @property
     def increase(self) -> float:
-        """How much longer random delays make an iteration, as a share of its time without them."""
+        """Share by which random delays make an iteration longer than without any."""
         return self.random_s / self.undelayed_s - 1
 
     @property
     def factor(self) -> float | None:
-        """What random delays add over what equal ones of the same mean add; None where the equal ones add next to
-        nothing.
+        """The time that random delays add, divided by the time that equal ones of the same mean add; None if the equal
+        ones add next to nothing.
 
         Equal delays add up along the longest chain of messages, and keep all ranks in step. So 1 says that jitter
         costs what one chain of messages loses, 2 what each step loses where all wait for the slowest, and 3 more than
@@ -96,25 +96,25 @@ def amplification(
 
 @dataclass(frozen=True)
 class SeenEffects:
-    """What a run shows of effects that its estimate lacks."""
+    """Figures of a run from which effects that its estimate lacks are computed."""
 
     #: Times of the measured iterations.
     iterations_s: tuple[float, ...]
-    #: What its connections held.
+    #: Bytes that its connections held.
     held: Held
-    #: How far apart the copies of a multicast message arrived; 0 without multicast.
+    #: Time between the arrivals of the copies of a multicast message; 0 without multicast.
     copies_apart_s: float
-    #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
+    #: Payload by which a message may arrive early through idle ports (Fabric.grain_s).
     grain_bytes: int
-    #: How much of that a SEND gains that begins after a pause, as payload (Fabric.burst_bytes).
+    #: Part of that by which a SEND is early that begins after a pause, as payload (Fabric.burst_bytes).
     forgiven_bytes: int
-    #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
+    #: Bytes that a flow sends at least before the next one at a port has its turn (topo/tc.py).
     turn_bytes: int
-    #: How much later than the first each worker began a typical iteration.
+    #: Time by which each worker began a typical iteration later than the first.
     apart_s: tuple[float, ...] = ()
-    #: What bytes and rates were divided by on the virtual clock.
+    #: Number that bytes and rates were divided by on the virtual clock.
     divided_by: int = 1
-    #: Of links; the run is estimated without them.
+    #: Delays of links; the run is estimated without them.
     far: Delays = NO_DELAYS
     #: Connections whose windows hold less than their paths for it.
     short_windows: tuple[ShortWindow, ...] = ()
@@ -144,7 +144,8 @@ class _Estimates:
         return self._times_s[held_bytes]
 
     def amplification(self, held_bytes: int, most_delay_s: float, whole_bytes: int) -> Amplification:
-        """What delays of messages do there. whole_bytes: as of `amplification`, the same for all trials of a run."""
+        """Effect of random delays if connections hold so many bytes. whole_bytes: the same for all trials of a
+        run."""
         key = held_bytes, most_delay_s
         if key not in self._amplifications:
             holding, undelayed_s = self.holding(held_bytes), self.time_s(held_bytes)
@@ -152,16 +153,16 @@ class _Estimates:
         return self._amplifications[key]
 
     def late_s(self, delay_s: float, whole_bytes: int) -> float:
-        """The same where nothing is held and all messages are late by the same."""
+        """Iteration time in seconds if connections hold no bytes and every message is late by `delay_s`."""
         known = self._amplifications.get((0, 2 * delay_s))
         return self._run.time_s(latency_s=delay_s, whole_bytes=whole_bytes) if known is None else known.equal_s
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
-    """Each effect in one estimate, in the order in which they should be believed: what is known exactly
-    first, bounds last.
+    """Yields an estimate with each effect, in the order in which to believe them: exactly known ones first, bounds
+    last.
 
-    The bound of a division comes first, for it was stated before the run.
+    The bound of a division comes first of all, because it was stated before the run.
 
     An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
     """
@@ -217,7 +218,7 @@ def _with_long_links(run: IdealRun, seen: SeenEffects, *, is_estimated: bool) ->
 
 
 def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the cold start were off."""
+    """Yields the estimate that would be right if only the cold start were off."""
     if run.window.warmup or len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(estimates.iterations_s[1:]))
@@ -227,8 +228,7 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: SeenEffects, estim
 
 
 def _without_end(deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """What the estimate would have to be if nothing but the end of the run
-    were off, after which no traffic competes any more."""
+    """Yields the estimate that would be right if only the end of the run, when traffic ceases, were off."""
     if len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
@@ -247,8 +247,8 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
 
 
 def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Queues continue while so much of a connection has not arrived: the most that was seen, and what half of the
-    payload met."""
+    """Yields estimates in which queues continue while bytes of a connection have not arrived: the most that was seen,
+    and the number that half of the payload met."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
@@ -270,12 +270,12 @@ def _with_held_bytes(run: IdealRun, seen: SeenEffects, estimates: _Estimates) ->
 
 
 def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Where links have delays: what has left its host waits at each port that is slow, in an amount that follows, and not
-    one that is the same for all connections. So a host is done with a message as soon as its own port is, and where the
-    flows of slow ports meet those of fast ones, neither keeps a port from the other.
+    """Yields estimates for links with delays in which a message that has left its host waits at each slow port, by an
+    amount that follows from the traffic instead of being equal for all connections. So a host is done with a message as
+    soon as its own port is, and where flows of slow ports meet those of fast ones, neither keeps a port from the other.
 
-    Messages may in addition wait for a turn of others, which a fluid does not: up to one at the slowest line, at one port
-    of their way or at each; those shorter than a turn as long, or by as much less.
+    Messages may in addition wait for a turn of others, which a fluid does not: for up to one turn at the slowest line,
+    at one port of their way or at each. Messages shorter than a turn wait as long, or shorter in proportion.
     """
     if not seen.held.most_bytes or not any(seen.far.port_s):
         return
@@ -298,8 +298,8 @@ def _with_queues_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iterator[Trial]:
-    """Each copy of a multicast message proceeds at its own rate, where an ideal network carries all copies at the rate
-    of the slowest. So receivers with fast links are early, and what they then send may keep ports from the late copies."""
+    """Yields an estimate in which each copy of a multicast message proceeds at its own rate, while an ideal network
+    carries all at the slowest one's. Early receivers' next messages may then keep ports from the late copies."""
     if seen.copies_apart_s:
         apart = rough(seen.copies_apart_s, "s")
         if run.plan.speed_permille == FULL_SPEED:  # else a plan has sets of messages that another one's would not be in
@@ -316,8 +316,8 @@ def _with_copies(run: IdealRun, deviation: Deviation, seen: SeenEffects) -> Iter
 
 
 def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """Parts of a message that is divided over several connections do not end together, as those of an ideal network do: those of the next
-    one take turns with the last of them. With queues that serve first come, first served, they do not."""
+    """Yields an estimate for messages that are divided over several connections. Their parts do not end together,
+    because those of the next message take turns with the last of them, unless queues serve first come, first served."""
     parts = most_parts(run.plan)
     if parts == 1 or not run.fabric.fair_queues:
         return
@@ -333,7 +333,8 @@ def _with_late_parts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
+    """Yields estimates in which messages are late at random by up to a turn of another flow, on a network that holds as
+    many bytes as this one held.
 
     Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is
     shorter. That may happen at one port of its way, or at each.
@@ -358,7 +359,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: SeenEffects, estimat
 
 
 def _with_workers_apart(seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
+    """Yields estimates in which workers once begin as far apart as in the run, and may get back in step."""
     apart_s = max(seen.apart_s, default=0.0)
     for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
         effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"
@@ -406,8 +407,7 @@ def _with_delays_at_ports(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """How late messages may be where bytes and rates were divided: a burst, as in the
-    division's stated error (runs/compiling/division.py)."""
+    """Yields a bound on how late messages are if bytes were divided and bursts not (runs/compiling/division.py)."""
     if seen.divided_by > 1:
         late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
         gso = quantity(run.fabric.gso_bytes, "bytes")
@@ -419,7 +419,7 @@ def _with_long_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
-    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
+    """Yields a bound on how early messages are: idle ports let a burst go at once that takes some time on a line.
 
     What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are
     idle for that long.
@@ -440,7 +440,7 @@ def _with_bursts(run: IdealRun, seen: SeenEffects) -> Iterator[Trial]:
 
 
 def _with_turns(run: IdealRun, seen: SeenEffects, estimates: _Estimates) -> Iterator[Trial]:
-    """How late messages may be at most where they wait for others once, at the slowest line: all of them by a turn."""
+    """Yields a bound on how late messages are that wait for others once, at the slowest line: all by a turn."""
     turn_bytes = max(seen.turn_bytes, run.fabric.gso_bytes)
     late_s = turn_bytes * 8 / (run.fabric.goodput_share() * slowest_bps(run.fabric))
     effect = (

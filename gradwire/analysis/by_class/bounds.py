@@ -53,13 +53,14 @@ def ring_bounds(sequence: RingSequence, lines: RingLines, fabric: Fabric, spine_
 
 
 def _sent_bytes(part_bytes: Int64) -> Int64:
-    """What each rank sends in a call: every part twice, but for those that it begins and ends with, once."""
+    """Bytes that each rank sends in a call: every part twice, except that the parts that it begins and ends with are
+    sent once."""
     twice: Int64 = 2 * int(part_bytes.sum()) - np.roll(part_bytes, -1) - np.roll(part_bytes, -2)
     return twice
 
 
 def _bandwidth_s(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int64, line: Float64) -> float:
-    """The longest time that what flows send takes any port, or any part's uplinks together."""
+    """The longest time in seconds that the bytes of flows take at any port, or at any part's uplinks together."""
     if not len(source):
         return 0.0
     moved = Transfers(np.arange(len(source)), source, target, line.astype(np.int64), np.ones(len(source), np.bool_))

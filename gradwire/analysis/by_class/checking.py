@@ -62,8 +62,8 @@ def _matched(classes: ClassPlan) -> list[tuple[int, int, int]]:
 
 
 def _expect_all_copies(classes: ClassPlan, sender: int, peer: int, peers: Peers) -> None:
-    """Raises InternalFault where what all copies of a class send does not go to all copies of the other one, equally often,
-    or where a rank would send to itself."""
+    """Raises InternalFault unless the messages of all copies of a class go to all copies of the other one, equally
+    often, and none to its own sender."""
     receivers = classes.receivers(peer, peers)
     expected = np.repeat(np.sort(classes.members[peer]), peers.messages)
     if not np.array_equal(np.sort(receivers), expected):
@@ -74,8 +74,8 @@ def _expect_all_copies(classes: ClassPlan, sender: int, peer: int, peers: Peers)
 
 
 def _follow(classes: ClassPlan, rank: int, place: Int64, sent: list[tuple[int, int]]) -> None:
-    """Raises InternalFault where a message of this rank does not go to the rank that its number says, or two go to the
-    same one. sent: the receiving class and the kind of receivers of what it sends."""
+    """Raises InternalFault unless each message of this rank goes to the rank that its number says, and no two to the
+    same one. sent: the receiving class and the kind of receivers of its messages."""
     members, copies = classes.members, classes.members.shape[1]
     copy = int(place[rank, 1])
     for peer, number in sent:

@@ -35,25 +35,26 @@ Rows = npt.NDArray[np.float64]
 SAME_STATE = 1e-9
 """Two iterations are alike if no rank's times differ by more than this share of an iteration."""
 MOST_STEPS = 10_000_000_000
-"""Of all ranks in all calls and iterations that are followed step by step, which take 2 to 3 ns each: half a minute."""
+"""Largest number of steps, over all ranks, calls and iterations, that are followed one by one. Each takes 2 to 3 ns, so
+this is half a minute."""
 LEAST_ITERATIONS = 4
-"""That many must fit into MOST_STEPS."""
+"""Number of iterations that must fit into MOST_STEPS."""
 MOST_FOLLOWED = 10
 """Iterations after which stand-ins' times are taken, where as many fit."""
 
 
 @dataclass(frozen=True)
 class RingLines:
-    """What the ranks of a ring send on."""
+    """The rates, latencies and delays with which the ranks of a ring send."""
 
     #: Rate of each rank's way to the next one, in payload bytes per ns; infinite inside a machine, where its own link
     #: holds the sender instead.
     bytes_per_ns: Float64
-    #: How long a message holds its sender before it leaves, beside what it takes by its size.
+    #: Time that a message holds its sender before it leaves, besides the time that its size takes.
     latency_ns: Float64
     #: Time of a byte on a machine's own link, for senders to their own machine, else 0.
     local_ns_per_byte: Float64
-    #: What the links of each way add to the time until a message has arrived.
+    #: Time that the links of each way add until a message has arrived.
     travel_ns: Float64
 
     @property
@@ -99,9 +100,9 @@ def ring_lines(sequence: RingSequence, fabric: Fabric, spine_of: SpineOf | None)
 
 @dataclass
 class _Ranks:
-    """What the ranks are at between two calls."""
+    """The state of the ranks between two calls."""
 
-    #: When the last byte that a rank has sent has left, and when the last message counts as sent.
+    #: Times at which the last byte that a rank has sent has left, and at which the last message counts as sent.
     left_ns: Float64
     sent_ns: Float64
 
@@ -126,7 +127,7 @@ def ring_times(sequence: RingSequence, lines: RingLines, send_ends: SendEnds) ->
 
 
 def _most_iterations(sequence: RingSequence, lines: RingLines) -> int:
-    """How many iterations fit into MOST_STEPS."""
+    """Number of iterations that fit into MOST_STEPS."""
     steps = len(sequence.calls) * 2 * sequence.ranks * (sequence.ranks - 1)
     return MOST_ITERATIONS if lines.is_uniform else min(MOST_ITERATIONS, MOST_STEPS // max(1, steps))
 
@@ -150,10 +151,9 @@ def _times(ends_ns: list[float], period: int) -> FluidTimes:
 def border_times(
     sequence: RingSequence, lines: RingLines, send_ends: SendEnds, sender: int, receiver: int
 ) -> tuple[Float64, Float64, Float64]:
-    """When each message of `sender` begins to leave and each for `receiver` arrives, by iteration, call and step, and when
-    each iteration begins: of two iterations, with the one before them in front of the first, as far from the cold start as
-    MOST_STEPS permit. Times are in seconds.
-    """
+    """Times in seconds at which each message of `sender` begins to leave and each for `receiver` arrives, by iteration,
+    call and step, and at which each iteration begins. There are two iterations, with the one before them in front, as
+    far from the cold start as MOST_STEPS permits."""
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     steps = 2 * (sequence.ranks - 1)
     fit = MOST_STEPS // max(1, len(sequence.calls) * sequence.ranks * steps)
@@ -196,7 +196,7 @@ def _all_reduce(
     unsent_bytes: float,
     watched: _Watched = _NOBODY,
 ) -> Float64:
-    """When a call is over at each rank."""
+    """Times at which a call is over at each rank, in nanoseconds. Updates `ranks`."""
     if lines.is_uniform and watched is _NOBODY:
         return _at_once(call.part_bytes, lines.bytes_per_ns[0], ranks, started_ns, unsent_bytes)
     # Times are counted from the call's start, so that few of their digits are lost.
@@ -258,7 +258,8 @@ def _step_by_step(
 def _at_once(
     part_bytes: Int64, bytes_per_ns: float, ranks: _Ranks, started_ns: Float64, unsent_bytes: float
 ) -> Float64:
-    """The same where all ranks send at one rate and without latency."""
+    """Times at which a call is over at each rank, in nanoseconds, if all ranks send at one rate and without latency.
+    Updates `ranks`."""
     count, steps = len(part_bytes), 2 * (len(part_bytes) - 1)
     if not part_bytes[0]:
         return started_ns

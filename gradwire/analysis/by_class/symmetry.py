@@ -1,4 +1,5 @@
-"""Whether the ranks of a class fare alike on a fabric, and what of the fabric one of them sees.
+"""Checks whether the ranks of a class are served alike by a fabric, and finds the lines that one of them sends
+on.
 
 Max-min rates are found port by port from what flows pass (analysis/fluid/sharing.py). Let flows be divided into
 classes, and ports into those of one rate that as many flows of each class pass. If the flows of a class pass as many
@@ -28,7 +29,7 @@ from gradwire.network.fabric import Fabric, Routing, Topology, band_of_class
 from gradwire.network.routes import routes_of
 
 ROUNDING = 1e-9
-"""By how much sums of rates may be off, as a share."""
+"""Rounding error of sums of rates, as a share."""
 
 
 def refuse_unlike_ways(fabric: Fabric) -> None:
@@ -66,8 +67,8 @@ class Ways:
         return slowest
 
     def binding(self, left_in: int = 0) -> Ways:
-        """The same without the ports that cannot bind. What a host sends on is left in, and so are the first `left_in`
-        ports."""
+        """Returns these ways without the ports that cannot bind. The ports on which hosts send are kept, and so are the
+        first `left_in` ports."""
         ports, hosts = len(self.port_bytes_per_ns), int(self.source.max()) + 1
         port, host = np.divmod(np.unique(self.port * hosts + self.source[self.flow]), hosts)
         most = np.bincount(port, self.port_bytes_per_ns[host], ports)
@@ -89,7 +90,7 @@ def ways_of(fabric: Fabric, spine_of: SpineOf | None, source: Int64, target: Int
 
 @dataclass(frozen=True)
 class Flows:
-    """What crosses the network between ranks, kind by kind.
+    """The flows that cross the network between ranks, kind by kind.
 
     Flows of a kind have in common their sender's and their receiver's class, and which copies they go between.
     """
@@ -98,7 +99,7 @@ class Flows:
     source: Int64
     target: Int64
     kind: Int64
-    #: Of each SEND that crosses the network: its kind; -1 for other ops.
+    #: Kind of each SEND that crosses the network; -1 for other ops.
     kind_of_send: Int64
 
     @property
@@ -115,10 +116,10 @@ class Flows:
 
 @dataclass(frozen=True)
 class ClassLines:
-    """What one rank of each class sends on."""
+    """The paths and delays of one rank of each class."""
 
     paths: Paths
-    #: What links add, and what may be under way for it.
+    #: Delays of links, and the bytes that may be under way in spite of them.
     delays: Delays
 
 
@@ -163,8 +164,8 @@ def flows_of(classes: ClassPlan) -> Flows:
 
 
 def _travel_s(fabric: Fabric, ways: Ways, flows: Flows) -> Float64:
-    """How long what a flow of each kind sends is under way, without its time on the line. Raises NotByClass where flows
-    of a kind differ in that, and where flows of several delays meet at a port that may hold them."""
+    """Seconds that bytes of each kind of flows are under way, without their time on the line. Raises NotByClass if
+    flows of a kind differ in that, or if flows with different delays meet at a port that may hold them."""
     delays = own_delays(fabric)
     if not any(delays.port_s):
         return np.zeros(flows.kinds)
@@ -202,12 +203,12 @@ def _plain_paths(fabric: Fabric, ways: Ways, route_start: Int64) -> Paths:
 
 
 Counts = Mapping[tuple[int, int], int]
-"""How many flows pass a port, by its kind and theirs, where there are some."""
+"""Numbers of flows that pass a port, by the kinds of the port and of the flows; without zeros."""
 
 
 def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Float64, list[list[int]]]:
-    """Of each kind of ports, how many flows of each kind pass it and its rate, and the kinds of ports that flows of each
-    kind pass. Raises NotByClass.
+    """For each kind of ports, the number of flows of each kind that pass it and its rate, and the kinds of ports that
+    flows of each kind pass. Raises NotByClass.
 
     Ports into hosts that cannot bind may be left out or not: a host that gets all from one other cannot be held up by its
     port, although hosts like it get theirs from several.
@@ -225,7 +226,8 @@ def _kinds_passed(fabric: Fabric, ways: Ways, flows: Flows) -> tuple[Counts, Flo
 
 
 def _one_way(fabric: Fabric) -> str:
-    """What to change where ranks differ because switches choose among several ways for each; "" where there is one."""
+    """Advice for ranks that differ because switches choose among several ways for each; "" if there is only one
+    way."""
     several = []
     if fabric.topology is not Topology.SINGLE_SWITCH and fabric.spines > 1:
         several.append("fabric.spines = 1")

@@ -1,4 +1,4 @@
-"""When what happens next: a binary heap of dated events, whose dates may change."""
+"""A binary heap of dated events, whose dates may change."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ def _is_usable(folder: Path) -> bool:
 
 
 FOLDER = _cache_folder()
-"""Where machine code is kept."""
+"""Folder of the machine code."""
 KEPT = _is_usable(FOLDER)
-"""Where nothing can be written, the functions are compiled in each process."""
+"""Whether machine code is kept. If the folder cannot be written, functions are compiled in each process."""
 if KEPT:
     config.CACHE_DIR = str(FOLDER)  # type: ignore[attr-defined] # numba sets its settings at run time
 # A tenth less time to compile than at numba's level 3 (11.4 s of a core, not 13.4), and the loops are as fast.
@@ -65,5 +65,6 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """The same for what is short and often called: a call passes some hundred numbers."""
+    """Compiles a short function into its callers. A call passes some hundred numbers, which is too much for what is
+    often called."""
     return cast(Function, numba.njit(inline="always", **_OPTIONS)(function))

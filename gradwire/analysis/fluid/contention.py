@@ -40,7 +40,7 @@ TRANSFER = np.dtype(
 
 
 class Contention(NamedTuple):
-    """How computing and communicating disturb each other. All columns are empty where they do not."""
+    """The mutual slowdown of computation and communication. All columns are empty if there is none."""
 
     #: One element: the speed of computation while its rank communicates, as a share of that of undisturbed computation.
     speed: Float64
@@ -49,10 +49,10 @@ class Contention(NamedTuple):
     #: A COMPUTING per stream, and its rank.
     streams: Records
     rank_of_stream: Int64
-    #: Of each op: the transfer of its message, and whether it slows down (RankTransfers).
+    #: The transfer of each op's message, and whether it slows computation down (RankTransfers).
     transfer_of: Int64
     slows: Int64
-    #: Of each transfer: its rank, and how many messages it has.
+    #: The rank of each transfer, and its number of messages.
     rank_of: Int64
     messages: Int64
     #: A TRANSFER per transfer, for each iteration that may be under way.
@@ -60,8 +60,8 @@ class Contention(NamedTuple):
 
 
 def contention_of(plan: Plan, lane: Int64, streams: int, window: int) -> Contention:
-    """Nothing is under way. lane: of each op, -1 for none. streams: the first of the lanes, by rank. window: iterations
-    that may be under way."""
+    """Contention of a plan at its beginning, when nothing is under way. lane: for each op, -1 for none. streams: number
+    of the first lanes, which are by rank. window: number of iterations that may be under way."""
     none = np.zeros(0, np.int64)
     if plan.speed_permille == FULL_SPEED:
         nothing = RankTransfers(none, none, none, none)
@@ -93,7 +93,7 @@ def computed_at_ns(contention: Contention, lane: int, work_ns: float, now_ns: fl
 
 @compiled
 def note_computed(contention: Contention, lane: int) -> None:
-    """Notes that a stream has ended what it computed."""
+    """Notes that a stream has ended its computation."""
     contention.streams[lane].left_ns = 0.0
 
 
@@ -117,7 +117,7 @@ def note_message(contention: Contention, agenda: Agenda, op: int, iteration: int
 
 @compiled
 def _change(contention: Contention, agenda: Agenda, rank: int, by: int, now_ns: float) -> None:
-    """One transfer more or less, which moves the ends of what the rank computes."""
+    """Changes the number of transfers under way at a rank, which moves the ends of its computations."""
     before = _speed(contention, rank)
     contention.ranks[rank].under_way += by
     after = _speed(contention, rank)

@@ -30,8 +30,8 @@ class _Copy:
 
 
 def with_separate_copies(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> tuple[Plan, Paths]:
-    """The plan with an op for each copy behind those that it has, and the paths of its messages. Raises InternalFault as
-    `paths_of` does."""
+    """The plan with further ops for the copies of multicast messages, behind its own, and the paths of all its
+    messages. Raises InternalFault as `paths_of` does."""
     paths = paths_of(plan, fabric, spine_of)
     ways = MessageWays(plan, fabric, spine_of)
     first, others = _copies(plan, ways, paths)

@@ -1,5 +1,4 @@
-"""Links that are long: how much later messages arrive, and how much windows let through, which an ideal network knows
-nothing of."""
+"""Delays of links and limits of windows, which an ideal network lacks."""
 
 from __future__ import annotations
 
@@ -16,22 +15,23 @@ from gradwire.network.path_delays import link_delays_s
 
 @dataclass(frozen=True)
 class Delays:
-    """What links add to the time of what passes them, and what may be under way for it."""
+    """The delays that links add to the bytes that pass them, and the bytes that may be under way in spite of
+    them."""
 
-    #: Of each port as in Paths, in seconds; empty if none has any.
+    #: Delay of each port as in Paths, in seconds; empty if none has any.
     port_s: tuple[float, ...] = ()
     #: Payload of a connection that may have left without having been acknowledged; infinite if windows do not matter.
     window_bytes: float = float("inf")
     #: Whether what has left a port waits at the next one, as in switches, wherever bytes may wait. An ideal network holds
     #: nothing where delays are alike: what shares a slow port further on leaves its host no faster.
     waits_at_ports: bool = False
-    #: Instead of `port_s`: what all links of each flow of Paths add, where none comes to a port after another delay than
-    #: others do.
+    #: Sum of the delays of each flow of Paths, instead of `port_s`, if no flow comes to a port after another delay than
+    #: other flows there.
     flow_s: tuple[float, ...] = ()
 
     @property
     def are_there(self) -> bool:
-        """Whether any link adds something."""
+        """Whether any link adds a delay."""
         return any(self.port_s) or any(self.flow_s)
 
 
@@ -46,12 +46,13 @@ def delays_of(fabric: Fabric, link_s: Sequence[float], window_bytes: float = flo
 
 
 def own_delays(fabric: Fabric) -> Delays:
-    """What a fabric's links add for good."""
+    """Permanent delays of a fabric's links."""
     return delays_of(fabric, link_delays_s(fabric, ()))
 
 
 def travel_ns(paths: Paths, delays: Delays) -> Float64:
-    """How long what a flow sends is under way, without its time on the line: the delays of its route's ports, summed.
+    """Nanoseconds that bytes of each flow are under way, without their time on the line: the delays of its route's
+    ports, summed.
 
     Copies of a multicast flow take several routes, of which the longest counts. So it does of a flow that takes several
     in turn: what comes by others waits for what was sent before.
@@ -71,7 +72,7 @@ def travel_ns(paths: Paths, delays: Delays) -> Float64:
 
 
 def _longest_ns(paths: Paths, ports: Int64, late_ns: Float64) -> float:
-    """How late the last byte is, by the ports of a tree, or of several ways, from the source on."""
+    """Delay in nanoseconds of the last byte over the ports of a tree, or of several ways, from the source on."""
     there_ns: dict[int, float] = {}
     for port in ports.tolist():
         here, there = int(paths.port_from[port]), int(paths.port_to[port])

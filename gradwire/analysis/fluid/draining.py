@@ -26,13 +26,13 @@ def touch(network: Network, flow: int) -> None:
 
 @inlined
 def drain(network: Network, flow: int, now_ns: float) -> None:
-    """Counts what has left until now."""
+    """Counts the bytes that have left until now."""
     _drain_at(network, flow, network.flows[flow].rate, now_ns)
 
 
 @inlined
 def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
-    """The same where the flow has had this rate since it was last looked at."""
+    """Counts the bytes that have left until now, at the rate that the flow has had since it was last counted."""
     record = network.flows[flow]
     record.left_bytes += rate * (now_ns - record.left_ns)
     if record.kind == WINDOWED:
@@ -44,7 +44,7 @@ def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
 
 @compiled
 def _use_window(network: Network, flow: int, rate: float, duration_ns: float) -> None:
-    """Counts what is free of a flow's window after it has sent at a rate for some time.
+    """Updates the free part of a flow's window after it has sent at a rate for some time.
 
     What leaves faster than a window per round trip takes from it, and what leaves more slowly gives back. So the first
     window of a message leaves at the rate of its ports, and all that follows a window per round trip.

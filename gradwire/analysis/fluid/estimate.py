@@ -1,7 +1,7 @@
 """Iteration times of a plan on an ideal network.
 
 Flows are fluid, ports are shared max-min fair under strict priority, and nothing is lost or late. docs/estimate.md
-says what that leaves out.
+lists the effects that are left out.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Jitter:
 
 @dataclass(frozen=True)
 class FluidTimes:
-    """What an estimate gives. Iterations last from one end of the last worker to the next, as in a run."""
+    """Result of an estimate. Iterations last from one end of the last worker to the next, as in a run."""
 
     #: Time of every iteration that was computed, from the cold start on.
     iterations_s: Float64
@@ -189,7 +189,7 @@ def _period(progress: Progress, last: int) -> int:
 
 
 def _nearly_as_long(progress: Progress, last: int, alike: float) -> bool:
-    """Whether an iteration takes as long as the one before, but for a share of that."""
+    """Returns whether an iteration takes as long as the one before, except for a share `alike` of that."""
     before_s, last_s = np.diff(progress.results["end_ns"][last - 2 : last + 1])
     return bool(abs(last_s - before_s) < alike * before_s)
 

@@ -47,7 +47,8 @@ EDGE = np.dtype(
 
 
 class Graph(NamedTuple):
-    """What does not change while a plan is replayed. Lanes are the ranks' serial streams, then the send queues."""
+    """The data that do not change while a plan is replayed. Lanes are the ranks' serial streams, then the send
+    queues."""
 
     #: One OP per op of the plan, and one more, whose first_recv and first_edge are the ends of the last op's.
     ops: Records

@@ -27,7 +27,7 @@ MOST_OPS = 2 * LARGEST_PLAN_OPS
 
 @dataclass(frozen=True)
 class IdealRun:
-    """What was run, to be estimated with and without effects that an ideal network does not have."""
+    """A run that is estimated with and without effects that an ideal network does not have."""
 
     plan: Plan
     #: With its multicast groups.
@@ -37,39 +37,42 @@ class IdealRun:
     window: Window
     #: The run's own rule.
     send_ends: SendEnds
-    #: Of its links, with the windows of its connections; None: the fabric's own, where windows do not matter.
+    #: Delays of its links, with the windows of its connections; None: the fabric's own, with windows that do not
+    #: matter.
     delays: Delays | None = None
-    #: Of the plan's messages, where they are not those of its ranks on the fabric.
+    #: Paths of the plan's messages, if they are not those of its ranks on the fabric.
     paths: Paths | None = None
     #: Times of the iterations that count, where they are not those of the window: of one of several jobs, out of what a
     #: plan's ops take.
     counted: Callable[[Plan, FluidTimes, Window], npt.NDArray[np.float64]] | None = None
 
     def of(self, send_ends: SendEnds) -> IdealRun:
-        """The same with another rule."""
+        """Returns this run with another rule for when a SEND ends."""
         return replace(self, send_ends=send_ends)
 
     def on(self, fabric: Fabric) -> IdealRun:
-        """The same on another fabric of the same shape."""
+        """Returns this run on another fabric of the same shape."""
         return replace(self, fabric=fabric)
 
     def with_delays(self, delays: Delays) -> IdealRun:
-        """The same with these."""
+        """Returns this run with these delays of links."""
         return replace(self, delays=delays)
 
     def with_queues_at_ports(self) -> IdealRun:
-        """The same on a network whose links have delays, where what has left its host waits at slow ports further on."""
+        """Returns this run on a network whose links have delays, and in which bytes that have left their host wait at
+        slow ports further on."""
         delays = own_delays(self.fabric) if self.delays is None else self.delays
         return self.with_delays(replace(delays, waits_at_ports=True))
 
     def with_separate_copies(self) -> IdealRun:
-        """The same where each copy of a multicast passes its ports by itself. Raises InternalFault as `paths_of` does."""
+        """Returns this run with copies of a multicast that pass their ports independently. Raises InternalFault as
+        `paths_of` does."""
         plan, paths = with_separate_copies(self.plan, self.fabric, self.spine_of)
         return replace(self, plan=plan, paths=paths)
 
     def with_shorter_latencies(self, by_s: float) -> IdealRun:
-        """The same where each SEND to another host has so much less of its software latency; this run if none has
-        any."""
+        """Returns this run with software latencies of SENDs to other hosts that are shorter by `by_s` seconds; this run
+        itself if none has any."""
         ops = self.plan.ops
         shorter = np.minimum(ops.duration_ns, round(by_s * 1e9)) * self.plan.is_remote()
         if not shorter.any():
@@ -121,5 +124,5 @@ class IdealRun:
 
 
 def mean_s(times_s: npt.NDArray[np.float64]) -> float:
-    """Of some iterations; nan of none."""
+    """Mean of some iteration times in seconds; nan if there are none."""
     return float(times_s.mean()) if len(times_s) else math.nan

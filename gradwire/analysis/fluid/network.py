@@ -1,4 +1,5 @@
-"""Flows and ports as records: what each flow still has to send, and which flows are active at which port.
+"""Flows and ports as records: the bytes that each flow still has to send, and the flows that are active at each
+port.
 
 Flows come late at ports that they share with flows of other delays. An ideal network has a flow's bytes at all ports of
 its way at once, although they come to each later than they left. That is exact where all flows come to a port after the
@@ -121,8 +122,8 @@ class Network(NamedTuple):
     ports: Records
     #: A PAIR for each port and band, at port * bands + band.
     pairs: Records
-    #: Of each band, from band * ports on: the ports where its rates must be computed anew. Below that, how many there
-    #: are.
+    #: Ports at which rates of a band must be computed anew, from index band * ports on. Below that, the number of these
+    #: ports.
     dirty: Int64
     dirty_count: Int64
     #: Flows that may have become active or idle, or whose next event may have moved.
@@ -193,12 +194,13 @@ def network_of(
 
 
 def _varied(flows: Records) -> int:
-    """How many flows may have a limit that is not a port's, and comes and goes."""
+    """Number of flows that may have a limit that is not a port's, and comes and goes."""
     return int(((flows["kind"] != WHOLE) | np.isfinite(flows["most_rate"])).sum())
 
 
 def _message_room(paths: Paths, parts: Parts, iterations: int, *, has_unsent: bool) -> Int64:
-    """How many messages each row holds: one more than may wait, for one that has arrived and ended but not left."""
+    """Number of messages that each row has room for: one more than may wait, for one that has arrived and ended but not
+    left."""
     most = paths.flow_sends[parts.flow] * iterations + 1
     room: Int64 = most if has_unsent else np.ones(len(most), np.int64)
     room[parts.kind == LAST] = most[parts.kind == LAST]
@@ -253,7 +255,8 @@ def hop_lags_ns(paths: Paths, delays: Delays) -> Float64:
 
 
 def _offsets_ns(paths: Paths, delays: Delays) -> Float64:
-    """How long after it left its first port a byte comes to each port of its route, without its time on the lines."""
+    """Nanoseconds after it left its first port at which a byte comes to each port of its route, without its time on the
+    lines."""
     late_ns = (np.array(delays.port_s) * 1e9)[paths.route_port]
     before_ns = np.cumsum(late_ns) - late_ns
     firsts = paths.route_start[:-1][np.diff(paths.route_start) > 0]
@@ -264,7 +267,8 @@ def _offsets_ns(paths: Paths, delays: Delays) -> Float64:
 
 
 def _may_queue(paths: Paths) -> Bool:
-    """Of each hop, whether bytes may ever wait at its port: not where the ports before it are no faster together."""
+    """Returns for each hop whether bytes may ever wait at its port. They cannot if the ports before it are together no
+    faster."""
     ports = len(paths.port_from)
     first: Bool = np.zeros(len(paths.route_port), np.bool_)
     first[paths.route_start[:-1][np.diff(paths.route_start) > 0]] = True

@@ -1,4 +1,4 @@
-"""How far each op of each iteration has come: the mutable part of a replay that is not lanes or network."""
+"""Progress of each op of each iteration: the mutable part of a replay that is not lanes or network."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
     ended: Int64
     #: A RESULT per iteration of the replay.
     results: Records
-    #: Of each instance of a SEND: when its message arrives, which has left.
+    #: Arrival of the message of each instance of a SEND, once the message has left.
     travellers: Agenda
     #: Values at the indices below.
     counts: Int64

@@ -1,11 +1,11 @@
-"""Which candidates are worth a run, judged by their estimates."""
+"""Selects candidates that are worth a run, by their estimates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 MARGIN = 0.03
-"""How far a run may be from its estimate, as a share of the estimate.
+"""Largest difference expected between a run and its estimate, as a share of the estimate.
 
 docs/estimate.md: points of large messages were within 0.3 %, so this is ten times that. Iterations of less than a
 millisecond, and plans whose SENDs the sockets end early, were farther away and need a larger one.

@@ -1,4 +1,5 @@
-"""The event loop: what the agents' interpreter does with sockets and timers, done with fluid flows and exact times.
+"""The event loop: does with fluid flows and exact times what the agents' interpreter does with sockets and
+timers.
 
 An op waits for its dependencies, then for its lane. A COMPUTE or REDUCE holds its serial stream for its duration. A
 SEND holds its queue for its software latency and until its last byte has left, or until so few bytes wait that it may
@@ -40,29 +41,29 @@ GOLDEN = 0.6180339887498949
 """The golden ratio's fraction. Its multiples, modulo 1, are spread evenly and never repeat."""
 
 DONE, STUCK, OVERLAPPING, FULL_LINE = 0, 1, 2, 3
-"""How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap, or more changes
-are on a line, than there is room for."""
+"""Results of `proceed`: it came as far as asked; nothing can happen any more; more iterations overlap than there is
+room for; or more changes are on a line than there is room for."""
 
 _COMPUTE, _SEND, _RECV = int(OpKind.COMPUTE), int(OpKind.SEND), int(OpKind.RECV)
 _FIFO = int(Discipline.FIFO)
 
 
 class Replay(NamedTuple):
-    """All of a replay. The agenda's things are the lanes, then the flows and stations, then the next arrival of what
-    travels, then the lines to the stations."""
+    """The data of a replay. The agenda's things are the lanes, then the flows and stations, then the next arrival of a
+    message that has left, then the lines to the stations."""
 
     graph: Graph
     progress: Progress
     lanes: Lanes
     agenda: Agenda
     network: Network
-    #: Of each op: how much later than its last byte leaves its message arrives at least, and by how much more at most.
-    #: Empty where none is late.
+    #: Least time between the departure of the last byte of each op's message and its arrival, and the most by which it
+    #: may be longer. Empty if no message is late.
     latency_ns: Float64
     jitter_ns: Float64
-    #: Of each op, which part of `jitter_ns` its message takes in iteration 0, from 0 to 1; empty if there is none.
+    #: Part of `jitter_ns` that each op's message takes in iteration 0, from 0 to 1; empty if there is no jitter.
     drawn: Float64
-    #: Of each op: how much longer it takes in iteration 0; empty if none does.
+    #: Time by which each op is longer in iteration 0; empty if none is.
     longer_first_ns: Float64
     contention: Contention
 
@@ -142,7 +143,7 @@ def _go_on(replay: Replay, flow: int, now_ns: float) -> None:
 
 @compiled
 def _feel(replay: Replay, flow: int, now_ns: float) -> None:
-    """What comes over the line to a station changes."""
+    """Handles a change of the rate at which bytes come over the line to a station."""
     network = replay.network
     drain(network, flow, now_ns)
     take(network, flow)
@@ -152,7 +153,7 @@ def _feel(replay: Replay, flow: int, now_ns: float) -> None:
 
 @compiled
 def _is_before(network: Network, flow: int, target_bytes: float, now_ns: float) -> bool:
-    """Whether the flow will only come to this byte later than now."""
+    """Returns whether the flow will come to this byte only later than now."""
     record = network.flows[flow]
     return bool(record.left_ns + (target_bytes - record.left_bytes) / record.rate > now_ns + SIMULTANEOUS_NS)
 
@@ -207,7 +208,7 @@ def _depart(replay: Replay, instance: int, travel_ns: float, now_ns: float) -> N
 
 @compiled
 def _schedule_arrival(replay: Replay) -> None:
-    """Schedules the next arrival of what travels."""
+    """Schedules the next arrival among the messages that have left."""
     travellers = replay.progress.travellers
     if travellers.size[0] > 0:
         thing = len(replay.lanes.lanes) + len(replay.network.flows)

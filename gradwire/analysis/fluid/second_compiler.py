@@ -1,10 +1,12 @@
-"""Compiles the engine on two cores where it is compiled for the first time.
+"""Compiles the engine on two cores when it is compiled for the first time.
 
 numba compiles one function after the other, 25 s of a core for all of the engine, and keeps each on disk. So a second
-process compiles some of those that `proceed` calls, while this one is at the others: what it comes to and finds on
-disk, it loads. Results are the same, whoever was first.
+process compiles some of the functions that `proceed` calls, while this one is at the others, and this one loads those
+that it finds on disk. Results do not depend on which process was first.
 
-    python -m gradwire.analysis.fluid.second_compiler       the second process, which reads from standard input for which types
+    python -m gradwire.analysis.fluid.second_compiler
+
+runs the second process, which reads the types to compile for from standard input.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def compile_if_never(state: replay.Replay) -> None:
 
 
 def is_compiled(folder: Path) -> bool:
-    """Whether numba's folder for these sources, at this place, has the machine code of `proceed`, the last to be kept."""
+    """Returns whether numba's folder for these sources, at this place, has the machine code of `proceed`, which is kept
+    last."""
     return any(folder.glob("replay.proceed-*.nbi"))
 
 

@@ -1,4 +1,5 @@
-"""What stations do: they take what comes over their lines, and tell the next ones what leaves."""
+"""The work of stations: they take the bytes that come over their lines, and tell the next ones at which rate bytes
+leave."""
 
 from __future__ import annotations
 
@@ -11,31 +12,32 @@ from gradwire.analysis.fluid.sharing import limit, unlimit
 from gradwire.analysis.fluid.stations import FIRST, NOBODY
 
 NOTHING_BYTES = 1e-3
-"""What rounding may leave at a station from which all has gone,"""
+"""Bytes that rounding may leave at a station from which all has gone."""
 SAME_RATE = 1 + 1e-9
 """Rates that differ by less are the same; that is rounding. Else two stations at one port could limit each other in
 turn at one moment, for ever."""
 ROUNDING_NS = 2e-3
-"""and how late it may be. A time of an hour is rounded to a quarter of that."""
+"""Nanoseconds by which rounding may be off in time at such a station. A time of an hour is rounded to a quarter of
+that."""
 
 
 @compiled
 def slack_bytes(network: Network, flow: int) -> float:
-    """What counts as nothing at a station."""
+    """Largest number of bytes at a station that counts as nothing."""
     record = network.flows[flow]
     return float(NOTHING_BYTES + ROUNDING_NS * max(record.rate, record.in_rate))
 
 
 @compiled
 def is_dry(network: Network, flow: int) -> bool:
-    """Whether only that may leave a station that is just coming."""
+    """Returns whether nothing waits at a station, so that bytes can leave it only as they come."""
     record = network.flows[flow]
     return bool(record.arrived_bytes - record.left_bytes <= slack_bytes(network, flow))
 
 
 @compiled
 def is_wanted(network: Network, flow: int) -> bool:
-    """Whether a station has anything to do at its ports."""
+    """Returns whether a station has anything to send through its ports."""
     record = network.flows[flow]
     if record.kind == FIRST:
         return bool(record.count > 0)
@@ -44,7 +46,7 @@ def is_wanted(network: Network, flow: int) -> bool:
 
 @compiled
 def pass_through(network: Network, flow: int) -> None:
-    """Has an active station at which nothing waits pass on no more than what comes."""
+    """Limits an active station at which nothing waits to the rate at which bytes come."""
     record = network.flows[flow]
     if record.limit < np.inf or not is_dry(network, flow):
         return
@@ -55,7 +57,8 @@ def pass_through(network: Network, flow: int) -> None:
 
 @compiled
 def take(network: Network, flow: int) -> None:
-    """Takes the oldest change from the line to a station. What came before has been counted until now."""
+    """Takes the oldest change of rate from the line to a station. The bytes that came before have been counted until
+    now."""
     record = network.flows[flow]
     change = network.changes[record.first_change + record.change_head]
     record.change_head = (record.change_head + 1) % network.counts[LINE_ROOM]
@@ -85,7 +88,8 @@ def expect(network: Network, agenda: Agenda, first_thing: int, flow: int) -> Non
 
 @compiled
 def tell(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: float) -> None:
-    """Tells the next station how fast bytes leave this one from now on. What has left has been counted.
+    """Tells the next station how fast bytes leave this one from now on. The bytes that have left have been
+    counted.
 
     A station whose ports are slower than what comes keeps some of it from now on, so nothing else limits it.
     """

@@ -33,8 +33,8 @@ from gradwire.analysis.fluid.network import (
 SAME_SHARE = 1 + 1e-12
 """Ports whose shares differ by rounding alone are filled together."""
 SLIVER = 1e-12
-"""What rounding may leave of a port that bands above have filled, as a share of its rate: nothing, for the bands
-below."""
+"""Share of a port's rate that rounding may leave when the bands above have filled it. It counts as nothing for the
+bands below."""
 BELOW = 1 - 1e-9
 """Rates that are less than a share by more than rounding are less than this part of it."""
 MOST_STEPS = 4
@@ -89,7 +89,7 @@ def limit(network: Network, flow: int, rate: float) -> None:
 
 @compiled
 def unlimit(network: Network, flow: int, is_felt: bool) -> None:
-    """Lets an active flow have what its ports give it. is_felt: whether its rate may change by that."""
+    """Lets an active flow have the rate that its ports give it. is_felt: whether its rate may change by that."""
     record = network.flows[flow]
     record.limit = np.inf
     network.counts[FULL_WINDOWS] -= 1
@@ -123,7 +123,7 @@ def fill(network: Network, band: int) -> None:
 
 @inlined
 def _room(network: Network, port: int, band: int) -> float:
-    """What the bands above leave of a port."""
+    """Rate that the bands above leave of a port."""
     bands, room = len(network.dirty_count), network.ports[port].rate
     for above in range(band):
         room -= network.pairs[port * bands + above].taken
@@ -148,8 +148,8 @@ def _kept_below(network: Network, band: int) -> float:
 
 @compiled
 def _share_at_least(network: Network, head: int, room: float) -> float:
-    """What a port leaves each of its flows at least: all of them alike, and what those leave to others that have less
-    so far."""
+    """Lower bound of the rate that a port leaves each of its flows: equal shares, plus what flows with lower rates so
+    far leave to the others."""
     unfilled, hop = 0.0, head
     while hop >= 0:
         unfilled += network.hops[hop].share
@@ -268,7 +268,8 @@ def _fix(network: Network, flow: int, share: float) -> None:
 
 @inlined
 def _note_taken(network: Network, band: int) -> None:
-    """Sums up what the band takes at each port, and has the bands below it filled anew where the sum has changed."""
+    """Sums up the rate that the band takes at each port, and marks the bands below it to be filled anew if the sum has
+    changed."""
     bands = len(network.dirty_count)
     if band == bands - 1:
         return
@@ -288,7 +289,7 @@ def _note_taken(network: Network, band: int) -> None:
 
 @inlined
 def forget(network: Network) -> None:
-    """Ends what `fill` began, when its flows have been seen."""
+    """Ends a filling that `fill` began, when its flows have been seen."""
     for number in range(network.counts[FILLED_PORTS]):
         network.ports[network.filled_ports[number]].is_filled = 0
     for number in range(network.counts[FILLED_FLOWS]):

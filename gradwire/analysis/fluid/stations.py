@@ -20,7 +20,8 @@ from gradwire.analysis.fluid.paths import Bool, Float64, Paths
 from gradwire.datatypes.plan import Int64
 
 WHOLE, WINDOWED, FIRST, MIDDLE, LAST = 0, 1, 2, 3, 4
-"""What a row of Network.flows is: a flow in one part, one that has a window, or a station of a flow in several parts."""
+"""Kinds of rows of Network.flows: a flow in one part, one that has a window, or a station of a flow in several
+parts."""
 NOBODY = -1
 
 LEAST_LINE_ROOM = 16
@@ -37,8 +38,8 @@ CHANGE = np.dtype(
 
 @dataclass(frozen=True)
 class Parts:
-    """How flows are divided. Rows are flow records: whole flows and first stations, in the order of Paths, and all
-    other stations behind them."""
+    """The division of flows into parts. Rows are flow records: whole flows and first stations, in the order of Paths,
+    and all other stations behind them."""
 
     #: Hops of each row: those of Paths.route_port from `first_hop` up to `end_hop`.
     first_hop: Int64

@@ -1,5 +1,5 @@
-"""The steady state of a plan's iterations, as the fluid engine sees it: how long a warm-up leads there, and how far
-off a shorter one is.
+"""The steady state of a plan's iterations, as the fluid engine sees it: the length of a warm-up that leads to it, and
+the error of a shorter one.
 
 Where nothing holds workers in step, the first iterations differ from those that follow for ever: MXNet's by up to 16 %.
 """
@@ -15,13 +15,13 @@ import numpy.typing as npt
 from gradwire.analysis.fluid.estimate import FluidTimes
 
 NEAR = 0.01
-"""How far the measured iterations' mean may be from that of the steady ones. It is the difference that `gradwire
-reproduce` counts as a tie."""
+"""Largest accepted difference between the mean of the measured iterations and that of the steady ones. `gradwire
+reproduce` counts the same difference as a tie."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which iterations of a run are measured."""
+    """The iterations of a run that are measured."""
 
     #: Iterations before, which are dropped.
     warmup: int
@@ -30,7 +30,7 @@ class Window:
 
     @property
     def end(self) -> int:
-        """All iterations, the warm-up included."""
+        """Number of all iterations, the warm-up included."""
         return self.warmup + self.iterations
 
 

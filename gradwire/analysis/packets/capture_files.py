@@ -1,4 +1,4 @@
-"""Reads captured packets: how much of the line each one took, and when each message was under way.
+"""Reads captured packets: the bytes that each one took on the line, and the time that each message was under way.
 
 Files are streamed with scapy's raw readers, so any pcap or pcapng file can be read, however large. Headers are read by
 network/wire/headers.py and messages followed by network/wire/trail.py, because scapy needs 0.2 ms per packet. A
@@ -37,7 +37,8 @@ OUTBOUND = 2
 """Direction of a packet in pcapng's flags."""
 MULTICAST_FIRST = 224
 LONGEST_BLOCK_BYTES = 16 << 20
-"""Of a pcapng file: a packet of up to `run.capture_snaplen`, 256 KiB at most, and its notes."""
+"""Largest size of a block of a pcapng file: a packet of up to `run.capture_snaplen`, 256 KiB at most, and its
+notes."""
 _BANDS = {dscp_of_band(band): band for band in range(MAX_BANDS)}
 
 
@@ -112,7 +113,7 @@ class Capture:
 
     @staticmethod
     def load(path: Path) -> Capture:
-        """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
+        """Reads a file that `save` wrote. Raises OSError, or ValueError and others for other files."""
         columns = {
             f"{kind}.{f.name}": Column("?" if f.name == "outbound" else "i8")
             for kind, part in (("packets", Packets), ("messages", Messages))
@@ -185,8 +186,8 @@ class _Blocks:
 
 
 def is_noted(path: Path) -> bool:
-    """Whether gradwire wrote the file, with notes of the headers that
-    were cut off; the first block names the writer."""
+    """Returns whether gradwire wrote the file, with notes of the headers that were cut off; the first block names the
+    writer. Raises InputFault for a file that cannot be read."""
     try:
         with opened(path, CAPTURE_BYTES) as file:
             return APPLICATION.encode() in file.read(64)

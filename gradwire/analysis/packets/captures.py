@@ -38,10 +38,10 @@ READERS = (
 )
 """Source files that decide how a capture is read."""
 CACHED_CAPTURES = "captures"
-"""Their folder in the cache."""
+"""Folder of captures in the cache."""
 MOST_CACHED_BYTES = 2 << 30
-"""Of all captures in the cache, beyond which those are removed that were not used
-for longest. A row of 41 bytes per packet: 50 million."""
+"""Largest size of all captures in the cache; beyond it, those are removed that have not been used for longest. With a
+row of 41 bytes per packet, this holds 50 million packets."""
 DISSECTOR = Path(__file__).with_name("gradwire.lua")
 
 
@@ -122,7 +122,7 @@ def _content_digest(path: Path) -> str:
 
 
 def _key(content_digest: str, mtu_bytes: int, start_ns: int) -> str:
-    """Name of the columns in the cache: whatever decides what they are goes into it."""
+    """Name of the columns in the cache: a hash of everything that decides their contents."""
     text = f"{content_digest} {mtu_bytes} {start_ns} {_readers_digest()}"
     return hashlib.sha256(text.encode()).hexdigest()
 

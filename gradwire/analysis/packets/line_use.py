@@ -31,9 +31,9 @@ class Utilisation:
     bin_s: float
     #: Line rate of each direction.
     rate_bps: float
-    #: What the inbound line carried, all overhead of frames included, shape (bins,).
+    #: Rate on the inbound line, all overhead of frames included, shape (bins,).
     inbound_bps: Float64
-    #: What the outbound line carried, likewise.
+    #: Rate on the outbound line, all overhead of frames included, shape (bins,).
     outbound_bps: Float64
 
     @property

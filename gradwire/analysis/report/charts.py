@@ -54,11 +54,11 @@ SPEAKING = ("model", "strategy", "device", "options")
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is drawn."""
+    """The way in which a metric is drawn: its label and its unit."""
 
-    #: Of the axis.
+    #: Label of the axis.
     label: str
-    #: From the stored unit to the drawn one.
+    #: Factor from the stored unit to the drawn one.
     factor: float = 1.0
 
 
@@ -135,7 +135,7 @@ def page_svg(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Labels:
-    """What to write for a parameter's key or value."""
+    """Labels of parameters' keys and values."""
 
     given: Mapping[str, str]
 
@@ -160,7 +160,7 @@ def _series(rows: Sequence[PointResult], series_key: str) -> list[str]:
 LETTER_INCHES = 0.068
 """About the width of a letter below a group of bars, as drawn."""
 WIDEST_INCHES = 16.0
-"""Of a chart; names of groups that need more stand upright."""
+"""Largest width of a chart; names of groups that need more stand upright."""
 
 
 def series_color(index: int) -> str:
@@ -221,7 +221,7 @@ def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key
 
 @dataclass(frozen=True)
 class Bar:
-    """Where a bar stands, and how it looks."""
+    """The place and the look of a bar."""
 
     #: Its middle, in the units of the axis.
     middle: float
@@ -357,7 +357,7 @@ def _highest(rows: Sequence[PointResult], inside: Sequence[PointResult]) -> floa
 
 
 def _x_unit(rows: Sequence[PointResult], x_key: str) -> float:
-    """By what numbers of a parameter are divided before they are drawn: line rates are in Gbit/s."""
+    """Number by which values of a parameter are divided before they are drawn: line rates are in Gbit/s."""
     is_rate = any(row.parameters.get(x_key, "").strip().lower().endswith(("bit", "bit/s")) for row in rows)
     return 1e9 if is_rate else 1.0
 

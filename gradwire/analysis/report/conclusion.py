@@ -1,5 +1,5 @@
-"""What a run says, in two sentences: the fastest strategy and by how much, what limits it, and how many points are
-valid.
+"""The conclusion of a run in two sentences: the fastest strategy and its lead, the resource that limits it, and the
+number of valid points.
 
 Remarks follow below a table of points that take another time than on an ideal network.
 """
@@ -18,15 +18,15 @@ from gradwire.analysis.statistics import Outcome
 from gradwire.analysis.verdict.verdict import Verdict
 
 MOST_POINTS_NAMED = 3
-"""Of the points with one cause, so many are named after the first, which has the explanation."""
+"""Number of points with one cause that are named after the first, which has the explanation."""
 NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
 PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
 """Several values of a parameter, in words."""
 NETWORK, WINDOWS, COMPUTATION = "the network is", "sockets' windows (transport.buffer) are", "computation is"
-"""What may be the limit, with the verb that follows."""
+"""Resources that may be the limit, each with the verb that follows."""
 MOST_SETTINGS_NAMED = 4
-"""So many settings with the same limit are named; more are counted."""
+"""Number of settings with the same limit that are named; more are counted."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def remarks(labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequ
 def _remark_text(
     points: Sequence[int], labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]
 ) -> str:
-    """Of the first of these points all that is known, and of the others their names."""
+    """Remark on points with one cause: the explanation of the first, and the names of the others."""
     first, *others = points
     agreement, ratio = agreements[first], rows[first].fluid_ratio
     assert agreement is not None
@@ -92,15 +92,15 @@ class RankedSetting:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a run says."""
+    """The conclusion of a run, in sentences."""
 
-    #: Who is fastest and by how much; "" if nothing is known.
+    #: The fastest strategy and its lead; "" if nothing is known.
     answer: str
-    #: What limits it; "" if that is not known.
+    #: The limit of its iterations; "" if that is not known.
     limit: str
-    #: Which strategies are left out, and why, as a sentence; "" if none.
+    #: Strategies that are left out, and the reason, as a sentence; "" if there are none.
     left_out: str
-    #: How many points are results, as a sentence.
+    #: Number of points that are results, as a sentence.
     validity: str
 
     def __str__(self) -> str:
@@ -144,7 +144,8 @@ def conclusion(
 
 
 def _not_compared(rankings: Sequence[Ranking], write: Callable[[str], str]) -> str:
-    """Which strategies the conclusion leaves out although they are valid, and why; "" if none."""
+    """Sentence that names the valid strategies that the conclusion leaves out, with the reason; "" if there are
+    none."""
     names = [write(name) for name in dict.fromkeys(name for each in rankings for name in each.not_compared)]
     if not names:
         return ""
@@ -157,7 +158,7 @@ def _not_compared(rankings: Sequence[Ranking], write: Callable[[str], str]) -> s
 
 
 def validity(rows: Sequence[PointResult]) -> str:
-    """How many points are results, and how many of these a report warns of."""
+    """Sentence with the number of points that are results, and of those that the report warns of."""
     states = Counter(row.state for row in rows)
     valid, invalid, unexplained = states[VALID], states[INVALID], states[Cause.UNEXPLAINED]
     if valid == len(rows):
@@ -263,7 +264,7 @@ def _all(count: int, whole: int) -> str:
 
 
 def _kinds(settings: Sequence[RankedSetting], write: Labels) -> str:
-    """What the settings are, where they differ in one parameter alone."""
+    """Word for the settings in the plural: for the one parameter in which they differ, if there is only one."""
     keys = list(settings[0].parameters)
     return PLURALS.get(keys[0], f"values of {write(keys[0])}") if len(keys) == 1 else "settings"
 
@@ -290,8 +291,8 @@ def _gain(settings: Sequence[RankedSetting], first: str, write: Labels) -> str:
 
 
 def _limits(settings: Sequence[RankedSetting], write: Labels) -> str:
-    """Which resource limits the best strategy at which settings, and the
-    share of an iteration that computation takes there."""
+    """Words for the resource that limits the best strategy at each setting, with the share of an iteration that
+    computation takes there."""
     limited: dict[str, list[RankedSetting]] = {NETWORK: [], WINDOWS: [], COMPUTATION: []}
     for setting in settings:
         row = _best_row(setting)
@@ -333,7 +334,7 @@ def _best_row(setting: RankedSetting) -> PointResult:
 
 
 def _doubt(settings: Sequence[RankedSetting]) -> str:
-    """What too few seeds leave open; "" if nothing."""
+    """Words for comparisons that too few seeds leave open; "" if there are none."""
     contrasts = [
         setting.ranking.against_best(entry)
         for setting in settings

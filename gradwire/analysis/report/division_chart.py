@@ -1,4 +1,4 @@
-"""The chart of divisions of a large model: what an iteration of each is made of, and how long it is at other rates."""
+"""The chart of divisions of a large model: the parts of an iteration of each, and its time at other rates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A drawing of a fabric: hosts, switches by tier, and the rates of their links. Of many equal parts the first and the
-last are drawn. Where switches are in no tiers, they are on a circle, and hosts around it next to their switches."""
+"""A drawing of a fabric: hosts, switches by tier, and the rates of their links. Of many equal parts, only the first and
+the last are drawn. Where switches are in no tiers, they are on a circle, and hosts around it next to their switches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INK, PAPER, FAINT = "#000000", "#ffffff", "#777777"
 WIDEST, NARROWEST = 2.6, 0.7
 """Widths of the fastest link and of one at no rate, in points."""
 BEND = 0.05
-"""How far parallel links are apart."""
+"""Distance between parallel links."""
 
 Point = tuple[float, float]
 MOST_SLOTS = 34
@@ -41,11 +41,11 @@ GAPS = (0.0, 0.25, 0.7, 1.6)
 HEIGHTS = {"host": 0.0, "leaf": 1.5, "spine": 3.2, "core": 4.9}
 TIER_COLORS = {"leaf": PALETTE[0], "spine": PALETTE[1], "core": PALETTE[2]}
 RAIL_COLORS = (*(color for color in PALETTE if color != INK), "#882255")
-"""For the eight rails of today's machines; more of them take turns."""
+"""Colours for the eight rails of today's machines; more rails take turns."""
 THIN = 0.35
 """Width of a link that is slower than others of its tier, in points."""
 HALF_BOX = 0.22
-"""Of the height of a box."""
+"""Half the height of a box."""
 
 
 def graph_drawing(fabric: Fabric, title: Sequence[str]) -> Figure:
@@ -72,7 +72,7 @@ def graph_drawing(fabric: Fabric, title: Sequence[str]) -> Figure:
 
 
 def positions(fabric: Fabric) -> tuple[list[Point], list[Point]]:
-    """Where switches and hosts are drawn."""
+    """Places at which the switches and hosts of a graph are drawn."""
     assert fabric.graph is not None
     count = fabric.graph.switches
     switches = [_on_circle(RADIUS if count > 1 else 0.0, number / count) for number in range(count)]
@@ -104,7 +104,7 @@ def _line(axes: Axes, way: Sequence[Point], share: float, *, is_long: bool) -> N
 
 
 def _names(names: Sequence[str], labels: Sequence[str]) -> Iterator[str]:
-    """Each with what the user calls it, where that is another name."""
+    """Yields each name with the user's name, if that is another one."""
     shown = len(names) <= MOST_NAMED
     for number, name in enumerate(names):
         label = labels[number] if labels else name
@@ -122,7 +122,7 @@ def _nodes(axes: Axes, places: Sequence[Point], names: Iterator[str], color: str
 
 @dataclass
 class _Layout:
-    """Where the drawn things are: hosts and switches by number, and the places of what is left out."""
+    """Places of the drawn parts: hosts and switches by number, and the gaps for parts that are left out."""
 
     host_x: dict[int, float] = field(default_factory=dict)
     switch_x: dict[int, float] = field(default_factory=dict)
@@ -159,7 +159,7 @@ def network_drawing(fabric: Fabric) -> Figure:
 
 
 def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
-    """One fabric of each shape and rate, in their order, whatever their classes and seeds."""
+    """One fabric of each shape and rate, in their order; classes and seeds do not count."""
     first_of_kind: dict[tuple[object, ...], Fabric] = {}
     for fabric in fabrics:
         first_of_kind.setdefault(tuple(getattr(fabric, field.name) for field in fields(Shape)), fabric)
@@ -167,7 +167,7 @@ def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
 
 
 def networks_by_rate(fabrics: Iterable[Fabric]) -> list[list[Fabric]]:
-    """The different networks, those that differ in their rate alone together."""
+    """The different networks, with networks that differ only in their rate grouped together."""
     alike: dict[tuple[object, ...], list[Fabric]] = {}
     for fabric in different_networks(fabrics):
         shape = tuple(getattr(fabric, field.name) for field in fields(Shape) if field.name != "rate_bps")
@@ -176,7 +176,7 @@ def networks_by_rate(fabrics: Iterable[Fabric]) -> list[list[Fabric]]:
 
 
 def rate_lines(fabric: Fabric) -> list[str]:
-    """What the network is, and a line for each tier's links."""
+    """Lines of text that describe the network, one of them for each tier's links."""
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
     nics_in_words = f" with {nics} NICs each" if nics > 1 else ""
     lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{nics_in_words}; links of {_gbit(fabric.rate_bps)}"]
@@ -198,7 +198,8 @@ def rate_lines(fabric: Fabric) -> list[str]:
 
 
 def link_lines(fabric: Fabric) -> list[str]:
-    """What single links are like, and how long they are, a line each; none where all are as their rates say."""
+    """Lines of text on links whose delay, rate, jitter or loss is not the usual one, and on the rate of connections;
+    empty if there are none."""
     delays = [link.delay_s for link in fabric.shape_links]
     lines = []
     if any(delays):
@@ -285,7 +286,8 @@ class _Placement:
         self._spread(range(first_leaf, first_leaf + self._leaves_each), begin, self._x - 1, HEIGHTS["leaf"], "leaves")
 
     def _shown(self, level: int, words: Sequence[str]) -> Iterator[int]:
-        """The numbers of the parts that are drawn; takes a slot for those that are not, before the last."""
+        """Yields the numbers of the parts that are drawn. Parts that are left out get one slot, before the last
+        part."""
         count, most = self._counts[level], self._most[level]
         shown = range(count) if count <= most else range(most - 2)
         yield from shown
@@ -310,7 +312,8 @@ class _Placement:
 
 
 def _fitting(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """How many parts of each kind to draw, so that all hosts fit into MOST_SLOTS: the most numerous are cut first."""
+    """Number of parts of each kind to draw, so that all hosts fit into MOST_SLOTS: the most numerous are cut
+    first."""
     most = list(counts)
     while prod(most) > MOST_SLOTS:
         longest = max(range(len(most)), key=lambda level: (most[level] if most[level] > FEWEST else 0, level))

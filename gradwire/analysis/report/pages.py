@@ -46,9 +46,9 @@ OWN_STYLE = re.compile(r"<style [^>]*>\*\{([^{}]*)\}</style>")
 STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
 STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script"))
 POLICY = "policy-of-this-page"
-"""Stands in the page's head until its style and its script are written, whose hashes the policy has."""
+"""Placeholder in the page's head until its style and its script are written, whose hashes the policy has."""
 BY_SCENARIO, BY_DEFAULT = "scenario", "default"
-"""Who decides a setting."""
+"""Origins of a setting."""
 
 
 @functools.cache
@@ -106,7 +106,7 @@ def page(template: str, /, *, templates: Path = TEMPLATES, **values: Any) -> str
 
 
 def _hash_source(element: re.Pattern[str], html: str) -> str:
-    """The one element of its kind in a page, as a policy names what it permits."""
+    """Source expression of a security policy that permits the only element of a kind in a page, by its hash."""
     (text,) = element.findall(html)
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -176,7 +176,7 @@ def common_settings(points: Sequence[Settings]) -> dict[str, Setting]:
 
 
 def own_settings(points: Sequence[Settings]) -> list[dict[str, Setting]]:
-    """What each point has besides the common settings."""
+    """Settings of each point that are not common to all."""
     common = common_settings(points)
     return [{key: setting for key, setting in point.items() if key not in common} for point in points]
 

@@ -29,7 +29,7 @@ from gradwire.analysis.report.ranking import Entry, Ranking
 from gradwire.faults import InputFault
 
 GROUP_WIDTH = 0.84
-"""Of the distance between two groups of bars."""
+"""Width of a group of bars, as a share of the distance between two groups."""
 LETTERS_PT = 8.0
 BAR_INCHES = 0.27
 HEIGHT = 0.68

@@ -1,5 +1,5 @@
-"""Tables and the chart of a scenario of programs: a row per point, the medians of what programs reported, and one
-figure over another.
+"""Tables and the chart of a scenario of programs: a row per point, the medians of reported figures, and one figure over
+another.
 
 The chart has a series for each program and setting, over a swept parameter or another figure.
 """
@@ -43,11 +43,12 @@ UNITS = {
     "_us": (" (us)", 1.0),
     "_ms": (" (ms)", 1.0),
 }
-"""By how a figure's name ends: its unit as it is drawn, and by what it is divided for that."""
+"""Units of figures by the endings of their names: the unit as it is drawn, and the number that values are divided by
+for it."""
 
 
 def points_table(results: Sequence[ProgramResult], labels: Mapping[str, str]) -> TextTable:
-    """One row per point: how long its programs took, what it cost, and its verdict."""
+    """One row per point: the time that its programs took, the cost of the run, and its verdict."""
     write, keys = Labels(labels), varied_parameters(results)
     headers = (*(write(key) for key in keys), "virtual (s)", "wall (s)", "memory (GiB)", "rows", "verdict")
     body, tones = [], []
@@ -109,7 +110,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a chart shows."""
+    """The figures that a chart shows."""
 
     #: Figure on the vertical axis.
     metric: str
@@ -118,7 +119,7 @@ class Choice:
 
 
 def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice | None:
-    """What to draw, given what the scenario says of it ("" for nothing); None if no valid point reported a number.
+    """Chooses what to draw, given the scenario's choice ("" for none); None if no valid point reported a number.
 
     Raises InputFault for a figure that no program reported, with those that were.
     """
@@ -221,7 +222,8 @@ def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str],
 
 
 class _Places:
-    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", side by side."""
+    """Places of values on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", side by
+    side."""
 
     def __init__(self, values: Sequence[object], name: str) -> None:
         texts = list(dict.fromkeys(str(value) for value in values))

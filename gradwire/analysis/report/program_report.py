@@ -35,13 +35,13 @@ POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"
 
 @dataclass(frozen=True)
 class ProgramBackground:
-    """What a report says of a run besides its points."""
+    """The parts of a report of programs that are not about single points."""
 
     title: str
     about: str
     labels: Mapping[str, str]
     notes: Sequence[str]
-    #: What the scenario says of the chart; "" for nothing.
+    #: The scenario's choice for the chart; "" for none.
     metric: str
     over: str
     #: Version, date, command, kernel and the like: names and values.
@@ -64,7 +64,8 @@ def conclusion(results: Sequence[ProgramResult]) -> str:
 def write_program_report(
     folder: Path, results: Sequence[ProgramResult], folders: Sequence[str], background: ProgramBackground
 ) -> RenderableType:
-    """Writes report.html, table.md, chart.png, chart.svg, points.csv and figures.csv; returns what a terminal shows.
+    """Writes report.html, table.md, chart.png, chart.svg, points.csv and figures.csv; returns the terminal's version of
+    the report.
 
     folders: of the points, relative to the report. Raises InputFault for a figure to draw that no program reported.
     """

@@ -1,4 +1,4 @@
-"""Strategies ranked by iteration time, and what the ranking answers."""
+"""Strategies ranked by iteration time, and the sentences that follow from the ranking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASELINE = "vanilla"
 MOST_NAMED = 4
 """Number of strategies that are named one by one in the answer."""
 BETWEEN_OPTIONS = re.compile(r", (?=\w+=)")
-"""Where one option ends and the next begins in the text of a point's options."""
+"""Separator of two options in the text of a point's options."""
 COMPUTE_BOUND = 0.95
 """Computation's share of an iteration from which on the network is no longer the limit."""
 
@@ -34,7 +34,7 @@ class Entry:
     row: PointResult
     #: Its time with each seed, and whether seeds decide it.
     sample: Sample
-    #: It does not send all gradients of every step.
+    #: Whether it does not send all gradients of every step.
     partial: bool
 
     @property
@@ -64,9 +64,9 @@ class Ranking:
     invalid: tuple[Entry, ...]
     #: Strategies that cannot run or cannot win, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
-    #: What speed-ups are relative to; None if no run is valid.
+    #: The entry that speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
-    #: What the times are, where they are not those that were measured; else "".
+    #: Explanation of the times, if they are not those that were measured; else "".
     scaled: str = ""
     #: Samples that every time is of, where iterations have unlike numbers of them; else 0.
     samples: int = 0
@@ -84,7 +84,7 @@ class Ranking:
 
     @property
     def absent(self) -> list[str]:
-        """What is left out of strategies that take no part at all: others have a variant that does."""
+        """Entries of `left_out` whose strategy takes part in no variant."""
         present = {entry.row.parameters.get("strategy") for entry in (*self.valid, *self.invalid)}
         return [name for name in self.left_out if name.partition(" ")[0] not in present]
 
@@ -103,7 +103,8 @@ class Ranking:
         return "; ".join(filter(None, self.parts(write)))
 
     def parts(self, write: Callable[[str], str] = str) -> tuple[str, str]:
-        """Which strategy is fastest and by how much; and what limits it, with what too few seeds leave open."""
+        """Sentences of the conclusion: the fastest strategy with its lead; and the resource that limits it, with the
+        comparisons that too few seeds leave open."""
         best = self.best
         if best is None or self.baseline is None:
             return "no run was valid, so there is no answer", ""
@@ -137,7 +138,8 @@ class Ranking:
         ]
 
     def _doubt(self, write: Callable[[str], str]) -> str:
-        """What too few seeds leave open, and how many would probably do; "" if nothing."""
+        """Words for comparisons that too few seeds leave open, with the number of seeds that would probably do; "" if
+        there are none."""
         unclear = self._others(Outcome.UNCLEAR)
         if not unclear:
             return ""
@@ -147,7 +149,8 @@ class Ranking:
 
 
 def limit(row: PointResult, name: str) -> str:
-    """What limits a valid point's iteration: computation, or the network and by how much. name: whose bound it is."""
+    """Words for the limit of a valid point's iteration: computation, or the network and by how much. name: whose bound
+    it is."""
     share = row.scaling_efficiency
     if share >= COMPUTE_BOUND:
         return f"the network is no longer the limit: computation takes {share:.0%} of the iteration"
@@ -164,12 +167,12 @@ def limit(row: PointResult, name: str) -> str:
 
 
 def by_windows(row: PointResult) -> bool:
-    """Whether sockets' windows, and not links, were what a point's iterations waited for."""
+    """Returns whether a point's iterations waited for sockets' windows, and not for links."""
     return Cause.WINDOWS in row.fluid_cause
 
 
 def seeds_wanted(contrasts: Sequence[Contrast]) -> str:
-    """How many seeds would probably make these unclear outcomes clear."""
+    """Words for the number of seeds that would probably make these unclear outcomes clear."""
     if any(difference.half is None for difference in contrasts):
         return "one seed shows no spread, so run at least three"
     if any(difference.seeds_needed is None for difference in contrasts):
@@ -231,7 +234,7 @@ def of_equal_samples(rows: Sequence[PointResult]) -> tuple[Sequence[PointResult]
 
 
 def _divided(row: PointResult, by: int) -> PointResult:
-    """A row with its times divided by a number. What is per second and what is a ratio stays as it is."""
+    """A row with its times divided by a number. Rates and ratios stay the same."""
 
     def divided(time_s: float | None) -> float | None:
         return None if time_s is None else time_s / by
@@ -247,7 +250,7 @@ def _divided(row: PointResult, by: int) -> PointResult:
 
 
 def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> list[str]:
-    """Each row's options; of a strategy with several rows, only those in which they differ."""
+    """Options of each row; if a strategy has several rows, only those in which they differ."""
     texts = [row.parameters.get("options", "") for row in rows]
     parts = [BETWEEN_OPTIONS.split(text) if text else [] for text in texts]
     alike = {
@@ -263,8 +266,8 @@ def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> 
 
 
 def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
-    """What speed-ups are relative to: vanilla; with one strategy alone, the one
-    whose options are all defaults; or else the slowest."""
+    """Entry that speed-ups are relative to: vanilla; with one strategy alone, the variant whose options are all
+    defaults; or else the slowest."""
     named = [entry for entry in entries if entry.row.valid and entry.row.parameters.get("strategy") == BASELINE]
     if len({entry.row.parameters.get("strategy") for entry in entries}) == 1:
         named = [entry for entry in entries if entry.row.valid and not entry.options]
@@ -334,8 +337,8 @@ def _interval(entry: Entry) -> str:
 
 
 def _slower_by(ranking: Ranking, entry: Entry) -> str:
-    """How much longer an entry takes than the best, in percent: with its
-    interval, and a mark for what is level or unclear."""
+    """Percentage by which an entry takes longer than the best, with its interval, and a mark if it is level or
+    unclear."""
     if ranking.best is None or entry is ranking.best:
         return "" if ranking.best is None else "0"
     difference = ranking.against_best(entry)

@@ -56,7 +56,7 @@ MOST_NETWORKS = 4
 
 @dataclass(frozen=True)
 class PointDetails:
-    """What a report shows of a point besides its numbers and its verdict."""
+    """The parts of a point in a report that are neither its numbers nor its verdict."""
 
     #: All its settings.
     settings: Settings
@@ -69,13 +69,13 @@ class PointDetails:
     #: Chart of a port's use as SVG, and the port; "" for none.
     drawing: str = ""
     port: str = ""
-    #: Why it is as far from an ideal network as it is; None where that has not been looked for.
+    #: Cause of the difference from an ideal network; None if it has not been looked for.
     agreement: Agreement | None = None
 
 
 @dataclass(frozen=True)
 class Background:
-    """What a report says of a run besides its points: where its results come from."""
+    """The parts of a report that tell where its results come from."""
 
     #: One paragraph on what is asked.
     about: str = ""
@@ -89,7 +89,7 @@ class Background:
 
 @dataclass(frozen=True)
 class Results:
-    """The points of a run: what each measured, and what is known of it."""
+    """The points of a run: their measurements, and further facts about them."""
 
     #: One per point and seed, as in points.csv.
     rows: Sequence[PointResult]
@@ -103,20 +103,20 @@ class Results:
 
 @dataclass(frozen=True)
 class Presentation:
-    """How a report shows its points, and what it compares them with."""
+    """The way in which a report shows its points, and the values that it compares them with."""
 
     title: str
     #: Values of a paper to compare with.
     printed: Sequence[PrintedCell] = ()
-    #: What the results rest on.
+    #: Constants that the results rest on.
     constants: Sequence[Constant] = ()
     #: The parameter that is compared and coloured.
     series_key: str = "strategy"
-    #: What to write for a parameter's key or value.
+    #: Labels of parameters' keys and values.
     labels: Mapping[str, str] = field(default_factory=dict)
     #: Lines for the end of the report, such as the run's speed.
     notes: Sequence[str] = ()
-    #: Of the rows; it comes first and is the chart.
+    #: Ranking of the rows; it comes first and is the chart.
     ranking: Ranking | None = None
     #: Strategies that do not send all gradients of every step.
     partial: Sequence[str] = ()
@@ -130,7 +130,8 @@ def report(
     *,
     dpi: int = DPI,
 ) -> RenderableType:
-    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows. Seeds are pooled here.
+    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns the terminal's version of the
+    report. Seeds are pooled here.
 
     Raises InputFault for a printed cell that fits no point or several.
     """
@@ -238,12 +239,12 @@ class ShownNetwork:
 
     sentence: str
     drawing: Markup
-    #: What is said of the same network at other rates; "" for none.
+    #: Words about the same network at other rates; "" if there are none.
     others: str
 
 
 def _draw_networks(networks: Sequence[Fabric]) -> list[ShownNetwork]:
-    """Each network once: those that differ in their rate alone share a drawing."""
+    """Draws each network once: networks that differ only in their rate share a drawing."""
     different = networks_by_rate(networks)
     if len(different) > MOST_NETWORKS:
         return []
@@ -267,7 +268,7 @@ class ShownPoint:
     #: Its state, with the reasons of an invalid one.
     verdict: str
     tone: str
-    #: What else is known of the run: names and values.
+    #: Further facts about the run: names and values.
     facts: tuple[tuple[str, str], ...]
     #: Names of its files and where they are.
     links: tuple[tuple[str, str], ...]
@@ -346,7 +347,7 @@ class ShownBackground:
     scenario: str
     #: None where no point has settings.
     settings: HtmlTable | None
-    #: What the scenario does not say.
+    #: Settings that the scenario leaves to defaults.
     defaults: HtmlTable | None
 
 
@@ -362,7 +363,7 @@ def _shown_background(background: Background, details: Sequence[PointDetails]) -
 
 
 def checks_table(verdict: Verdict) -> TextTable:
-    """One row per check: what it measured, its limit, what a failure means, and whether it passed."""
+    """One row per check: the measured value, its limit, the meaning of a failure, and whether it passed."""
     body = tuple((c.name, c.value, c.limit, c.meaning, "passed" if c.ok else "FAILED") for c in verdict.checks)
     tone = tuple("good" if check.ok else "bad" for check in verdict.checks)
     return TextTable("Checks", ("check", "value", "limit", "if it fails", "outcome"), body, 4, tone)

@@ -37,9 +37,10 @@ MEANINGS = {
     "the numbers are not results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
-"""What columns mean, by their headers."""
+"""Explanations of columns, by their headers."""
 GIVES_WAY = ("± 95 %", "x fluid", "samples/s", "eff. %", "x bound", "x alone", "printed", "diff.", "diff. %")
-"""What a table of points leaves out, in this order, where a terminal is too narrow; never what was swept, the time and the verdict."""
+"""Columns of a table of points that a narrow terminal leaves out, in this order. Swept parameters, the time and the
+verdict always stay."""
 STATE_TONE = {VALID: "good", str(Cause.UNEXPLAINED): "doubtful", INVALID: "bad"}
 """Tones of PointResult.state."""
 
@@ -121,8 +122,8 @@ def _numbers(row: PointResult) -> tuple[str, str, str, str]:
 
 
 def spread_beside(time: str, half_s: float) -> str:
-    """Half of an interval, with as many decimals as the time that it belongs to;
-    what is too small for them is less than the last one."""
+    """Half of an interval, with as many decimals as the time that it belongs to. If it is too small for them, the text
+    says that it is less than one of the last decimal."""
     decimals = len(time.partition(".")[2])
     last = 10.0**-decimals
     return f"<{last:.{decimals}f}" if 0 < half_s < last / 2 else f"{half_s:.{decimals}f}"
@@ -213,15 +214,15 @@ def _cell(cell: str) -> str:
 MARKDOWN_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown takes for marks wherever they stand; an underscore between two letters is none of them."""
 MARKDOWN_START = re.compile(r"[#+=>-](?=[#=-]*(?:\s|$))|>|\d{1,9}(?=[.)](?:\s|$))")
-"""What makes a paragraph a heading, a list, a quotation or a rule where it stands first."""
+"""Beginnings that make a paragraph a heading, a list, a quotation or a rule."""
 HTML_START = re.compile(r"<(?=[A-Za-z/!?])|&(?=[#\w])")
-"""What begins an element or an entity of HTML, which Markdown passes on."""
+"""Beginnings of an element or an entity of HTML, which Markdown passes on."""
 INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def escaped(text: str) -> str:
-    """A text within a line of Markdown that shows just this text: none of it is a
-    mark, HTML, a formula or the end of a table's cell."""
+    """A text within a line of Markdown that renders as exactly this text: none of it is a mark, HTML, a formula or the
+    end of a table's cell."""
     line = MARKDOWN_MARKS.sub(r"\\\g<0>", INVISIBLE.sub(" ", text).strip())
     return HTML_START.sub(lambda mark: "&lt;" if mark[0] == "<" else "&amp;", line)
 

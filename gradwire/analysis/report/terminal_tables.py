@@ -20,7 +20,7 @@ from gradwire.analysis.report.text_table import TextTable
 from gradwire.terminal_text import visible
 
 GAP_COLUMNS = 2
-"""Between two columns."""
+"""Characters between two columns."""
 TONE_STYLE = {"good": "green", "doubtful": "bold yellow", "bad": "bold red", "quiet": "dim", "": ""}
 READABLE_COLUMNS = 24
 """Cells of words are not made narrower than this while there are columns to leave out: in less, a sentence is a tower of words."""
@@ -28,7 +28,7 @@ READABLE_COLUMNS = 24
 
 @dataclass(frozen=True)
 class Column:
-    """What a column needs."""
+    """The widths that a column needs, in characters."""
 
     index: int
     #: Without a line break.
@@ -50,7 +50,7 @@ class Layout:
 
 
 def layout(table: TextTable, width: int) -> Layout:
-    """How a table fits into so many columns of a terminal."""
+    """Layout of a table on a terminal that is `width` characters wide."""
     columns = [_column(table, index) for index in range(len(table.headers))]
     gone = [header for header in table.gives_way if header in table.headers]
     for count in range(len(gone) + 1):
@@ -83,7 +83,7 @@ def _wide(widths: Sequence[int]) -> int:
 
 
 def _grown(columns: Sequence[Column], widths: dict[int, int], width: int) -> dict[int, int]:
-    """Gives away what is left of the width: to headers that it makes whole, and then evenly to cells of words."""
+    """Distributes the rest of the width: to headers that it makes whole, and then evenly to cells of words."""
     spare = width - _wide(list(widths.values()))
     by_need = sorted(columns, key=lambda column: (column.folds, column.whole - widths[column.index]))
     for place, column in enumerate(by_need):
@@ -97,12 +97,13 @@ def _grown(columns: Sequence[Column], widths: dict[int, int], width: int) -> dic
 
 @dataclass(frozen=True)
 class TerminalTable:
-    """What a console prints of a table."""
+    """A table that a console of rich prints."""
 
     table: TextTable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As of rich. Everything is Text, of which nothing is markup: titles and headers are those of scenarios."""
+        """Renders the table, for rich. Everything is Text, so that nothing in it is markup: titles and headers come
+        from scenarios."""
         table, width = self.table, options.max_width
         if table.title:
             yield Text(table.title, style="table.title")

@@ -1,4 +1,4 @@
-"""A table of a report as text: what its renderings on pages, in Markdown and on a terminal are made of."""
+"""A table of a report as text, from which it is rendered on pages, in Markdown and on a terminal."""
 
 from __future__ import annotations
 

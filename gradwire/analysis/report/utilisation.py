@@ -58,7 +58,7 @@ HEADERS = (
     "overlap %",
 )
 GIVES_WAY = ("overlap %", "both %", "packets (s)", "here (s)")
-"""What a terminal leaves out where it is too narrow, in this order."""
+"""Columns that a narrow terminal leaves out, in this order."""
 
 
 def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int64, title: str) -> Figure:
@@ -147,8 +147,8 @@ class ShownUse:
 def port_use(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], port: str, bin_s: float
 ) -> ShownUse:
-    """How a captured port was used. Raises InputFault if it was not captured,
-    has no line rate, or no bin fits into an iteration."""
+    """Use of a captured port. Raises InputFault if it was not captured, has no line rate, or no bin fits into an
+    iteration."""
     ports = [about.port for about in record.captures]
     if not ports:
         raise InputFault("no port of this point was captured: run it with --set run.capture=h1 or another host")

@@ -74,7 +74,7 @@ def split_transfers(segments: Iterable[PathSegment], plan: Plan, fabric: Fabric)
 
 @dataclass(frozen=True)
 class Contention:
-    """What shared the path of a message while it was under way."""
+    """The messages that shared the path of a message while it was under way."""
 
     #: The busiest place on its path, e.g. "the port out of h2".
     place: str
@@ -93,12 +93,13 @@ class _Place:
     name: str
     #: Line rate; 1 everywhere if the fabric is unknown.
     rate_bps: float
-    #: Which messages pass.
+    #: Whether each message passes.
     passing: Bool
 
 
 class Traffic:
-    """All messages of a run on the wire, which tell what delayed a message. `fabric` is None if it is unknown."""
+    """All messages of a run on the wire, from which the cause of a message's delay follows. `fabric` is None if it is
+    unknown."""
 
     def __init__(self, logged: LoggedOps, fabric: Fabric | None) -> None:
         self._logged, self._fabric = logged, fabric
@@ -112,8 +113,8 @@ class Traffic:
         return messages.where(data_of(self._logged, messages))
 
     def contention(self, segment: PathSegment, most: int = 3) -> Contention | None:
-        """What shared the path of a network segment's message; None for a message without data or a path without a
-        rate limit.
+        """Messages that shared the path of a network segment's message; None for a message without data or a path
+        without a rate limit.
 
         A message's bytes are assumed to move evenly between the first byte sent and the last byte received. This is an
         estimate: a message that waits in a socket counts as sharing the port that it waits for.
@@ -197,7 +198,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class PathContribution:
-    """All pieces of a path that are about the same thing."""
+    """All pieces of a path with the same subject."""
 
     #: Kind of the pieces.
     kind: TimeKind
@@ -316,7 +317,7 @@ class CriticalPath:
         return f"most of the {PART_NAMES[part]} is {largest.what}"
 
     def _network_cause(self) -> str:
-        """The message with the most network time, who waits for it, and what delayed it."""
+        """The message with the most network time, the rank that waits for it, and the cause of its delay."""
         about: dict[str, list[PathSegment]] = {}
         for segment in self.segments:
             if segment.kind in NETWORK:
@@ -340,7 +341,8 @@ class CriticalPath:
         return f"{text}; {contention.flows} flows share {contention.place}{window}"
 
     def _window_told(self, segment: PathSegment) -> str:
-        """What the window of a network segment's connection lets through, where it holds less than the path."""
+        """Words for the rate that the window of a network segment's connection lets through; "" unless the window holds
+        less than the path."""
         ops, host = self.plan.ops, self.plan.rank_host
         send = int(ops.message[segment.op])
         if ops.group[send]:
@@ -356,7 +358,7 @@ class CriticalPath:
         )
 
     def _awaited(self, segment: PathSegment) -> str:
-        """Says who waits for what from whom in a network segment."""
+        """Names the receiver that waits in a network segment, the data that it waits for, and their sender."""
         ops, names = self.plan.ops, self.names
         send = segment.behind if segment.behind >= 0 else int(ops.message[segment.op])
         waits = "wait" if ops.group[send] else "waits"

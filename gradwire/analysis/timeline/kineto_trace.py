@@ -35,7 +35,7 @@ from gradwire.files import replacing
 GROUP = "0"
 """Name of PyTorch's default process group."""
 SLOT_US = 2
-"""What a call on the host takes: one microsecond in it, the kernel is launched."""
+"""Microseconds that a call on the host takes; its kernel is launched after the first of them."""
 COMPUTE_STREAM, COMMUNICATION_STREAM = 7, 100
 """The first streams of either. PyTorch's default stream of CUDA is 7 in profiles."""
 DEVICE_NAME = "gradwire"
@@ -67,7 +67,7 @@ def write_kineto(folder: Path, plan: Plan, log: OpLog, iteration: int, about: st
 
 
 def _head(rank: int, ranks: int, about: str) -> dict[str, Any]:
-    """What stands before the events."""
+    """Fields of a profile that come before its events."""
     group = {
         "pg_name": GROUP,
         "pg_desc": "default_pg",
@@ -175,7 +175,7 @@ class _Iteration:
         return self._streams.setdefault(key, COMMUNICATION_STREAM + len(self._streams))
 
     def _said(self, kind: OpKind, op: int) -> dict[str, Any]:
-        """What PyTorch records of a message (saveNcclMeta in torch/csrc/profiler/util.cpp)."""
+        """Arguments that PyTorch records of a message (saveNcclMeta in torch/csrc/profiler/util.cpp)."""
         ops, ranks = self._plan.ops, len(self._plan.rank_role)
         size, rank, peer = int(ops.size_bytes[op]), int(ops.rank[op]), int(ops.peer[op])
         sends = kind is OpKind.SEND

@@ -42,7 +42,7 @@ def parts_table(path: CriticalPath) -> TextTable:
 
 
 def contributions_table(path: CriticalPath, most: int = MOST_CONTRIBUTIONS) -> TextTable:
-    """The contributions, largest first; those of the network with what delayed them."""
+    """The contributions, largest first; those of the network with the causes of delays."""
     rows = tuple(
         (*_row(path, contribution), _in_the_way(path, contribution)) for contribution in path.contributions()[:most]
     )
@@ -79,8 +79,8 @@ def _times(path: CriticalPath, pieces: Sequence[PathContribution], begin_ns: int
 
 
 def _longest(merged: Sequence[PathContribution], most: int) -> set[int]:
-    """Which segments get one line each. A gap between two of them takes a line
-    too, so as many are kept as fit with their gaps."""
+    """Indices of the segments that get one line each. A gap between two of them takes a line too, so as many are kept
+    as fit with their gaps."""
     if len(merged) <= most:
         return set(range(len(merged)))
     by_length = sorted(range(len(merged)), key=lambda index: -merged[index].duration_ns)

@@ -25,17 +25,17 @@ from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
 
 MOST_WAITING_ROWS = 8
-"""How many messages of a send queue are drawn waiting at the same time;
-its counter shows how many there are in all."""
+"""Number of messages of a send queue that are drawn waiting at the same time; its counter shows how many there are in
+all."""
 DOES = {"compute": "computes", "reduce": "adds", "send": "sends", "receive": "receives"}
 """Categories of tracks that are drawn, and what their ranks do."""
 FORWARD, BACKWARD = "#7FCFB5", PALETTE[2]
-"""Of what is computed: the forward pass in a lighter shade than all else."""
+"""Colours of computation: the forward pass in a lighter shade than all else."""
 COLORS = {"compute": BACKWARD, "reduce": PALETTE[3], "send": PALETTE[0], "receive": PALETTE[1]}
 HAIRLINE_PT = 0.5
 """Outline of every slice: a message that the kernel took at once, in no time, would not be seen without."""
 HEIGHT = 0.8
-"""Of a row, where rows are 1 apart."""
+"""Height of a row, where rows are 1 apart."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Track:
     category: str
     #: The slices themselves.
     slices: list[Slice] = field(default_factory=list)
-    #: How many simultaneous slices are drawn; 0 draws all.
+    #: Number of simultaneous slices that are drawn; 0 draws all.
     most_rows: int = 0
 
     def rows(self) -> list[list[Slice]]:
@@ -155,7 +155,7 @@ class Tracks:
         return [tracks[queue] for queue in sorted(tracks)]
 
     def waits(self) -> list[Track]:
-        """Messages between ready and start; those in front of them are on the queue's own track."""
+        """Tracks of messages between ready and start; the messages in front of them are on the queue's own track."""
         tracks: dict[int, Track] = {}
         for iteration, op in self._each(OpKind.SEND):
             ready, start = int(self._logged.nominal[iteration, op]), int(self._logged.start[iteration, op])
@@ -213,8 +213,8 @@ class Tracks:
 
 
 def draw_timeline(axes: Axes, plan: Plan, log: OpLog, iteration: int) -> None:
-    """Draws an iteration: a row for what each rank computes, adds, sends and receives, the first on top, over
-    milliseconds since its begin.
+    """Draws an iteration: a row for the computations, additions, sends and receives of each rank, the first on top,
+    over milliseconds since its begin.
 
     A message is sent from its first to its last byte handed to the kernel, and received from its header to its last
     byte. The vertical line is the iteration's end; what belongs to it and comes later is drawn as well. Raises
@@ -254,6 +254,6 @@ def _rows(tracks: Sequence[Track], names: Names, ranks: int) -> Iterator[tuple[s
 
 
 def _span_ms(piece: Slice, begin_ns: int) -> tuple[float, float]:
-    """Begin and length; what began before the iteration is cut off there."""
+    """Begin and length of a piece in milliseconds of the iteration; the part before the iteration is cut off."""
     begin = max(piece.begin_ns, begin_ns)
     return (begin - begin_ns) / 1e6, (piece.end_ns - begin) / 1e6

@@ -1,4 +1,5 @@
-"""Walks back from the end of an iteration along what ended last, and attributes every nanosecond to a kind of time.
+"""Walks back from the end of an iteration from each op to the last of its causes to end, and attributes every
+nanosecond to a kind of time.
 
 The walk goes from an op to whatever ended last of the things that it waited for: a dependency, the message of a RECV,
 or the op before it on its stream or send queue. In between lies the op's own time. The log makes this exact
@@ -23,7 +24,7 @@ from gradwire.faults import InternalFault
 
 
 class TimeKind(StrEnum):
-    """What the time of a piece of the critical path was spent on."""
+    """Kind of work or waiting that a piece of the critical path was spent on."""
 
     COMPUTE = "compute"
     STRAGGLER = "straggler"
@@ -41,7 +42,7 @@ class TimeKind(StrEnum):
     """The latency that the plan gives a message, and what a rank does besides GPU
     work and additions: copies, waiting for a cycle."""
     LOCAL = "inside a machine"
-    """Between ranks of one host: its own link and latency."""
+    """The message was between ranks of one host: its own link and latency."""
     LATENESS = "emulator late"
     """An agent acted later than it should have, which the verdict bounds."""
     UNEXPLAINED = "unexplained"
@@ -59,7 +60,7 @@ class PathSegment:
     begin_ns: int
     #: End of the piece.
     end_ns: int
-    #: What its time was spent on.
+    #: Kind of work or waiting that its time was spent on.
     kind: TimeKind
     #: Iteration of `op`.
     iteration: int
@@ -246,7 +247,8 @@ class _Straggler:
         return self._late_since
 
     def _at_join(self, iteration: int, op: int, rank: int) -> tuple[int | None, list[int]]:
-        """When `rank`, and when each of the other workers, had its part of what released `op` ready."""
+        """Times in nanoseconds at which the contributions to what released `op` were ready: that of `rank`, None if
+        there is none, and those of the other workers."""
         ops, ready_ns, others_ns = self._plan.ops, None, []
         for at, on in self._logged.dependencies(iteration, op):
             source, ready = int(ops.rank[on]), int(self._logged.finish[at, on])

@@ -40,10 +40,10 @@ FLOOR_BYTES = 100_000
 HANDSHAKE_BYTES = 500
 """Allowance per connection and direction: SYN, FIN, their answers and the first bytes that name it, with headers."""
 LOSS_FACTOR = 3
-"""By how many times the loss share the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
+"""Factor of the loss share by which the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
 SACK_BYTES = 28
-"""What an ACK may carry besides its timestamp: two bytes of padding, two of
-an option's header, and three ranges (RFC 2018)."""
+"""Bytes that an ACK may carry besides its timestamp: two of padding, two of an option's header, and three ranges (RFC
+2018)."""
 
 
 def agent_bytes_check(plan: Plan, record: PointRecord) -> Check:
@@ -135,8 +135,8 @@ def _frame_bytes(plan: Plan, fabric: Fabric, moved: Transfers) -> Float64:
 
 
 def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
-    """At most what ports carried twice because finite buffers dropped: TCP counts what it sends again, which full
-    frames bound.
+    """Largest number of bytes that ports carried twice because finite buffers dropped packets: TCP counts the segments
+    that it sends again, and a full frame bounds each.
 
     0 for other networks: those without drops have none, and those that lose at random have LOSS_FACTOR.
     """
@@ -148,7 +148,7 @@ def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
 
 
 def _and_tenants(plan: Plan, moved: Transfers, tenants: Sequence[FaultRecord]) -> Transfers:
-    """The transfers of an iteration, and after them what each tenant sent, under numbers that no op has."""
+    """The transfers of an iteration, followed by the traffic of each tenant, under numbers that no op has."""
     return Transfers(
         np.append(moved.op, len(plan.ops) + np.arange(len(tenants))),
         np.append(moved.src, np.array([tenant.fault.source for tenant in tenants], np.int64)),
@@ -189,7 +189,7 @@ class _Place:
     ports: frozenset[str]
     #: Number of ordered pairs of hosts whose packets pass here.
     pairs: int
-    #: Which rows of the transfers pass here.
+    #: Whether each row of the transfers passes here.
     transfer: Bool
 
 

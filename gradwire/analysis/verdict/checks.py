@@ -11,7 +11,7 @@ VIRTUAL_CLOCK = "virtual"
 class Check:
     """The outcome of one check of a run."""
 
-    #: What was checked.
+    #: Name of the check.
     name: str
     #: The measured value as text, with its unit.
     value: str

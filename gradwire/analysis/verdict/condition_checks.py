@@ -26,15 +26,15 @@ OF_ALL_CAPTURED = ("captured bytes", "captured payload")
 """Checks of captures that only hold if the agents alone send. Programs send
 before the first and after the last iteration as well."""
 DIVISION_TOLERANCE = 0.05
-"""As much as a network that is divided for the wall clock may be off (WALL_TOLERANCE): half of what makes a strategy a
-tenth faster than another. Where what is stated was measured, it was met within a percentage point
+"""Largest error by division, as large as that of a network divided for the wall clock (WALL_TOLERANCE): half of what
+makes a strategy a tenth faster than another. Where a stated error was measured, it was met within a percentage point
 (docs/trust/exactness.md)."""
 BIAS_TOLERANCE = 0.02
 """Twice what `run.warmup = "steady"` leaves (analysis/fluid/steady.py). Of the 1,183 points of the papers' scenarios,
 measured after one iteration, 16 are farther away, all of P3's paper, and up to 15.6 %."""
 DRIFT_TOLERANCE = 0.03
-"""How much the line through the measured times may rise or fall from the first to the last. Their mean is then off
-from the middle by half of it, which is less than BIAS_TOLERANCE."""
+"""Largest rise or fall of the line through the measured times from the first to the last, as a share. Their mean is
+then off from the middle by half of it, which is less than BIAS_TOLERANCE."""
 DRIFT_CHANCE = 0.01
 """A rise or fall counts as a trend if times without one would show it in less than this share of cases."""
 LEAST_FOR_DRIFT = 5
@@ -49,9 +49,9 @@ STEADY_MEANING = (
 
 @dataclass(frozen=True)
 class Beside:
-    """What is known of programs that ran at the same time as a strategy."""
+    """Programs that ran at the same time as a strategy."""
 
-    #: How many there were, on all hosts.
+    #: Number of programs, on all hosts.
     programs: int
     #: One for each that failed, and for each whose figures cannot be read; in words.
     wrong: Sequence[str] = ()
@@ -68,12 +68,12 @@ def beside_check(beside: Beside) -> Check:
 
 @dataclass(frozen=True)
 class Divided:
-    """What bytes and rates were divided by, and what that was stated to do before the run."""
+    """The number that bytes and rates were divided by, and the effect that was stated before the run."""
 
     number: int = 1
-    #: By how much bursts, which are not divided, may move an iteration, as a share of it.
+    #: Share of an iteration by which bursts, which are not divided, may move it.
     error: float = 0.0
-    #: What the scenario allows (run.fidelity); None: DIVISION_TOLERANCE.
+    #: Error that the scenario allows (run.fidelity); None: DIVISION_TOLERANCE.
     fidelity: float | None = None
 
     @property
@@ -83,12 +83,12 @@ class Divided:
 
     @property
     def is_too_coarse(self) -> bool:
-        """Whether the error is larger."""
+        """Whether the error is larger than the limit."""
         return self.number > 1 and self.error > self.limit
 
 
 def division_check(divided: Divided) -> Check:
-    """What was stated before the run is within what is allowed."""
+    """Checks that the error that was stated before the run is within the limit."""
     by = (
         "as the scenario allows (run.fidelity)"
         if divided.fidelity is not None
@@ -105,7 +105,8 @@ def division_check(divided: Divided) -> Check:
 
 
 def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Check:
-    """The measured iterations are those of the steady state on the ideal network, and their own times have no trend.
+    """Checks that the measured iterations are those of the steady state on the ideal network, and that their own times
+    have no trend.
 
     times_s: of all iterations, the warm-up included. ideal: the same plan on the ideal network; None leaves out what
     needs it. A run without warm-up measures the cold start, which may differ.
@@ -128,7 +129,7 @@ def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Che
 
 
 def drift(times_s: Float64) -> tuple[float, float]:
-    """By what share a line through these times rises from the first to the last, and how likely that is without a
+    """Share by which a line through these times rises from the first to the last, and the probability of that without a
     trend.
 
     The chance is 1 for fewer than LEAST_FOR_DRIFT times, and for times that are all alike.

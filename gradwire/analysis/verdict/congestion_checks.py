@@ -41,7 +41,7 @@ SURE_MARKS = 100
 """RED must have marked some where so many packets would be marked just below Kmax: a queue that is on average a
 hundredth of the way from Kmin to Kmax makes one mark of them."""
 UNBOUNDED = (0, 0, 0)
-"""Of a queue that neither drops nor marks, as records have it."""
+"""Bounds in the records of a queue that neither drops nor marks."""
 WINDOW_TOLERANCE = 0.02
 """By how much windows that hold less than their paths may make an iteration longer: as much as a run may be off an
 ideal network before a cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made
@@ -155,7 +155,8 @@ def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Ch
 
 
 def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestion: str) -> list[Check]:
-    """The checks that there is ground for. congestion: what was asked for, "" for the kernel's default."""
+    """The checks that apply to a run. congestion: the congestion control that was asked for, "" for the kernel's
+    default."""
     return [
         *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
@@ -189,7 +190,7 @@ def _queues(fabric: Fabric, record: PointRecord) -> Check:
 
 
 def _different_queues(fabric: Fabric, record: PointRecord, hosts: Collection[str]) -> Check:
-    """The same where links may differ in their buffers and thresholds."""
+    """Checks the limits and thresholds of queues where links may differ in them."""
     asked = fabric.queue_bytes_by_port()
     wrong = []
     for band in record.counts.bands:
@@ -259,10 +260,11 @@ def _control_of_hosts(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
 
 
 def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
-    """Where queues passed the threshold, packets were marked, and hosts saw marks, no more than were made.
+    """Checks that packets were marked if queues passed the threshold, and that hosts saw marks, but no more than were
+    made.
 
-    Datagrams cannot be marked. A marked packet that still does not fit is dropped, and past several switches one may
-    be marked at each. With one switch, all others arrive.
+    Datagrams cannot be marked. A marked packet that still does not fit is dropped, and past several switches one may be
+    marked at each. With one switch, all others arrive.
     """
     above = sum(band.above_threshold for band in record.counts.bands)
     marks = sum(band.marks for band in record.counts.bands)
@@ -286,7 +288,7 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
 
 
 def _buffers(fabric: Fabric) -> str:
-    """What queues hold, where they drop."""
+    """Sizes of the queues that drop, in bytes, in words."""
     return " or ".join(str(size_bytes) for size_bytes in sorted({link.buffer_bytes for link in fabric.links()} - {0}))
 
 
@@ -296,7 +298,8 @@ def _thresholds(fabric: Fabric) -> str:
 
 
 def window_check(use: WindowUse, asked: bool) -> Check:
-    """Connections' windows hold what their paths do, or it does not matter to iterations that they do not.
+    """Checks that connections' windows hold as much as their paths do, or that it does not matter to iterations that
+    they do not.
 
     asked: whether the scenario chose the buffer. It may then be what is to be measured, so the check only tells.
     """

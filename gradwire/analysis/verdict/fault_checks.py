@@ -8,13 +8,13 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 TOLERANCE_NS = 1_000_000
-"""How late a fault may begin or end. Of the faults in docs/faults.md, links and tenants were 0.07 ms late, and those where
-tc changes queues in the namespaces of a host and of the switch 0.09 ms. Faults at the same moment are carried out one
-after the other: this allows a dozen."""
+"""Largest lateness of the begin or end of a fault. Of the faults in docs/faults.md, links and tenants were 0.07 ms
+late, and those where tc changes queues in the namespaces of a host and of the switch 0.09 ms. Faults at the same moment
+are carried out one after the other: this allows a dozen."""
 RESTART_TOLERANCE_NS = 10_000_000
-"""The same of a switch or a controller, of which processes have to take notice: 0.7 ms were seen for a switch
-with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a hundred
-links."""
+"""Largest lateness of the restart of a switch or a controller, of which processes have to take notice: 0.7 ms were seen
+for a switch with four links, each of which adds its 0.07 ms, and 1.1 ms for the controller. This allows switches with a
+hundred links."""
 FAULTS_MEANING = "A fault is not the one that the scenario asks for, or happened at another time."
 
 

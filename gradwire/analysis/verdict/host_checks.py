@@ -1,4 +1,4 @@
-"""Checks of what a scenario sets of hosts' kernels, and what follows from it for other checks."""
+"""Checks of the kernel parameters of hosts that a scenario sets, and their consequences for other checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradwire.network.fabric import Fabric
 
 MEANING = "A host's kernel was not set as the scenario asks, so another system was measured."
 MOST_HOSTS = 3
-"""So many hosts are named."""
+"""Number of hosts that are named."""
 
 
 def parameter_checks(fabric: Fabric, parameters_at_end: Sequence[HostParameter]) -> list[Check]:
@@ -62,18 +62,18 @@ def _named(hosts: Sequence[str]) -> str:
 
 
 def sets_tcp(fabric: Fabric, at_line_rate: Iterable[str]) -> bool:
-    """Whether the scenario sets what may slow TCP down. at_line_rate: congestion controls that do not."""
+    """Returns whether the scenario sets what may slow TCP down. at_line_rate: congestion controls that do not."""
     if not set(fabric.congestion_of_hosts) <= set(at_line_rate):
         return True
     return any(is_of_tcp(key) for key in fabric.set_keys - {CONGESTION_KEY})
 
 
 def resending_keys(fabric: Fabric) -> list[str]:
-    """Parameters that the scenario sets and that decide what TCP sends again."""
+    """Parameters that the scenario sets and that decide which segments TCP sends again."""
     return sorted(filter(is_of_resending, fabric.set_keys))
 
 
 def all_ask_for_ecn(fabric: Fabric) -> bool:
-    """Whether connections of all hosts still ask for ECN where switches mark."""
+    """Returns whether connections of all hosts still ask for ECN where switches mark."""
     asked = [parameters[ECN_KEY].value for parameters in fabric.host_parameters if ECN_KEY in parameters]
     return all(value == "1" for value in asked)

@@ -1,5 +1,5 @@
-"""Laws of a network that hold whoever acts on it, judged by counters that no program reaches: no line carries more than
-its rate in any window of a burst or longer, and every line stays.
+"""Laws of a network that hold for every program that acts on it, checked by counters that no program reaches: no line
+carries more than its rate in any window of a burst or longer, and every line stays.
 
 They stand in for a list of what programs might do to their hosts' queues. Pure.
 """

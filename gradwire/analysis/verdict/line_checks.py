@@ -45,8 +45,8 @@ def line_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, *, 
 
 
 def _ahead_bytes(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> float:
-    """How far a port may be ahead of its rate, in bytes on the line: a burst of GSO takes more there than its length,
-    45 headers and gaps.
+    """Largest lead of a port over its rate, in bytes on the line: a burst of GSO takes more there than its length, 45
+    headers and gaps.
 
     Fabric.grain_s leaves that out, which is 2.8 us at 10 Gbit/s. Messages of the papers' scenarios were early by as
     much.
@@ -138,8 +138,8 @@ def _send_times(
 def _at_faulty_ports(
     plan: Plan, fabric: Fabric, logged: LoggedOps, sends: Int64, faults: Sequence[FaultRecord]
 ) -> Bool:
-    """Which of these SENDs, by iteration, were under way while a fault at their
-    host's own link lost packets, or a delay of it ended."""
+    """Returns which of these SENDs, by iteration, were under way while a fault at their host's own link lost packets,
+    or a delay of it ended."""
     host = plan.rank_host[plan.ops.rank[sends]]
     faulty = np.zeros((len(logged.end), len(sends)), np.bool_)
     for record in faults:
@@ -165,7 +165,7 @@ class _Moved:
 
     src: Int64
     dst: Int64
-    #: What they take on a line.
+    #: Bytes on a line.
     line_bytes: Float64
     begin_ns: Int64
     end_ns: Int64
@@ -207,7 +207,7 @@ def _moved_messages(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
 
 @dataclass(frozen=True)
 class _Line:
-    """One direction of a link, or of a leaf's or a pod's uplinks together, and what crossed it."""
+    """One direction of a link, or of a leaf's or a pod's uplinks together, and the messages that crossed it."""
 
     name: str
     rate_bps: float
@@ -216,7 +216,7 @@ class _Line:
 
 
 def _port_rates(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
-    """In any window, a port carries at most its rate's bytes, and what it may be ahead.
+    """Checks that in any window, a port carries at most the bytes of its rate and of its largest lead.
 
     A message crosses a port between its SEND's first byte and its RECV's end. The windows begin at up to MOST_WINDOWS
     of a port's begins, spread evenly, and end at each of its ends.
@@ -323,7 +323,7 @@ def _uplinks(fabric: Fabric, tier: Tier, moved: _Moved, exact_timers: bool) -> I
 
 
 def _first_of_each(moved: _Moved, key: Int64) -> Int64:
-    """Of the rows with the same key, the one that ended first."""
+    """Indices of the rows that ended first among those with the same key."""
     by_end = np.argsort(moved.end_ns, kind="stable")
     _, first = np.unique(key[by_end], return_index=True)
     return np.asarray(by_end[first])

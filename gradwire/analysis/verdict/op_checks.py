@@ -37,8 +37,8 @@ class LoggedSchedule:
 
     plan: Plan
     logged: LoggedOps
-    #: How long before its logged end a SEND may have let others go on: the agent adds what its last packet takes on
-    #: the line.
+    #: Time before its logged end at which a SEND may have let others go on: the agent adds the time of its last packet
+    #: on the line.
     last_packet_ns: int
 
     @staticmethod
@@ -49,19 +49,19 @@ class LoggedSchedule:
 
     @cached_property
     def is_send(self) -> Bool:
-        """Of each op: whether it is a SEND."""
+        """Whether each op is a SEND, shape (ops,)."""
         return np.asarray(self.plan.ops.kind == OpKind.SEND)
 
     @cached_property
     def is_timed(self) -> Bool:
-        """Of each op: whether it is a COMPUTE or REDUCE, which a timer ends."""
+        """Whether each op is a COMPUTE or REDUCE, which a timer ends, shape (ops,)."""
         kind = self.plan.ops.kind
         return np.asarray((kind == OpKind.COMPUTE) | (kind == OpKind.REDUCE))
 
     @cached_property
     def ready(self) -> Int64:
-        """When the last of an op's dependencies ended, in nominal times where
-        they have them; NEVER without dependencies."""
+        """Times at which the last of each op's dependencies ended, nominal if they have nominal times; NEVER without
+        dependencies."""
         return self._latest(self.logged.finish)
 
     @cached_property
@@ -90,7 +90,8 @@ class LoggedSchedule:
 
     @cached_property
     def waits_for(self) -> npt.NDArray[np.uint64]:
-        """Of each op: a number that ops with the same dependencies share, and others by an accident of one in 2^63."""
+        """Numbers that are equal for ops with the same dependencies, shape (ops,). Other ops have the same with a
+        probability of one in 2^63."""
         plan = self.plan
         edge = plan.dep_op.astype(np.uint64) * np.uint64(2) + plan.dep_lag
         mixed = np.random.default_rng(0).integers(0, 1 << 63, 2 * len(plan.ops), np.uint64)[edge]
@@ -114,16 +115,15 @@ class LoggedSchedule:
 
     @cached_property
     def lane(self) -> Int64:
-        """Of each op: a number that its send queue, or its rank's stream, has
-        alone; RECVs have none that means anything."""
+        """Numbers of each op's send queue or rank's stream, shape (ops,); those of RECVs have no meaning."""
         ops = self.plan.ops
         stream = ops.rank.astype(np.int64) * (int(ops.lane.max(initial=0)) + 1) + ops.lane
         return np.where(self.is_send, ops.lane.astype(np.int64), len(self.plan.queue_rank) + stream)
 
     @cached_property
     def lane_free(self) -> Int64:
-        """When the op before it on its lane had ended, in nominal times where
-        it has them; NEVER for the first of a lane."""
+        """Times at which the op before each on its lane had ended, nominal if it has a nominal time; NEVER for the
+        first of a lane."""
         return self._of_the_one_before(self.logged.finish)
 
     def _of_the_one_before(self, ends: Int64) -> Int64:
@@ -135,7 +135,7 @@ class LoggedSchedule:
 
 
 def last_packet_ns(fabric: Fabric) -> int:
-    """At most what the last packet of a message takes on a host's line: a full burst."""
+    """Largest time in nanoseconds of the last packet of a message on a host's line: that of a full burst."""
     return int(fabric.gso_bytes / fabric.goodput_share() * 8e9 / min(fabric.host_bps)) + 1
 
 
@@ -153,8 +153,8 @@ def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> li
 
 
 def _begin(schedule: LoggedSchedule) -> Int64:
-    """When ops began: nominally for timed ops; a message when it was handed
-    over; a RECV when its message was all there."""
+    """Times at which ops began: nominally for timed ops; a message when it was handed over; a RECV when its message was
+    complete."""
     logged, kind = schedule.logged, schedule.plan.ops.kind
     return np.where(schedule.is_timed, logged.nominal, np.where(kind == OpKind.RECV, logged.end, logged.start))
 
@@ -192,7 +192,7 @@ def _dependencies(schedule: LoggedSchedule) -> Check:
 
 
 def _one_at_a_time(schedule: LoggedSchedule) -> Check:
-    """No op begins before the one ahead of it on its stream or send queue has ended.
+    """Checks that no op begins before the one ahead of it on its stream or send queue has ended.
 
     Exact for computation, and for messages with a software latency. A message without one may be handed over when the
     last packet of the one before begins its time on the line.
@@ -252,8 +252,8 @@ def _durations(schedule: LoggedSchedule, late_ns: int) -> Check:
 
 
 def _queue_order(schedule: LoggedSchedule) -> Check:
-    """Streams and queues serve what their discipline says: nobody that comes later in its order goes before an op that
-    was waiting.
+    """Checks that streams and queues serve ops in the order of their discipline: no later op goes before an op that was
+    waiting.
 
     An op counts as waiting from when its agent had acted on all its dependencies, and as served from when it held its
     lane: of a message with a software latency that is known up to a packet's time. Of what happened at the same
@@ -284,8 +284,8 @@ def _queue_order(schedule: LoggedSchedule) -> Check:
 
 
 def _behind_a_sibling(schedule: LoggedSchedule, flat: Int64, rank: Int64) -> Bool:
-    """Whether each op of `flat` was served after one that waits for the
-    same on the same lane and should come after it."""
+    """Returns whether each op of `flat` was served after one that waits for the same on the same lane and should come
+    after it."""
     count, lane = len(schedule.plan.ops), schedule.lane
     iteration, op = np.divmod(flat, count)
     waits_for = schedule.waits_for[op]

@@ -65,7 +65,8 @@ def _completeness_check(record: PointRecord) -> Check:
 
 
 def _captured_bytes_check(fabric: Fabric, record: PointRecord, placed: list[tuple[PortLocation, Capture]]) -> Check:
-    """The captured bytes in each direction of a port are those that the port and the other end of its link counted.
+    """Checks that the captured bytes in each direction of a port equal the counts of the port and of the other end of
+    its link.
 
     HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and
     ends after.
@@ -153,8 +154,8 @@ def _connections(plan: Plan) -> Counter[int]:
 
 
 def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[PortLocation, Capture]]) -> list[Check]:
-    """The mean of a worker's measured iterations is the same by packets alone and by its agent's log, within
-    TIME_TOLERANCE.
+    """Checks that the mean of a worker's measured iterations is the same by packets alone and by its agent's log,
+    within TIME_TOLERANCE.
 
     Where the log says as well that a worker's iterations last another time from first message to first message than
     from end to end, for they differ in length, its first SENDs are what the packets are compared with. The captured

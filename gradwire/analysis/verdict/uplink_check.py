@@ -87,7 +87,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
 
 
 class _Sprayed:
-    """What passes a line where the bursts of each message take all ways in turn."""
+    """The share of messages that passes a line where the bursts of each message take all ways in turn."""
 
     def __init__(self, plan: Plan, fabric: Fabric) -> None:
         self._plan, self._fabric, self._routes = plan, fabric, SprayedRoutes.of(fabric)
@@ -97,8 +97,8 @@ class _Sprayed:
         self._uneven: dict[tuple[int, int, int], float] = {}
 
     def shares(self, sends: Int64, line: int, multicast: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-        """Which share of each message passes a line between switches. multicast: whether it does as a whole, if it is to
-        a group, which has one way."""
+        """Share of each message that passes a line between switches. multicast: whether each message to a group, which
+        has one way, passes it."""
         ops, host = self._plan.ops, self._plan.rank_host
         grouped = ops.group[sends] == 1
         single = sends[~grouped]
@@ -112,7 +112,8 @@ class _Sprayed:
         return found
 
     def slack_bytes(self, sends: Int64, line: int) -> float:
-        """By how much a line may differ: for each connection, by what bursts in a row may be uneven there, and a chunk."""
+        """Bytes by which a line may differ from its share: for each connection, the unevenness of bursts in a row, and
+        a chunk."""
         ops, host = self._plan.ops, self._plan.rank_host
         single = sends[ops.group[sends] == 0]
         keys = np.column_stack([ops.rank[single], ops.peer[single], ops.traffic_class[single], ops.lane[single]])
@@ -126,8 +127,9 @@ class _Sprayed:
         return float(bursts * burst_bytes + chunk_bytes(self._fabric) * int(connections.sum()))
 
     def _uneven_bursts(self, source: int, target: int, line: int) -> float:
-        """By how many bursts what passes a line may differ from its share, of any number of bursts in a row. A burst goes the
-        way of its first segment, and is shorter than a chunk: so some chunks have two, which may be those of the same line."""
+        """Largest difference between the bursts that pass a line and its share of them, for any number of bursts in a
+        row. A burst goes the way of its first segment, and is shorter than a chunk: so some chunks have two, which may
+        be those of the same line."""
         key = self._fabric.switch_of(source), self._fabric.switch_of(target), line
         if key not in self._uneven:
             passes = np.array([line in self._routes.path(source, target, way) for way in range(self._ways)], np.float64)
@@ -159,7 +161,7 @@ def _way_of_burst(fabric: Fabric) -> Int64:
 
 
 class _Flowlets:
-    """What passes a line by the ways that the senders' hosts chose for their flowlets."""
+    """The bytes that pass each line by the ways that the senders' hosts chose for their flowlets."""
 
     def __init__(self, fabric: Fabric, record: PointRecord) -> None:
         routes = SprayedRoutes.of(fabric)
@@ -173,7 +175,7 @@ class _Flowlets:
         self._share = tcp_frame_share(fabric)
 
     def frame_bytes(self, line: int) -> float:
-        """As tc counts them."""
+        """Bytes of the frames that pass a line, as tc counts them."""
         return self._on_line[line] * self._share
 
 

@@ -1,5 +1,5 @@
-"""The verdict on a run: whether its numbers can be trusted. A run that fails a single check is invalid and never shown
-as a result.
+"""The verdict on a run: it says whether its numbers can be trusted. A run that fails a single check is invalid and
+never shown as a result.
 
 Each check's function documents what it compares. Priority leakage (a low class sent while a high one waits) cannot be
 derived from counters, but the checks see its usual cause at every port: bytes that travel in another band than that of
@@ -72,19 +72,19 @@ CPU_SATURATION_LIMIT = 0.9
 """Accepts a busiest thread that slept for a tenth of the replay. As a mean it
 hides short overloads, which the agents' lateness shows."""
 CPU_WAIT_LIMIT = 0.1
-"""Of the replay, for all threads of a run together: if each wait held all workers up, an iteration took so much
-longer. Next to 14 busy processes runs waited for 0.03 to 0.05."""
+"""Largest share of the replay for which all threads of a run together may wait for a CPU. If each wait held all workers
+up, an iteration took longer by this share. Next to 14 busy processes runs waited for 0.03 to 0.05."""
 WALL_TOLERANCE = 0.05
-"""How far an iteration on the wall clock may be from one on the ideal network. What is not divided there (headers,
-frames, what an agent and a core take for a message) weighs more the larger the scale is: VGG-19 on eight workers came
-out at 1.08 to 1.44 of its time at scales from 1,100 to 2,000, with nothing else to be seen."""
+"""Largest difference of an iteration on the wall clock from one on the ideal network, as a share. What is not divided
+there (headers, frames, what an agent and a core take for a message) weighs more the larger the scale is: VGG-19 on
+eight workers took 1.08 to 1.44 times its time at scales from 1,100 to 2,000, and nothing else showed it."""
 UPCALLS_PER_FLOW = 2
 """The first packet of a flow causes an upcall; a second one may follow before the answer is installed."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a run is valid, and why."""
+    """The validity of a run, and the checks that it follows from."""
 
     #: Whether all checks passed.
     valid: bool
@@ -97,28 +97,31 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a run's scenario says of it besides plan and network: which checks apply, and their limits."""
+    """The properties of a run's scenario, besides plan and network, that decide which checks apply, and their
+    limits."""
 
     #: Whether a SEND ended when its last byte had left the host; without it, that is not checked.
     departs: bool = False
-    #: Which spine a message takes; without it, the uplinks of a leaf are only looked at together.
+    #: Function that returns the spine that a message takes; without it, the uplinks of a leaf are only looked at
+    #: together.
     spine_of: SpineOf | None = None
     #: Programs that ran at the same time: what they send is in no plan, and no ideal network has it.
     beside: Beside | None = None
-    #: Where packets get lost, nothing is known of how many there are, and with any fault iterations are not alike.
+    #: Faults of the run. If they lose packets, the number of lost packets is unknown, and with any fault iterations are
+    #: not alike.
     faults: Sequence[PlannedFault] = ()
     #: The congestion control that was asked for; "" for the kernel's default.
     congestion: str = ""
-    #: What the windows of connections did, where links have a delay.
+    #: Effect of connections' windows, if links have a delay.
     windows: WindowUse | None = None
     #: Whether the scenario chose the buffers of sockets.
     buffer_asked: bool = False
-    #: What bytes and rates were divided by, if they were.
+    #: The division of bytes and rates, if they were divided.
     divided: Divided | None = None
 
 
 PLAIN = Circumstances()
-"""Those of a run of a plan alone on a network without faults."""
+"""Circumstances of a run of a plan alone on a network without faults."""
 
 
 def judge(
@@ -166,8 +169,8 @@ def judge(
 
 
 def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The checks that compare what ports and switches counted with the
-    plan, which only hold if nothing else was sent."""
+    """The checks that compare the counts of ports and switches with the plan, which only hold if nothing else was
+    sent."""
     return [
         _upcalls(plan, fabric, record),
         port_bytes_check(plan, fabric, record),

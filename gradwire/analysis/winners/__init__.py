@@ -1,1 +1,1 @@
-"""Which strategy wins where: a grid of settings, its winners, ties and borders, as a chart and as a page."""
+"""Maps of the fastest strategies: a grid of settings, its winners, ties and borders, as a chart and as a page."""

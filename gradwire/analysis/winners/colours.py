@@ -24,7 +24,7 @@ def colours_of(found: WinnerMap) -> Mapping[str, str]:
 
 
 def colour_of(outcome: Outcome | None, colours: Mapping[str, str]) -> str:
-    """Of a cell: its winner's, the paler the less it leads."""
+    """Colour of a cell: that of its winner, paler the smaller the winner's lead is."""
     if outcome is None:
         return NOTHING_COLOUR
     if outcome.is_tie:

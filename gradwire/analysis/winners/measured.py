@@ -1,4 +1,5 @@
-"""Cells of a map that are measured by packets: which ones, which strategies there, and whether they agree with it."""
+"""Cells of a map that are measured by packets: their choice, the strategies that run there, and whether they agree with
+the map."""
 
 from __future__ import annotations
 
@@ -30,24 +31,24 @@ class ChosenCell:
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """What runs of a cell gave."""
+    """The results of runs of a cell."""
 
     chosen: ChosenCell
     #: Iteration times of valid runs.
     times_s: Mapping[str, float]
-    #: What is wrong with the others, by strategy.
+    #: Defects of the other runs, by strategy.
     invalid: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a measured cell is as the map says."""
+    """The result of a comparison of a measured cell with the map."""
 
     #: AGREES, DISAGREES or NOTHING_VALID.
     outcome: str
     #: The fastest as measured; "" if the map's winner or all others have no valid run.
     fastest: str
-    #: How much longer the map's winner took than the fastest, as a share; nan without valid runs.
+    #: Share by which the map's winner took longer than the fastest; nan without valid runs.
     off: float
     text: str
 
@@ -83,7 +84,8 @@ def _worth_measuring(winner_map: WinnerMap, place: Place) -> tuple[str, ...]:
 
 
 def judge_cell(winner_map: WinnerMap, cell: MeasuredCell) -> Judgement:
-    """Whether the map's winner, or one that is level with it, is the fastest as measured, or level with the fastest."""
+    """Judges whether the map's winner, or a strategy that is level with it, is the fastest as measured, or level with
+    the fastest."""
     outcome = winner_map.outcomes[cell.chosen.place]
     if outcome.winner not in cell.times_s or len(cell.times_s) < 2:
         why = "; ".join(f"{name}: {reason}" for name, reason in cell.invalid.items()) or "too few runs"
@@ -102,7 +104,8 @@ def judge_cell(winner_map: WinnerMap, cell: MeasuredCell) -> Judgement:
 
 
 def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: str) -> Judgement:
-    """A tie may be apart by twice its threshold: that much it may be when both times are off by half of it."""
+    """Judges a cell that is a tie on the map. The measured times may be apart by twice the threshold of a tie, which
+    happens if both times are off by half of it."""
     level_s = {name: cell.times_s[name] for name in outcome.level if name in cell.times_s}
     off = max(level_s.values()) / cell.times_s[fastest] - 1
     if off <= 2 * found.tie:
@@ -112,7 +115,7 @@ def _judge_tie(found: WinnerMap, cell: MeasuredCell, outcome: Outcome, fastest: 
 
 
 def summary(winner_map: WinnerMap, cells: Sequence[MeasuredCell]) -> str:
-    """How many measured cells agree, and the greatest error, in a sentence or two; "" if none was measured."""
+    """Number of measured cells that agree, and the largest error, in a sentence or two; "" if none was measured."""
     if not cells:
         return ""
     judged = [judge_cell(winner_map, cell) for cell in cells]

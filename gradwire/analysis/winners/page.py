@@ -39,22 +39,22 @@ class DrawnCell:
 
     @property
     def middle(self) -> float:
-        """Of its width."""
+        """x of the cell's middle."""
         return self.x + CELL / 2
 
     @property
     def text_y(self) -> float:
-        """Where its number stands: above the mark, if it has one."""
+        """y of the cell's number: above the mark, if there is one."""
         return self.y + CELL_HEIGHT / 2 + (-2 if self.mark else 4)
 
     @property
     def mark_y(self) -> float:
-        """Where its mark stands."""
+        """y of the cell's mark."""
         return self.y + CELL_HEIGHT - 9
 
 
 def map_page(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = "") -> str:
-    """The page. run_folder: of the measured cells, as it is named there; "" if none was measured."""
+    """The page. run_folder: name of the measured cells' run folder on the page; "" if none was measured."""
     by_place = {cell.chosen.place: cell for cell in measured}
     marks = {place: judge_cell(winner_map, cell).outcome for place, cell in by_place.items()}
     x, y = winner_map.axes
@@ -88,7 +88,8 @@ def map_page(winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_f
 
 
 def measured_table(winner_map: WinnerMap, measured: Sequence[MeasuredCell]) -> TextTable:
-    """One row per measured cell: where, why it was chosen, its map's winner and what the runs say."""
+    """One row per measured cell: its place, the reason for its choice, the map's winner and the results of the
+    runs."""
     x, y = winner_map.axes
     tones = {"agrees": "good", DISAGREES: "bad"}
     rows, tone = [], []
@@ -148,7 +149,7 @@ def _words(found: WinnerMap, place: Place) -> str:
 
 
 def _data(winner_map: WinnerMap, by_place: Mapping[Place, MeasuredCell]) -> Markup:
-    """What the script shows, as JSON that cannot end the element that it stands in."""
+    """Data that the page's script shows, as JSON that cannot end the element that it is in."""
     cells: dict[str, Any] = {}
     for place in winner_map.places:
         outcome, cell = winner_map.outcomes.get(place), by_place.get(place)

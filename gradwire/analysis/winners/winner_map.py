@@ -1,5 +1,5 @@
-"""A map of winners: times of strategies over a grid of two keys, which of them wins each cell, by how much, and where
-the winner changes."""
+"""A map of winners: times of strategies over a grid of two keys, the winner of each cell with its lead, and the borders
+between winners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIE = 0.01
 """A winner that is not faster than the next by more than this share is level with it. Estimates agree with runs within
 1 % for 90 of 100 random points (docs/estimate.md)."""
 DOUBTFUL_FROM = 0.02
-"""Where more of an estimate than this depends on how much queues hold, it does not rank its strategy
+"""Share of an estimate that may depend on how much queues hold. If more does, the estimate does not rank its strategy
 (docs/estimate.md)."""
 
 Place = tuple[int, int]
@@ -26,9 +26,9 @@ class Axis:
 
     #: Dotted, as in a scenario.
     key: str
-    #: As a scenario would write them.
+    #: Values as a scenario would write them.
     texts: tuple[str, ...]
-    #: The same as numbers, ascending, in a unit that they share.
+    #: Values as numbers, ascending, in a common unit.
     numbers: tuple[float, ...]
     #: Whether equal ratios are equally far apart; else equal differences are.
     logarithmic: bool = True
@@ -51,7 +51,7 @@ class Time:
     """A strategy's estimate in one cell."""
 
     iteration_s: float
-    #: By how much it differs where ports and switches hold half as much, as a share of it.
+    #: Share by which the time differs if ports and switches hold half as much.
     by_queues: float = 0.0
     #: Whether it lies between the estimates of two other cells, and is not one itself.
     is_between: bool = False
@@ -64,7 +64,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Who wins a cell."""
+    """The winner of a cell, its lead, and the order of all strategies."""
 
     #: Strategies with an estimate, the fastest first.
     order: tuple[str, ...]
@@ -82,13 +82,13 @@ class Outcome:
 
     @property
     def is_tie(self) -> bool:
-        """Whether another is level with the fastest."""
+        """Whether another strategy is level with the fastest."""
         return len(self.level) > 1
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the winner changes along an axis, between two neighbouring cells."""
+    """A change of the winner along an axis, between two neighbouring cells."""
 
     #: The number of the axis: 0 or 1.
     along: int
@@ -101,7 +101,7 @@ class Crossing:
 
 
 def outcome_of(times: Mapping[str, Time], tie: float = TIE) -> Outcome | None:
-    """Who wins a cell with these times; None if there are none."""
+    """Outcome of a cell with these times; None if there are none."""
     if not times:
         return None
     order = sorted(times, key=lambda name: (times[name].iteration_s, name))
@@ -126,12 +126,12 @@ class WinnerMap:
     axes: tuple[Axis, Axis]
     strategies: tuple[str, ...]
     times: Mapping[Place, Mapping[str, Time]]
-    #: Why a strategy has no time in a cell.
+    #: Reasons why strategies have no time in a cell.
     refused: Mapping[Place, Mapping[str, str]] = field(default_factory=dict)
     #: Strategies that take no part, and why.
     left_out: Mapping[str, str] = field(default_factory=dict)
     tie: float = TIE
-    #: What estimates do not have, a sentence each.
+    #: Effects that estimates lack, a sentence each.
     warnings: tuple[str, ...] = ()
 
     @property
@@ -142,19 +142,20 @@ class WinnerMap:
 
     @cached_property
     def outcomes(self) -> Mapping[Place, Outcome]:
-        """Who wins each cell that has a time."""
+        """Outcomes of the cells that have a time."""
         found = ((place, outcome_of(self.times.get(place, {}), self.tie)) for place in self.places)
         return {place: outcome for place, outcome in found if outcome is not None}
 
     @cached_property
     def won(self) -> Mapping[str, int]:
-        """How many cells each strategy wins and is level with nobody, those with the most first; winners alone."""
+        """Number of cells that each strategy wins alone, those with the most first. Strategies that win none are left
+        out."""
         counts = Counter(outcome.winner for outcome in self.outcomes.values() if not outcome.is_tie)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], self.strategies.index(item[0]))))
 
     @property
     def ties(self) -> int:
-        """How many cells have several winners."""
+        """Number of cells with several winners."""
         return sum(outcome.is_tie for outcome in self.outcomes.values())
 
     def neighbours(self) -> Iterator[tuple[int, Place, Place]]:
@@ -167,7 +168,7 @@ class WinnerMap:
                 yield 1, (i, j), (i, j + 1)
 
     def shown(self, place: Place) -> str | None:
-        """What a cell is drawn as: its winner, "" for a tie, None where nothing has a time."""
+        """Name of a cell's winner; "" for a tie, None if no strategy has a time."""
         outcome = self.outcomes.get(place)
         if outcome is None:
             return None
@@ -183,7 +184,7 @@ class WinnerMap:
 
     @cached_property
     def crossings(self) -> list[Crossing]:
-        """Where the winner changes from one cell to the next."""
+        """Changes of the winner from one cell to the next."""
         found = (self._crossing(along, one, other) for along, one, other in self.neighbours())
         return [crossing for crossing in found if crossing is not None]
 
@@ -198,8 +199,8 @@ class WinnerMap:
 
 
 def crossing_share(here: Mapping[str, Time], there: Mapping[str, Time], before: str, after: str) -> float:
-    """How far from one cell to the next two strategies take equally long, as a share of the way: logarithms of times
-    are interpolated. Half of it where one of them has a time in one cell alone."""
+    """Place between two neighbouring cells at which two strategies take equally long, as a share of the distance:
+    logarithms of times are interpolated. It is half the distance if one of them has a time in one cell alone."""
     if after not in here or before not in there:
         return 0.5
     ahead = math.log(here[after].iteration_s / here[before].iteration_s)

@@ -1,4 +1,4 @@
-"""A map of winners in words: a conclusion, and which strategy wins along each row."""
+"""A map of winners in words: a conclusion, and the winner along each row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TIED, NOTHING = "tie", "nothing can run"
 
 
 def conclusion(winner_map: WinnerMap) -> str:
-    """Who wins how many cells and by how much, in a sentence or two."""
+    """Number of cells that each strategy wins, and the leads, in a few sentences."""
     cells = len(winner_map.outcomes)
     won = [f"{name} in {count}{_most(winner_map, name)}" for name, count in winner_map.won.items()]
     text = (
@@ -47,8 +47,8 @@ def lead_text(outcome: Outcome) -> str:
 
 
 def cell_text(outcome: Outcome) -> str:
-    """What stands in a cell: how many times as long the next strategy takes, and a question mark if that is in doubt;
-    the mark alone for a tie."""
+    """Text of a cell: the time of the next strategy as a multiple of the winner's, and a question mark if the order is
+    in doubt; only the mark for a tie."""
     lead = "" if outcome.is_tie or len(outcome.order) < 2 else f"{1 + outcome.lead:.2f}"
     return f"{lead}{'?' if outcome.doubtful else ''}"
 
@@ -89,7 +89,7 @@ def _tied(found: WinnerMap, row: int, first: int, last: int) -> str:
 
 
 def crossings_table(winner_map: WinnerMap) -> TextTable:
-    """Where the winner changes along each axis, interpolated between two cells."""
+    """Table of the places where the winner changes along each axis, interpolated between two cells."""
     rows = []
     for border in winner_map.crossings:
         i, j = border.place

@@ -1,2 +1,2 @@
-"""`gradwire compare`: a question as a scenario with everyone who can run there, and which division of a large model
-is fastest."""
+"""`gradwire compare`: turns a question into a scenario with all contenders that can run there, and finds the fastest
+divisions of a large model."""

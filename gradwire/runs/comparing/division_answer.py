@@ -1,4 +1,4 @@
-"""The answer of a search for divisions: rows, a table, files, and what was assumed, in words."""
+"""The answer of a search for divisions: rows, a table, files, and the assumptions in words."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def words(answer: Found) -> list[str]:
-    """What was searched, what the network would have to be, and what was assumed: a paragraph each."""
+    """Paragraphs on the search, on the network that it takes, and on the assumptions."""
     return [_searched(answer), *_order(answer), *_assumed(answer)]
 
 
@@ -112,7 +112,7 @@ def _searched(answer: Found) -> str:
 
 
 def _order(answer: Found) -> list[str]:
-    """Which division is the fastest at other rates."""
+    """Sentences on the fastest divisions at half and at double the rate."""
     best, said = answer.best[0], []
     for factor, name in ((0.5, "half"), (2.0, "double")):
         other = answer.fastest_at(factor)

@@ -26,7 +26,8 @@ NOT_RUN = "not run"
 OPTIONS = "options"
 """Parameter of points that tells divisions apart."""
 RUN = {"warmup": 1, "iterations": 1, "fidelity": "1%"}
-"""Of these points, where --set says nothing: iterations are all alike, and have terabytes."""
+"""Settings of `run` for these points, unless --set gives others: their iterations are all alike, and have
+terabytes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Chosen:
     refused: tuple[NotRun, ...]
 
     def without(self, reasons: Mapping[int, str]) -> Chosen:
-        """Those that run without some, by their numbers among them."""
+        """Returns the chosen divisions without some, which are given by their numbers with the reasons."""
         left = tuple(part for number, part in enumerate(self.parts) if number not in reasons)
         more = [NotRun(self.parts[number].place, self.parts[number].division, why) for number, why in reasons.items()]
         return Chosen(left, tuple(sorted([*self.refused, *more], key=lambda each: each.place)))
@@ -103,7 +104,7 @@ def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
 
 
 def rows(chosen: Chosen, runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
-    """What was measured of each, and its estimate; times in seconds, and None where there is no result."""
+    """Measured and estimated times of each division, in seconds; None for a time that there is no result of."""
     found: list[dict[str, Any]] = [
         {
             "place": each.place,
@@ -156,7 +157,7 @@ def table(rows_of_runs: Sequence[dict[str, Any]]) -> TextTable:
 
 
 def words(rows_of_runs: Sequence[dict[str, Any]], runs: Sequence[JudgedRun[Any, Any]]) -> list[str]:
-    """What the parts were, whether the order holds, and what could not run: a paragraph each."""
+    """Paragraphs on the parts that ran, on their order, and on the divisions that could not run."""
     said = list(dict.fromkeys(f"{note[0].upper()}{note[1:]}." for _, note in notes_of_parts(runs)))
     measured = [row for row in rows_of_runs if row["measured_s"] is not None]
     if len(measured) > 1:

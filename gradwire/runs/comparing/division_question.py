@@ -1,4 +1,4 @@
-"""What is asked of `gradwire compare --gpus`: a large model, so many GPUs, machines and a network."""
+"""The question of `gradwire compare --gpus`: a large model, a number of GPUs, machines and a network."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gradwire.workloads.models.resized import sample_tokens, with_tokens
 from gradwire.workloads.units import byte_rate_text
 
 RATE = "400gbit"
-"""Of each NIC, one for each GPU: eight ConnectX-7 in a DGX H100 (data sheet)."""
+"""Rate of each NIC, one for each GPU: eight ConnectX-7 in a DGX H100 (data sheet)."""
 MACHINE_GPUS = 8
-"""Of a DGX or HGX (data sheets)."""
+"""Number of GPUs in a DGX or HGX (data sheets)."""
 BATCH_TOKENS = 1 << 24
-"""Of an iteration: 16 M, as Llama 3 405B was trained with for the most part (The Llama 3 Herd of Models, 2024, section
-3.4.1)."""
+"""Tokens of an iteration: 16 M, as Llama 3 405B was trained with for the most part (The Llama 3 Herd of Models, 2024,
+section 3.4.1)."""
 LEAST_GPUS, MOST_GPUS = 64, 65_536
-"""What estimates by classes of ranks are for (docs/thousands.md)."""
+"""Range of GPUs that estimates by classes of ranks are made for (docs/thousands.md)."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class DivisionQuestion:
 
     @cached_property
     def section(self) -> PointSection:
-        """The same as a point, with any strategy. Raises InputFault."""
+        """The question as a point, with any strategy. Raises InputFault."""
         return shared_section(self.document)
 
     @cached_property
@@ -115,7 +115,7 @@ class DivisionQuestion:
         return self.samples or max(1, BATCH_TOKENS // self.sample_tokens)
 
     def asked(self) -> Asked:
-        """What is divided. Raises InputFault for a model that cannot be."""
+        """The model and the GPUs to divide it over. Raises InputFault for a model that cannot be divided."""
         # A model of another length has the shape of the published one.
         profile = self.resolved.job.profile
         published = self.resolved.catalogue.model(self.model) if self.tokens else profile

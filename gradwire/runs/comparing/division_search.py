@@ -1,8 +1,8 @@
-"""Which divisions of a model are fastest: all are bounded, and those that may be among the best are estimated.
+"""Searches the fastest divisions of a model: all are bounded, and those that may be among the best are estimated.
 
-A bound (workloads/divisions/least_time.py) takes milliseconds, and an estimate by classes of ranks seconds. Divisions are
-estimated in the order of their bounds, until a bound is not below the time of the last of the best: none of the others
-can be faster.
+A bound (workloads/divisions/least_time.py) takes milliseconds, and an estimate by classes of ranks seconds. Divisions
+are estimated in the order of their bounds, until a bound is not below the time of the last of the best: none of the
+others can be faster.
 """
 
 from __future__ import annotations
@@ -73,28 +73,29 @@ class Estimated:
 
     @property
     def exposed_s(self) -> float:
-        """How much shorter the iteration would be if the network, and links inside machines, cost nothing."""
+        """Seconds by which the iteration would be shorter if the network, and links inside machines, cost
+        nothing."""
         return max(0.0, self.time_s - self.candidate.least(1.0).compute_and_bubble_s)
 
     @property
     def bubble_s(self) -> float:
-        """What the busiest stage waits for others in an iteration without communication."""
+        """Seconds that the busiest stage waits for others in an iteration without communication."""
         least = self.candidate.least(1.0)
         return least.compute_and_bubble_s - least.compute_s
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found."""
+    """The result of a search."""
 
     question: DivisionQuestion
     #: All that were estimated, the fastest first.
     estimated: tuple[Estimated, ...]
     #: Divisions that fit into memory, estimated or not.
     candidates: int
-    #: How many divisions are left out before anything is estimated, by reason.
+    #: Number of divisions that are left out before anything is estimated, by reason.
     left_out: Counter[str]
-    #: Why divisions could not be estimated, by their names.
+    #: Reasons why divisions could not be estimated, by their names.
     refused: dict[str, str]
     #: Whether all that might be the fastest at another rate were estimated there, by factor.
     complete: dict[float, bool]
@@ -102,11 +103,11 @@ class Found:
 
     @property
     def best(self) -> tuple[Estimated, ...]:
-        """Those that are shown."""
+        """The divisions that are shown, the fastest first."""
         return self.estimated[:BEST]
 
     def fastest_at(self, factor: float) -> Estimated:
-        """The fastest at another rate."""
+        """The fastest division at another rate."""
         return min(self.estimated, key=lambda each: each.times_s[factor])
 
     def mfu(self, each: Estimated) -> float | None:
@@ -128,7 +129,7 @@ def search(
     jobs: int,
     on_done: Callable[[str], None] = lambda _: None,
 ) -> Found:
-    """Searches all divisions, in up to `jobs` processes; `on_done` hears what is being done. Raises InputFault where no
+    """Searches all divisions, in up to `jobs` processes; `on_done` is called with the progress. Raises InputFault if no
     division fits."""
     begun_s = time.process_time()
     on_done("bounding divisions")

@@ -1,4 +1,5 @@
-"""A question made ready to run: a scenario with everyone who can run there, and what is left out with its reason."""
+"""Prepares a question to run: a scenario with all contenders that can run there, and the others with the reason why
+they cannot."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 
 REACH = 0.1
-"""How far a run may be from its estimate before `--estimate-first` leaves out one that would have won. Of the 27
-strategies with ResNet-50 on 4 workers at 10 Gbit/s none is farther away than 5.5 % (docs/estimate.md)."""
+"""Largest difference between a run and its estimate for which `--estimate-first` leaves out no strategy that would have
+won, as a share. Of the 27 strategies with ResNet-50 on 4 workers at 10 Gbit/s none is farther away than 5.5 %
+(docs/estimate.md)."""
 
 
 def plan_comparison(
@@ -96,7 +98,7 @@ def plan_comparison(
 
 
 def _beyond_reach(ready: Mapping[str, Sequence[PlannedRun]], jobs: int) -> dict[str, str]:
-    """The names of those that cannot win by their estimates, and why."""
+    """Contenders that cannot win by their estimates, with the reason in words."""
     estimates_s = dict(zip(ready, side_by_side(_estimated_s, list(ready.values()), jobs), strict=True))
     least_s = min(estimates_s.values(), default=0.0)
     faults = any(run.point.section.fault for planned in ready.values() for run in planned)
@@ -121,7 +123,7 @@ def _estimated_s(planned: Sequence[PlannedRun]) -> float:
 
 
 def _name(contender: Contender, asked: Mapping[str, Sequence[Any]]) -> str:
-    """A contender's strategy, with the options that tell it from others of the same."""
+    """A contender's strategy, with the options that tell it from other contenders of the same strategy."""
     telling = dict.fromkeys([*contender.told_by, *asked])
     words = [f"{option}={contender.options[option]}" for option in telling if option in contender.options]
     return f"{contender.strategy} ({', '.join(words)})" if words else contender.strategy

@@ -1,4 +1,4 @@
-"""What is asked of `gradwire compare`: a model, a large model that is divided, or a recorded job, on a network."""
+"""The questions of `gradwire compare`: a model, a large model that is divided, or a recorded job, on a network."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from gradwire.workloads.units import byte_rate_text, rate_text
 GIVEN = "given"
 """Name of the device where the iteration time is given."""
 FIDELITY = "0.5%"
-"""Of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set run.fidelity=` sets
-another."""
+"""Fidelity of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set
+run.fidelity=` sets another."""
 IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
-"""What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
+"""Replacements in names of folders for characters that have a meaning in shells and paths; None removes one."""
 
 
 class Asked(Protocol):
-    """A question, whatever it is about."""
+    """A question on any subject."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -53,12 +53,12 @@ class Asked(Protocol):
         """Name of the run folder: the question in a few words."""
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault for what is wrong whatever the
-        contender."""
+        """Document of the scenario that all contenders share, with a title. Raises InputFault for faults that do not
+        depend on the contender."""
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
-        """Who takes part, of these strategies or of all. Raises InputFault for a name that does not exist, or has no
-        part here."""
+        """Contenders among these strategies, or among all. Raises InputFault for a name that does not exist, or cannot
+        take part."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Network:
 
     @property
     def words(self) -> list[str]:
-        """The same for the name of a folder."""
+        """Words for the network in the name of a folder."""
         return [self.rate, *([f"leaf-spine-{self.oversubscription or 1:g}"] if self.is_nested else [])]
 
     def table(self) -> dict[str, Any]:
-        """The scenario's table."""
+        """The table [fabric] of the scenario."""
         if not self.is_nested:
             return {"rate": self.rate}
         ratio = 1.0 if self.oversubscription is None else self.oversubscription
@@ -108,8 +108,8 @@ class Question:
         return _name([*words, rate, f"{self.servers}servers" if self.servers else None, *shape], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the
-        strategy."""
+        """Document of the scenario that all strategies share, with a title. Raises InputFault for faults that do not
+        depend on the strategy."""
         cluster: dict[str, Any] = {"workers": self.workers}
         if self.servers is not None:
             cluster["servers"] = self.servers
@@ -129,14 +129,14 @@ class Question:
 
 @dataclass(frozen=True)
 class ParallelQuestion:
-    """Ways to train a large model whose workers are divided as said, with as many GPUs on each machine."""
+    """Ways to train a large model with a given division of workers, and a number of GPUs on each machine."""
 
     model: str
     parallel: Parallel
     network: Network
     device: str | None = None
     iteration_time: str | None = None
-    #: None: as many as share a layer's products, but up to 8 where only data is divided.
+    #: GPUs on each machine. None: as many as share a layer's products, but up to 8 where only data is divided.
     gpus_per_host: int | None = None
     settings: tuple[str, ...] = ()
 
@@ -147,7 +147,7 @@ class ParallelQuestion:
         return _name([*words, *self.network.words], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault."""
+        """Document of the scenario that all contenders share, with a title. Raises InputFault."""
         workers, on_host = self.parallel.workers, self.gpus_per_host or self.parallel.usual_on_host
         document: dict[str, Any] = {
             "about": f"{self.model} with {self.parallel}, {on_host} GPUs on each machine. Adding gradients, copying "
@@ -164,8 +164,8 @@ class ParallelQuestion:
         return divided(self.parallel, names)
 
     def _of_large_models(self, document: dict[str, Any], catalogue: Catalogue) -> None:
-        """Sets what the question leaves open: how many blocks stand for all, and the rate of the links inside a
-        machine."""
+        """Sets the values that the question leaves open: the number of blocks that stand for all, and the rate of the
+        links inside a machine."""
         model = document["model"]
         profile = catalogue.model(model["name"])
         blocks = kept_blocks(self.parallel, block_count(profile))
@@ -197,7 +197,7 @@ class TraceQuestion:
         return _name([trace_of(self.trace).name, workers, *self.network.words], self.settings)
 
     def document(self) -> dict[str, Any]:
-        """What the scenario says for all contenders, with a title. Raises InputFault."""
+        """Document of the scenario that all contenders share, with a title. Raises InputFault."""
         trace = trace_of(self.trace)
         workers = self.workers or trace.ranks
         model = {"name": trace.name, "trace": str(Path(self.trace).resolve())}
@@ -214,13 +214,14 @@ class TraceQuestion:
         return completed(document, self.settings)
 
     def contenders(self, names: Sequence[str]) -> list[Contender]:
-        """The algorithms."""
+        """The replay of the recorded job with each algorithm, one at a time. Raises InputFault for other names than
+        that of the replay."""
         return replays(trace_of(self.trace), names)
 
 
 @dataclass(frozen=True)
 class Given:
-    """Options of which some go together; None for what is not given."""
+    """Options of which only some go together; None for those that are not given."""
 
     workers: int | None
     parallel: str | None
@@ -242,7 +243,7 @@ class Given:
 def question_of(
     model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
 ) -> Asked:
-    """What is asked. Raises InputFault for options that do not go together."""
+    """Makes the question of the command's options. Raises InputFault for options that do not go together."""
     device, iteration_time = given.device, given.iteration_time
     if trace is not None and model is None:
         given.refuse_all_but("--trace", "workers", "gpus_per_host")
@@ -271,8 +272,8 @@ def completed(
     settings: Sequence[str],
     complete: Callable[[dict[str, Any], Catalogue], None] = lambda _document, _catalogue: None,
 ) -> dict[str, Any]:
-    """The document with its files' content, a device, the settings, and a title. `complete` sets what these leave
-    open."""
+    """The document with its files' content, a device, the settings, and a title. `complete` sets further values that
+    are still open."""
     document = _with_files(document)
     model = document["model"]
     if "trace" not in model:
@@ -287,7 +288,7 @@ def completed(
 
 
 def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with what its files say. Raises InputFault for files that are wrong."""
+    """The document with the contents of its files. Raises InputFault for files that are wrong."""
     found, lines = inlined(document, Path.cwd(), COMMAND_LINE)
     if lines:
         raise InputFault("\n".join(f"{ORIGIN}: {line}" for line in lines))

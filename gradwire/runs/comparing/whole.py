@@ -1,8 +1,8 @@
-"""What a run with a few of a model's blocks says of the whole model.
+"""Estimates the time of a whole model from a run with a few of its blocks.
 
-Blocks repeat, and what differs between the emulated network and the ideal one repeats with them. So the whole model
-takes what it takes on the ideal network, times the ratio of the two as the run with fewer blocks measured it.
-docs/large-models.md has how far that is off.
+Blocks repeat, and so does the difference between the emulated network and the ideal one. So the time of the whole model
+is its time on the ideal network, times the ratio of the two that the run with fewer blocks measured.
+docs/large-models.md has the error of this.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from gradwire.workloads.models.resized import block_count
 
 WHOLE_FILE = "whole.json"
 NEARLY = 0.95
-"""Of the most ops that a plan may have: so near, all blocks are compiled to be sure, since not every layer need belong
-to a block."""
+"""Share of the most ops that a plan may have from which on all blocks are compiled to be sure, because some layers may
+belong to no block."""
 
 
 class Whole(msgspec.Struct, frozen=True):
     """A point with all blocks of its model, on the ideal network."""
 
-    #: Of the run with fewer blocks that it belongs to (`PlannedRun.key`).
+    #: Key of the run with fewer blocks that it belongs to (`PlannedRun.key`).
     key: str
     blocks: int
     iteration_s: float
     bound_s: float
     bound_kind: str
-    #: What a worker computes in an iteration, alone.
+    #: Time that a worker alone computes in an iteration.
     compute_s: float
     #: Samples of all workers.
     samples: int
@@ -59,7 +59,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def stands_for_more(section: PointSection) -> bool:
-    """Whether a point has only some of its model's blocks."""
+    """Returns whether a point has only some of its model's blocks."""
     return section.model.blocks is not None
 
 
@@ -78,7 +78,8 @@ def estimate_whole(planned: Sequence[PlannedRun], folder: Path, jobs: int) -> No
 
 
 def read_whole(folder: Path) -> Mapping[str, Whole]:
-    """What is kept in a run folder, by the names of points' folders. Raises InputFault for a damaged file."""
+    """Reads the times of whole models from a run folder, by the names of points' folders. Raises InputFault for a
+    damaged file."""
     path = folder / WHOLE_FILE
     if not path.exists() and not path.is_symlink():
         return {}
@@ -137,7 +138,7 @@ def _whole(run: PlannedRun) -> Whole:
 
 
 def at_full_size(row: PointResult, whole: Whole) -> PointResult:
-    """A row as it would be with all blocks; an invalid one as it is."""
+    """A row with the values of a run with all blocks; an invalid row is unchanged."""
     if row.fluid_ratio is None:
         return row
     time_s = whole.iteration_s * row.fluid_ratio
@@ -163,8 +164,7 @@ def ranking_of(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> R
 
 
 def ranked_rows(runs: Sequence[JudgedRun], folder: Path) -> list[PointResult]:
-    """What a ranking is of: the rows of a run, at full size where that was estimated. Raises InputFault for a damaged
-    file."""
+    """Rows of a run that are ranked, at full size where that was estimated. Raises InputFault for a damaged file."""
     whole = read_whole(folder)
     return [
         at_full_size(run.result, whole[run.folder.name]) if run.folder.name in whole else run.result for run in runs
@@ -172,7 +172,7 @@ def ranked_rows(runs: Sequence[JudgedRun], folder: Path) -> list[PointResult]:
 
 
 def _in_words(runs: Sequence[JudgedRun], whole: Mapping[str, Whole]) -> str:
-    """What the times of a ranking are where models are whole; "" where they are as measured."""
+    """Sentence that says how the times of a ranking follow from measured ones; "" if they are as measured."""
     blocks = {whole[run.folder.name].blocks for run in runs if run.folder.name in whole}
     kept = {run.point.section.model.blocks for run in runs if run.folder.name in whole}
     if not blocks:

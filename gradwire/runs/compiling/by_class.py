@@ -42,7 +42,7 @@ class ByClass:
 
     label: str
     job: ClassPlan | RingSequence
-    #: What they send on.
+    #: The lines on which its ranks send.
     lines: ClassLines | RingLines
     fabric: Fabric
     folding: Folding
@@ -54,7 +54,8 @@ class ByClass:
 
     @property
     def left_out(self) -> str:
-        """What the estimate has not as all ranks have it, a sentence without its stop; "" if nothing is left out."""
+        """Effects that all ranks have and the estimate lacks, as a sentence without its full stop; "" if there are
+        none."""
         return self.job.left_out if isinstance(self.job, ClassPlan) else ""
 
     def times(self, send_ends: SendEnds, window_bytes: float = math.inf) -> FluidTimes:
@@ -76,8 +77,8 @@ class ByClass:
 
 
 def by_class(point: ResolvedPoint, least_workers: int | None = None) -> ByClass | None:
-    """A point's job by classes; None for one that is estimated with all of its ranks, as those of fewer workers than
-    `least_workers` (None: LEAST_WORKERS) are.
+    """A point's job by classes; None for a job that is estimated with all of its ranks, such as one of fewer workers
+    than `least_workers` (None: LEAST_WORKERS).
 
     Raises InputFault for a job of more workers than a plan with all ranks can have, if it has no classes or cannot be
     compiled.
@@ -126,13 +127,14 @@ def classes_or_plans(
 
 
 def with_fabric(found: ByClass, fabric: Fabric) -> ByClass:
-    """The same job on a fabric of the same shape and other rates. Raises NotByClass where its classes do not fare alike
-    there."""
+    """Returns the same job on a fabric of the same shape and other rates. Raises NotByClass if ranks of a class are not
+    served alike there."""
     return found if fabric == found.fabric else replace(found, lines=_lines(found.job, fabric), fabric=fabric)
 
 
 def classes_of(point: ResolvedPoint) -> ByClass:
-    """The fewest classes that fare alike. Raises NotByClass, with what the fewest of all lack."""
+    """The division into the fewest classes whose ranks are served alike. Raises NotByClass, with the reason why the
+    smallest division of all is not exact."""
     compile_classes, job, fabric = point.strategy.by_class, point.job, point.fabric
     if compile_classes is None or job.trace is not None:
         raise NotByClass(f"strategy '{point.strategy.name}' has none")

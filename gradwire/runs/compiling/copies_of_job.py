@@ -73,8 +73,8 @@ def _in_steps(point: ResolvedPoint) -> tuple[ByClass, ClassPlan]:
 
 
 def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int) -> Way:
-    """The part on a switch with the machines that it has, each with the NICs that are used of it. Raises InputFault where
-    messages would stay on a machine that leave it in the whole."""
+    """The part on a switch with its machines, each with the NICs that the part uses. Raises InputFault if messages
+    would stay on a machine that leave it in the whole."""
     hosts, of_rank = np.unique(classes.host_of_rank[part.ranks], return_inverse=True)
     machines, of_host = np.unique(hosts // classes.plan.nics_per_host, return_inverse=True)
     first = np.searchsorted(of_host, np.arange(len(machines)))
@@ -93,7 +93,7 @@ def _placed(classes: ClassPlan, part: PartByCopies, fabric: Fabric, workers: int
 
 
 def _in_words(classes: ClassPlan, part: PartByCopies, workers: int) -> str:
-    """What the part is, for listings and reports."""
+    """Description of the part for listings and reports."""
     shares = "" if part.shares == 1 else f", and of {part.shares} shares of each product one"
     count = len(classes.members)
     alike = f"{count} classes of ranks that do the same" if count > 1 else "one class of ranks, which all do the same"

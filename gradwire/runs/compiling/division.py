@@ -1,5 +1,5 @@
-"""By how much a run's bytes and rates are divided, for a wanted fidelity or because the virtual clock carries no more,
-and what that does.
+"""Chooses the number by which a run's bytes and rates are divided, for a wanted fidelity or because the virtual clock
+carries no more, and states its effect.
 
 Bytes and rates divided by the same number leave every time as it is, and cost less to emulate. What does not shrink is
 the grain of the network: bursts of up to fabric.gso, and the headers of messages. So the larger the number, the longer
@@ -49,17 +49,18 @@ from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.stand_in import scaled_fabric
 
 MESSAGE_BYTES = 24 + 2 * (ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
-"""What a message has in addition to its payload: its own header (agents/wire), that of its last segment, which is not
-full, and an ACK."""
+"""Bytes of a message on the line besides its payload: its own header (agents/wire), that of its last segment, which is
+not full, and an ACK."""
 MOST = 2**20
 """The largest division."""
 CODE = ("gradwire.runs.compiling.division",)
-"""What decides a division, in addition to estimates."""
+"""Modules that decide a division, in addition to those of estimates."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """What bytes and rates are divided by, and what that may do to the iteration time, as a share of it."""
+    """The number that bytes and rates are divided by, and the largest effect of that on the iteration time, as a share
+    of it."""
 
     number: int = 1
     error: float = 0.0
@@ -93,12 +94,14 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
 def kept_division(
     plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str, found: Callable[[], Division]
 ) -> Division:
-    """What is `found` for these plans, from the cache if it was found before. wanted: what is asked, in words."""
+    """Division that `found` computes for these plans, from the cache if it was computed before. wanted: what is asked,
+    in words, as a part of the cache's key."""
     return cached(_path(plans, fabric, send_ends, wanted), Division, found)
 
 
 def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
-    """What dividing a plan's bytes and its fabric's rates by `number` may do to its iteration time, as a share of it.
+    """Bound on the effect of dividing a plan's bytes and its fabric's rates by `number`, as a share of the iteration
+    time.
 
     Bursts of the divided network, in its own time: messages arrive one late, as its slowest ports pass it on, or early
     by what idle ports let through at once. On top come the headers of messages, and with `Buffered` that sockets,
@@ -121,7 +124,7 @@ def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int)
 
 
 def header_share(plan: Plan, number: int) -> float:
-    """Bytes that are not payload over bytes of payload, of what crosses the divided network."""
+    """Bytes of headers over bytes of payload, of the messages that cross the divided network."""
     remote = plan.is_remote()
     payload_bytes = int(plan.ops.size_bytes[remote].sum()) / number
     return MESSAGE_BYTES * int(remote.sum()) / payload_bytes if payload_bytes else 0.0
@@ -182,8 +185,8 @@ def _division_by(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
 
 
 def forced_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
-    """What dividing a plan's bytes and its fabric's rates by `number` does to its iteration time, as a share of it, at
-    the most."""
+    """Largest effect of dividing a plan's bytes and its fabric's rates by `number`, as a share of the iteration
+    time."""
     divided = scaled_fabric(fabric, number, keep_burst=True)
     built = built_fabric(fabric, [plan])
     spine_of = Spines(built).spine_of
@@ -202,8 +205,8 @@ def forced_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -
 
 
 def _late_bytes(plan: Plan, built: Fabric, spine_of: SpineOf, burst_bytes: int, number: int) -> int:
-    """What data of the divided network waits for: a burst of another flow; itself, where it is shorter than one;
-    nothing elsewhere."""
+    """Bytes for which data of the divided network waits: those of another flow's burst if flows share a port; otherwise
+    its own if it is shorter than a burst; otherwise 0."""
     paths = paths_of(plan, built, spine_of)
     of_data = paths.flow_band != CONTROL_BAND
     flows_at = np.bincount(paths.route_port[np.repeat(of_data, np.diff(paths.route_start))])

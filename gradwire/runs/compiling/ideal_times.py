@@ -29,14 +29,14 @@ from gradwire.vm.kernel import cache_folder
 
 DEFAULT = Departure()
 CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runs.stored.spines")
-"""What decides an estimate, in addition to plan and fabric."""
+"""Modules that decide an estimate, in addition to plan and fabric."""
 HELD_S = 1e-3
-"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket sends more when less than a
-millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
+"""Seconds on the line of the data that TCP keeps of a connection in ports and switches: a socket sends more when less
+than a millisecond's data of it is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """An estimate as the cache has it."""
+    """An estimate in the cache."""
 
     iterations_s: tuple[float, ...]
     iteration_s: float
@@ -44,15 +44,16 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def rule_of(unsent_bytes: int | None) -> SendEnds:
-    """When SENDs end, by what may wait unsent of a connection then; None: when they have left."""
+    """Rule for the end of SENDs: when at most `unsent_bytes` of the connection wait unsent; None: when they have left
+    the host."""
     return Departure() if unsent_bytes is None else Buffered(unsent_bytes)
 
 
 def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_s: float = HELD_S) -> Buffered:
-    """When SENDs end in a run: what its ports and switches hold is beyond the reach of a queue, as what waits unsent
-    is.
+    """Rule for the end of SENDs in a run: bytes that its ports and switches hold are beyond the reach of a queue, like
+    those that wait unsent.
 
-    buffer_bytes: of a socket, which bounds it.
+    buffer_bytes: size of a socket's buffer, which bounds them.
     """
     held_bytes = min(held_s * fabric.rate_bps / 8 * fabric.goodput_share(), buffer_bytes)
     return Buffered((unsent_bytes or 0) + round(held_bytes))
@@ -74,14 +75,15 @@ def fluid_times(
 
 
 def short_window_bytes(fabric: Fabric, buffer_bytes: int) -> float:
-    """What a connection keeps under way by its sockets' buffers, if that may not fill its way; else infinite."""
+    """Bytes that a connection keeps under way by its sockets' buffers if these may not fill its way; otherwise
+    infinite."""
     if buffer_bytes >= enough_buffer_bytes(round_trip_bytes(fabric, ())):
         return math.inf
     return FILLED_SHARE * buffer_bytes
 
 
 def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
-    """Like `fluid_times`, from the cache if the same was estimated before."""
+    """Estimates as `fluid_times` does, or takes the estimate from the cache."""
 
     def estimated() -> _Kept:
         times = fluid_times(plan, fabric, send_ends)

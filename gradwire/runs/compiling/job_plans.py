@@ -1,4 +1,5 @@
-"""The plan of a point with several jobs: each compiled by itself, repeated as often as it is faster than the others, and combined."""
+"""The plan of a point with several jobs: each is compiled by itself, repeated as often as it is faster than the others,
+and combined with them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from gradwire.workloads.combined_plans import PlacedJob, combined, relative_time
 from gradwire.workloads.trace_replay.recorded_job import trace_of
 
 LABEL = "jobs"
-"""Of the one candidate of a point with several jobs."""
+"""Label of the one candidate of a point with several jobs."""
 IN_STEP = 0.05
 """Jobs whose iterations, so many of each, differ by a smaller share than this are near enough: what of one runs alone is not measured."""
 MOST_OF_SLOWEST = 4
@@ -38,7 +39,8 @@ MOST_LOGGED = 8_000_000
 
 
 def plans_of_jobs(point: ResolvedPoint) -> dict[str, Plan]:
-    """The plan of all jobs of a point. Raises InputFault, with the key, for what cannot be compiled, and for a start that is too late."""
+    """The plan of all jobs of a point. Raises InputFault, with the key, for jobs that cannot be compiled, and for a
+    start that is too late."""
     jobs = [_placed(point, name) for name in point.jobs]
     fabric, rule = point.fabric, rule_of(point.unsent_bytes)
     repeats = iterations_of_jobs(jobs, fabric, rule)
@@ -58,7 +60,7 @@ def plans_of_jobs(point: ResolvedPoint) -> dict[str, Plan]:
 
 
 def traces_of_jobs(section: PointSection) -> list[str]:
-    """What tells the traces of several jobs apart from others."""
+    """Digests of the traces of several jobs."""
     return [trace_of(job.model.trace).digest() for job in section.job.values() if job.model.trace]
 
 
@@ -84,9 +86,11 @@ def _placed(point: ResolvedPoint, name: str) -> PlacedJob:
 
 
 def iterations_of_jobs(jobs: Sequence[PlacedJob], fabric: Fabric, rule: SendEnds) -> list[int]:
-    """How many iterations of each job are in one of the plan, so that all jobs take about as long: by their times on the ideal network.
+    """Number of iterations of each job within one of the plan, so that all jobs take about as long: by their times on
+    the ideal network.
 
-    Where one ends before all have ended their warm-up, because it leaves others little, it is tried with twice as many.
+    If one job ends before all have ended their warm-up, because it leaves others little, twice as many of its
+    iterations are tried.
     """
     numbers = [1] * len(jobs)
     while True:
@@ -123,7 +127,7 @@ class JobTimes:
     shared_s: float
     #: With the network for itself.
     alone_s: float
-    #: When its last iteration ends.
+    #: Time at which its last iteration ends.
     ended_s: float = math.nan
 
 
@@ -158,7 +162,8 @@ def job_times(
 
 
 def _refuse_late_starts(plan: Plan, jobs: Sequence[PlacedJob], fabric: Fabric, rule: SendEnds) -> None:
-    """What holds a job's first iteration back must have run out before its next one could begin."""
+    """Raises InputFault for a job whose start delays its first iteration beyond the time at which its next one could
+    begin."""
     built = built_fabric(fabric, [plan])
     lines = []
     for entry, job in zip(plan.jobs, jobs, strict=True):

@@ -95,7 +95,7 @@ class _WatchedJob(Job):
 
 
 class SharedPlans:
-    """The plans that were compiled last, for the next point if it needs the same ones."""
+    """The plans that were compiled last, for the next point if it needs them too."""
 
     def __init__(self) -> None:
         self._key = ""
@@ -121,7 +121,7 @@ class SharedPlans:
 
 
 def sharing_key(point: Point) -> str:
-    """The same for points that differ in nothing but the rate of their links."""
+    """Key that is equal for points that differ only in the rate of their links."""
     section = point.section.model_dump(mode="json")
     section["fabric"].pop("rate")
     return json.dumps(section, sort_keys=True)

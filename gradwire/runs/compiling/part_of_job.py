@@ -38,26 +38,27 @@ from gradwire.workloads.parts.cutting import PartOfPlan, parts_of
 from gradwire.workloads.parts.ring_part import RingBorder, ring_part
 
 NEAR = 0.01
-"""By how much the part's estimate may differ from that of the whole: half of what a part may be off."""
+"""Largest difference between the part's estimate and that of the whole, as a share: half of what a part may be
+off."""
 EQUAL = 1e-3
 """A part that is as near leaves stand-ins' ports as they are: by how much two runs may differ."""
 MOST_WHOLE_OPS = 4_000_000
-"""Of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a minute. Above it, rings are
-cut as rings."""
+"""Largest number of ops of a plan with all ranks that is compiled, estimated and checked to be cut, which takes a
+minute. Above it, rings are cut as rings."""
 TOO_MANY = (
     f"cluster.workers = {{}}: with more than {MOST_WORKERS:,}, part.hosts and part.leaf are for jobs that are one ring after the "
     "other (ddp, ring, layer-allreduce, lazy-allreduce), and {}; jobs with classes of ranks may have part.copies "
     "(docs/thousands.md)"
 )
 PART_NOTE = "in part"
-"""What the note of a cut plan begins with."""
+"""Beginning of the note of a cut plan."""
 
 
 @dataclass(frozen=True)
 class CompiledPart(Compiled):
     """A part of a point, ready to run."""
 
-    #: What the part was cut from, and the same of its workers.
+    #: Plan that the part was cut from, and the relative compute times of its workers.
     whole: Plan | None
     relative_times: tuple[float, ...]
 
@@ -65,8 +66,8 @@ class CompiledPart(Compiled):
 def compiled_part(
     point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
 ) -> CompiledPart:
-    """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved`, and for what cannot be
-    cut."""
+    """The part of a point that runs by packets, ready to run. Raises InputFault as `compile_resolved` does, and for
+    jobs that cannot be cut."""
     if point.section.part is not None and point.section.part.copies is not None:
         return _compiled(point, None, copies_of_job(point))
     ring = _ring_of(point)
@@ -83,8 +84,8 @@ def compiled_part(
 
 
 def plans_to_check(point: ResolvedPoint, compiled: Compiled) -> list[tuple[Plan, Sequence[float]]]:
-    """All plans that have to be in order, with the factors on their workers' times: those of a part, and what it was cut
-    from."""
+    """All plans that have to be checked, with the factors on their workers' times: those of a part, and those that it
+    was cut from."""
     if not isinstance(compiled, CompiledPart):
         return [(plan, relative_times_of(point, plan)) for plan in compiled.plans.values()]
     own: list[tuple[Plan, Sequence[float]]] = [(plan, compiled.relative_times) for plan in compiled.plans.values()]
@@ -216,8 +217,8 @@ def _placed(point: ResolvedPoint, part: PartOfPlan, shares: Float64) -> Way:
 
 
 def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
-    """Which hosts of the part's network these hosts of the whole are, and how many it has: on leaves, all of those that
-    have any, with all their ports."""
+    """Numbers of these hosts of the whole in the part's network, and the number of its hosts: all hosts of the leaves
+    that have any of them, so that leaves keep all their ports."""
     if fabric.topology is not Topology.LEAF_SPINE:
         return np.arange(len(hosts)), len(hosts)
     leaf_of = np.array([fabric.leaf_of(host) for host in hosts.tolist()])
@@ -231,7 +232,7 @@ def _places(hosts: Int64, fabric: Fabric) -> tuple[Int64, int]:
 
 
 def _in_words(part: PartOfPlan, fabric: Fabric, workers: int, *, capped: bool) -> str:
-    """What the part is, for listings and reports."""
+    """Description of the part for listings and reports."""
     hosts, count = part.hosts[: part.whole] + 1, len(part.hosts) - part.whole
     others = "one host sends and receives" if count == 1 else f"{count} hosts send and receive"
     ports = ", at the rate that others leave of their ports" if capped else ""

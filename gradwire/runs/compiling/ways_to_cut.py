@@ -15,7 +15,7 @@ class Way:
 
     plan: Plan
     fabric: Fabric
-    #: What the part is, for listings and reports: a sentence without its stop.
+    #: Description of the part, for listings and reports: a sentence without its full stop.
     words: str
     #: The workers of the whole that it has, in the order of the plan's.
     workers: tuple[int, ...] = ()
@@ -23,10 +23,10 @@ class Way:
 
 @dataclass(frozen=True)
 class Ways:
-    """All of them, the simplest first."""
+    """All ways to cut a plan, the simplest first."""
 
-    #: Of the plan that is cut.
+    #: Label of the plan that is cut.
     label: str
     ways: Iterable[Way]
-    #: How long an iteration of the whole takes by estimate.
+    #: Estimated time of an iteration of the whole.
     whole_s: float

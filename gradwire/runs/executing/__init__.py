@@ -1,1 +1,1 @@
-"""Where points' machines run: on this machine's cores, or on the workers of a Dask cluster."""
+"""Executors for points' machines: on this machine's cores, or on the workers of a Dask cluster."""

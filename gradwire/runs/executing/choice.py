@@ -1,4 +1,4 @@
-"""Where a command is asked to run points, and the executor that this means."""
+"""Chooses the executor of a command's points by its options."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ UNKNOWN_JOBS = 64
 
 @dataclass(frozen=True)
 class Where:
-    """Where points are to run, as the command was asked."""
+    """The options of a command that say where its points run."""
 
-    #: How many at a time; None: as many as there are cores.
+    #: Number of points at a time; None: as many as there are cores.
     jobs: int | None = None
     #: "local", or "dask".
     executor: str = LOCAL

@@ -1,7 +1,8 @@
-"""What carries out points, as the run loop sees it, with this machine's cores as the nearest; and work side by side in
-threads.
+"""The interface through which the run loop has points carried out, with this machine's cores as the nearest executor;
+and work side by side in threads.
 
-One point's machine, wherever it runs: boots it in a folder with a task, and notes what it says and when.
+Includes the machine of one point, wherever it runs: it is booted in a folder with a task, and its messages are noted
+with their times.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Trial = Callable[[int], object]
 """Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of
 them."""
 OUTPUT_FILE = "log.txt"
-"""What the machine printed, line by line, with the wall time of each."""
+"""File with the machine's output, line by line, with the wall time of each."""
 
 
 class Planned(Protocol):
@@ -53,7 +54,7 @@ class Planned(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where its run lies."""
+        """Folder of the point's run."""
 
     @property
     def key(self) -> str:
@@ -65,23 +66,23 @@ class Planned(Protocol):
 
     @property
     def stored(self) -> StoredRun[Any]:
-        """What the run leaves, or has left."""
+        """The files that the run leaves, or has left."""
 
     @property
     def memory_mb(self) -> int:
-        """What its machine may use."""
+        """Memory that its machine may use, in MB."""
 
     @property
     def cost_bytes(self) -> int:
-        """What its wall time is about proportional to; 0 where it is not known."""
+        """Bytes to which its wall time is about proportional; 0 if they are not known."""
 
     @property
     def iterations(self) -> int:
-        """How many times its plan is replayed; 0 if it has none."""
+        """Number of times that its plan is replayed; 0 if it has none."""
 
     @property
     def window(self) -> Window:
-        """Which of them are measured."""
+        """The iterations that are measured."""
 
     @property
     def iteration_bytes(self) -> int:
@@ -92,7 +93,7 @@ class Planned(Protocol):
         """Messages of an iteration; 0 where it is not known."""
 
     def keyed_anew(self) -> Self:
-        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        """Returns this run with its present key: the kernel is a part of it, and may have been built since."""
 
 
 class MachineWatcher(Protocol[N_contra]):
@@ -106,18 +107,18 @@ class MachineWatcher(Protocol[N_contra]):
 
 
 class ElsewhereFault(MachineFault):
-    """A fault of other machines than this one: what it says of disks says nothing of the disk here."""
+    """A fault of other machines than this one: a message about disks is not about the disk here."""
 
 
 class Executor(Protocol):
-    """Where machines that replay plans run."""
+    """A place where machines that replay plans run."""
 
     @property
     def jobs(self) -> int:
-        """How many points are under way at a time."""
+        """Number of points that are under way at a time."""
 
     def try_machines(self, memory_mb: int) -> None:
-        """Tries machines with so much memory before the first point; raises what would hit all points."""
+        """Tries machines with this much memory before the first point; raises faults that would hit all points."""
 
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.
@@ -128,7 +129,7 @@ class Executor(Protocol):
 
 
 def do_all(tasks: Sequence[Task], jobs: int) -> None:
-    """Does the tasks in order, `jobs` at a time. What one of them raises, Ctrl-C included, stops all others and is
+    """Does the tasks in order, `jobs` at a time. An exception of one of them, Ctrl-C included, stops all others and is
     raised here."""
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
@@ -163,7 +164,7 @@ class Cpus:
 
 
 def no_trial(_: int) -> None:
-    """For machines that need none."""
+    """Does nothing, as the trial of machines that need none."""
 
 
 class LocalPool:
@@ -191,29 +192,29 @@ class LocalPool:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a machine may use."""
+    """Limits on the resources of a machine."""
 
     memory_mb: int
-    #: Of wall time.
+    #: Limit of wall time.
     time_limit_s: float
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a point's machine ended. Times are wall time since it was asked for, on the machine that it ran on."""
+    """The end of a point's machine. Times are wall time since it was asked for, on the machine that it ran on."""
 
     #: Exit status of its job.
     status: int
     total_s: float
     #: Label of the plan that was replayed; "" if it did not come to that.
     chosen: str = ""
-    #: What the job says of its failure; "" if it says nothing.
+    #: The job's message about its failure; "" if there is none.
     fault: str = ""
     first_byte_s: float = 0.0
     replay_s: float = 0.0
-    #: Which worker ran it; "" for this machine.
+    #: Worker that ran it; "" for this machine.
     worker: str = ""
-    #: How many machines before this one were stopped by a signal.
+    #: Number of machines before this one that were stopped by a signal.
     stopped: int = 0
 
 
@@ -285,7 +286,7 @@ def _run_once(
 
 
 class _Listener:
-    """Reads what a point's machine prints, notes the wall time of its stages, and keeps every line in log.txt."""
+    """Reads the output of a point's machine, notes the wall time of its stages, and keeps every line in log.txt."""
 
     def __init__(self, folder: Path, hear: Callable[[Event], None]) -> None:
         self._hear = hear
@@ -318,7 +319,7 @@ class _Listener:
         self._hear(event)
 
     def ended(self, status: int) -> Ended:
-        """How the machine ended, with this exit status."""
+        """Returns how the machine ended, given its exit status."""
         at_s = self._first_at_s
         return Ended(
             status,

@@ -1,1 +1,1 @@
-"""From a scenario to judged points in a run folder: what `gradwire run` and `gradwire.run` share."""
+"""The common part of `gradwire run` and `gradwire.run`: it turns a scenario into judged points in a run folder."""

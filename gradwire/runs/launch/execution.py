@@ -1,6 +1,6 @@
-"""From a scenario to judged points in a run folder: every point is compiled and checked before anything boots or is written;
-then the folder is locked, the kernel built if there is none, what is missing is run, and the report written.
-"""
+"""Turns a scenario into judged points in a run folder: every point is compiled and checked before anything boots or
+is written; then the folder is locked, the kernel built if there is none, the missing points run, and the report
+written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Prepared:
     planned: Sequence[Planned]
     place: Place
     clock: Clock
-    #: What a measured scale of the wall clock was measured from.
+    #: Origin of a measured scale of the wall clock.
     scale_from: str = ""
 
 
@@ -133,8 +133,8 @@ def refused_points(scenario: Scenario[Any], folder: Path, clock: Clock, screen: 
 
 
 def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
-    """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from
-    what it was."""
+    """The wall clock at the scale of a run folder that has valid points, or else at a scale that is measured now; and
+    the origin of the scale, in words."""
     from gradwire.runs.wall_scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
 
     starts = provenance(folder).starts
@@ -162,7 +162,7 @@ class CarriedOut:
     """A run that has ended, and whose report is written."""
 
     runs: Sequence[JudgedRun[Any, Any]]
-    #: What a terminal shows of the report.
+    #: The terminal's version of the report.
     shown: RenderableType
 
     @property
@@ -224,7 +224,7 @@ def _begun(prepared: Prepared, command: str, screen: Screen, *, built: bool, fre
 
 
 def _reported(prepared: Prepared, ended: Sequence[JudgedRun[Any, Any]], where: Where, screen: Screen) -> CarriedOut:
-    """Compares what has ended with ideal networks, and writes the report."""
+    """Compares the runs that have ended with ideal networks, and writes the report."""
     scenario, folder = prepared.scenario, prepared.place.folder
     work = work_of_scenario(scenario)
     runs = work.compared(ended, screen)
@@ -236,7 +236,7 @@ def _reported(prepared: Prepared, ended: Sequence[JudgedRun[Any, Any]], where: W
 
 
 def _run(several: Sequence[Prepared], where: Where, screen: Screen, *, fresh: bool) -> list[list[JudgedRun[Any, Any]]]:
-    """Runs what is not there yet, or all of it, and shows how it is getting on."""
+    """Runs the missing points, or all of them, and shows the progress."""
     first, planned = several[0], [run for prepared in several for run in prepared.planned]
     to_run = [run for run in planned if fresh or not run.stored.is_of(run.key)]
     for warning in dict.fromkeys(work_of_scenario(first.scenario).warnings(to_run)):

@@ -1,4 +1,4 @@
-"""The virtual-time kernel, ready before points run."""
+"""Makes the virtual-time kernel ready before points run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kern
 from gradwire.vm.kernel_source import agent_in
 
 LINES_OF_COMPILING = 10
-"""So many lines, where no bar can be drawn, are of files that were compiled."""
+"""Number of lines about compiled files that are printed if no bar can be drawn."""
 
 
 def make_kernel_ready(errors: Console) -> bool:
@@ -71,8 +71,8 @@ class _Lines:
 
 @contextmanager
 def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for building the virtual-time kernel, or a few lines where none can be drawn; yields the function that
-    takes steps done, steps in all, and what is being done."""
+    """A bar for building the virtual-time kernel, or a few lines if none can be drawn. Yields the function to call with
+    the steps done, all steps, and the present one in words."""
     if not console.is_terminal:
         yield _Lines(console).take
         return

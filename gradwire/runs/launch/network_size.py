@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Size:
-    """What the command line says of the network: a scenario, or workers and their rate."""
+    """The network that a command line describes: a scenario, or workers and their rate."""
 
     scenario: Path | None = None
     settings: tuple[str, ...] = ()
@@ -37,22 +37,22 @@ class Size:
 
 @dataclass(frozen=True)
 class Bench:
-    """A network, and what a kernel that carries it may take."""
+    """A network, and the memory of a kernel that carries it."""
 
     fabric: Fabric
-    #: What it is called in the names of run folders.
+    #: Name of the network in the names of run folders.
     name: str
     memory_mb: int = DEFAULT_MEMORY_MB
     wall_limit_s: float = WALL_LIMIT_S
 
     def warnings(self) -> list[str]:
-        """What should be known before the results are trusted."""
+        """Warnings to read before the results are trusted."""
         warning = capacity_warning(self.fabric)
         return [warning] if warning else []
 
 
 def bench_of(size: Size) -> Bench:
-    """The network that the command line asks for. Raises InputFault, with what would be right."""
+    """The network that the command line asks for. Raises InputFault, with the right form."""
     if size.scenario is not None:
         return _of_scenario(size, size.scenario)
     if size.settings:
@@ -78,7 +78,7 @@ def _of_scenario(size: Size, path: Path) -> Bench:
 
 
 def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
-    """The network, if all points have the same. Raises InputFault if not."""
+    """The network, if all points have the same one. Raises InputFault otherwise."""
     if len(fabrics) > 1:
         raise InputFault(
             f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one "

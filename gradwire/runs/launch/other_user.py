@@ -59,8 +59,8 @@ class OtherUser:
 
 @contextmanager
 def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> Iterator[None]:
-    """Makes this process the user's for good, and the run folder `folder` as well; for the block, what it needs of
-    root's cache is there.
+    """Makes this process the user's for good, and the run folder `folder` as well. During the block, a copy of the
+    needed part of root's cache is there.
 
     jobs_modules: what jobs in the kernel start with. Raises InputFault for a folder that the user cannot use,
     MachineFault if the user may not read gradwire or its Python, UnfitMachine if there is no kernel or a damaged one.
@@ -86,7 +86,8 @@ def _copy_cache(cache: Path, byte_code: Path) -> None:
 
 
 def _make_for(user: OtherUser, folder: Path) -> None:
-    """Makes the run folder, and gives it to the user; a folder that was there stays whose it is, as do those above it.
+    """Makes the run folder, and gives it to the user; a folder that was there keeps its owner, as do those above
+    it.
 
     The folder that it is made in may be the user's, who could put a link in its place between two calls. Therefore it
     is resolved once, and then opened without following a link.

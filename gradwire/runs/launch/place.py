@@ -1,4 +1,4 @@
-"""Where the runs of a scenario go, and other places that a command was asked to write to.
+"""Chooses and checks the folders of a scenario's runs, and other places that a command was asked to write to.
 
 A run folder belongs to one resolved scenario on one clock, and no other overwrites it. A place that cannot be written
 is rejected in one message, before long work if possible.
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 def refuse_unusable(folder: Path, option: str = "--out") -> None:
-    """Raises InputFault if no folder can be made at a path, or written; makes nothing. option: what named the path."""
+    """Raises InputFault if no folder can be made at a path, or written; makes nothing. option: the option that named
+    the path."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise InputFault(f"{there}: is a file, where a folder is wanted; give another {option}")
@@ -63,8 +64,8 @@ def refuse_unusable_file(file: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError, unless a reader
-    of output is gone."""
+    """Context manager around code that writes to `path`, or into it. Raises InputFault or MachineFault instead of
+    OSError, unless the reader of output is gone."""
     try:
         yield
     except BrokenPipeError:
@@ -121,8 +122,7 @@ def place_from(first: Path, scenario: AnyScenario, clock: Clock) -> Place:
 
 
 def default_name(scenario: AnyScenario, clock: Clock) -> str:
-    """The scenario's name, then what was set, and the clock if it is not the virtual one:
-    geryon-table2-vgg19-25gbit."""
+    """The scenario's name, its settings, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
     words = [scenario.name, *map(_set_word, scenario.settings)]
     name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
     if clock.name == "virtual":
@@ -148,7 +148,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def _difference(folder: Path, scenario: AnyScenario, clock: Clock) -> str:
-    """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
+    """Words for the runs in a folder if they are not those of `scenario` on `clock`; "" if they are."""
     try:
         held = stored_scenario(folder)
         held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
@@ -191,7 +191,8 @@ def take_over(planned: Sequence[Planned]) -> Counter[Path]:
 
 
 def taken_words(taken: Mapping[Path, int]) -> str:
-    """A line about points that are copied, with the folders that they come from and what runs them instead."""
+    """A line about points that are copied, with the folders that they come from and the command that would run them
+    instead."""
     folders = ", ".join(f"{count} from {folder}" for folder, count in taken.items())
     return f"points that have run before are copied: {folders}; `gradwire run --fresh` runs them here"
 

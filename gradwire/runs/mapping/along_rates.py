@@ -1,10 +1,10 @@
 """Estimates for maps: of one strategy for one job, over all rates of a network that a map has.
 
 A map has hundreds of points, so each is estimated no further than a map needs. An estimate ends with two iterations
-that are alike within ALIKE. Where points differ in the rate alone, they share a plan, and a time between two rates is
-interpolated if a third estimate, halfway between them, was where a line has it (in seconds over the time that a byte takes),
-and no message overtakes others by priority.
-How much of a time depends on what queues hold is asked only where it could change the order.
+that are alike within ALIKE. Points that differ only in the rate share a plan, and a time between two rates is
+interpolated if a third estimate, halfway between them, lies on the line between them (in seconds over the time that a
+byte takes), and no message overtakes others by priority. The share of a time that depends on what queues hold is
+computed only where it could change the order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from gradwire.scenario.resolution.transport_fit import buffer_bytes
 ALIKE = 1e-3
 """A tenth of the threshold of a tie."""
 ALIKE_FOR_QUEUES = 5e-3
-"""The same where it is asked whether more than 2 % of a time depend on queues (RANKED_WITHIN)."""
+"""Largest difference between the last two iterations of an estimate that decides whether more than 2 % of a time depend
+on queues (RANKED_WITHIN)."""
 ON_A_LINE = 4e-3
 """A time that is so near to a line through its neighbours has others on that line between them."""
 LEAST_BY_CLASS = 8
@@ -46,7 +47,8 @@ class _SharedClasses:
         self._found: ByClass | None = None
 
     def of(self, point: Point, resolved: ResolvedPoint) -> ByClass | None:
-        """Raises InputFault."""
+        """The job of a point by classes, shared with the last point if it differs only in the rate; None if it has no
+        classes. Raises InputFault."""
         key = sharing_key(point)
         if key != self._key:
             self._key, self._found = "", by_class(resolved, LEAST_BY_CLASS)
@@ -67,14 +69,14 @@ _CLASSES = _SharedClasses()
 
 @dataclass(frozen=True)
 class MapTime:
-    """What a map knows of a strategy in a cell."""
+    """The time of a strategy in a cell of a map, and how certain it is."""
 
     iteration_s: float
-    #: By how much it differs where queues hold half as much, as a share of it; None: nobody asked.
+    #: Share by which the time differs if queues hold half as much; None: it was not asked for.
     by_queues: float | None = None
     #: Whether it lies between two estimates, and is not one itself.
     is_between: bool = False
-    #: What an estimate does not have, a sentence; "" if it has all.
+    #: Effects that the estimate lacks, a sentence; "" if there are none.
     left_out: str = ""
     #: Whether messages overtake others by priority: which ones depends on the rate, and times jump with it.
     jumps: bool = False
@@ -118,7 +120,7 @@ class _Row:
         self.found: dict[int, MapTime] = {}
 
     def times(self) -> list[MapTime]:
-        """Raises InputFault."""
+        """Times of all points of the row, estimated or interpolated. Raises InputFault."""
         last = len(self.points) - 1
         self._at(0)
         self._at(last)
@@ -150,7 +152,7 @@ class _Row:
 
 
 def _estimate(asked: Asked, *, with_queues: bool) -> MapTime:
-    """The time of a point, and with how much of it depends on queues where that is wanted. Raises InputFault."""
+    """The time of a point; with `with_queues`, also the share of it that depends on queues. Raises InputFault."""
     point = asked.point
     with origin_named(point):
         resolved = ResolvedPoint(point.section)

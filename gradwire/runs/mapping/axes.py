@@ -22,13 +22,13 @@ DIGITS = 3
 """Significant ones of a value between the ends of a range; more where two values would be the same."""
 MOST_DIGITS = 12
 ROUNDING = 1e-9
-"""Of a number that is 1 but for the computer's arithmetic."""
+"""Rounding error of a number that is exactly 1."""
 HOW = "write KEY=A..B, KEY=A..B:STEPS, KEY=A..B:STEPS:linear or KEY=A,B,C, like fabric.rate=1gbit..800gbit:20"
 _NUMBER = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(\D*?)\s*")
 
 
 def parse_axes(written: Sequence[str]) -> tuple[Axis, Axis]:
-    """The two axes of a map. Raises InputFault, with what would be right."""
+    """The two axes of a map. Raises InputFault, with the right form."""
     if len(written) != len(STEPS):
         raise InputFault(f"--over is given {len(written)} times; a map has two axes, so give it twice: {HOW}")
     x, y = (parse_axis(text, steps) for text, steps in zip(written, STEPS, strict=True))
@@ -87,7 +87,7 @@ def _range(key: str, values: str, steps: int) -> Axis:
 
 
 def _said(words: Sequence[str]) -> tuple[int | None, str]:
-    """The number of steps and the spacing that are said after a range; None and "" where they are not."""
+    """The number of steps and the spacing in the words after a range; None and "" if they are not given."""
     asked, spacing = None, ""
     for word in words:
         if word in (LOGARITHMIC, LINEAR):
@@ -127,7 +127,7 @@ def _whole(low: int, high: int, asked: int | None, steps: int, logarithmic: bool
 
 
 def _numbers(texts: Sequence[str]) -> list[float]:
-    """Values in a unit that all share. Raises ValueError for what is not a number, or of different kinds."""
+    """Values in a common unit. Raises ValueError for texts that are not numbers, or of different kinds."""
     matches = [_NUMBER.fullmatch(text) for text in texts]
     for text, match in zip(texts, matches, strict=True):
         if match is None:
@@ -151,7 +151,7 @@ def _written(number: float, first: str, last: str, low: float, high: float, digi
 
 
 def _in_unit_of(text: str, ratio: float) -> tuple[float, str]:
-    """So many times a written value, and its unit."""
+    """Returns a multiple of a written value, and its unit."""
     match = _NUMBER.fullmatch(text)
     assert match is not None
     return float(match[1].replace("_", "")) * ratio, match[2]

@@ -33,8 +33,8 @@ MEASURED = "measured"
 def estimate_map(
     grid: Grid, jobs: int, tie: float = TIE, on_done: OnDone = lambda _what, _done, _of: None
 ) -> WinnerMap:
-    """The map of a grid by the fluid engine, in up to `jobs` processes; `on_done` hears what is estimated, how many
-    points of it are done, and of how many. Raises InputFault if no strategy can run anywhere."""
+    """The map of a grid by the fluid engine, in up to `jobs` processes; `on_done` is called with the present stage, the
+    number of its points that are done, and the number of all. Raises InputFault if no strategy can run anywhere."""
     slots: dict[Slot, Point] = {
         (place, name): point for place, points in grid.points.items() for name, point in points.items()
     }
@@ -64,7 +64,7 @@ def _look_closer(
     jobs: int,
     on_done: OnDone,
 ) -> None:
-    """Estimates in full what is asked."""
+    """Estimates the requested points in full."""
     parts = [[Asked(slots[slot], _estimated(found[slot])) for slot in row] for row in asked]
     done, count = 0, sum(map(len, asked))
     for row, results in zip(asked, side_by_side(full, parts, jobs), strict=True):
@@ -99,7 +99,7 @@ def _first_here(
 
 
 def _rows(slots: Mapping[Slot, Point]) -> list[Row]:
-    """Points that share a plan together, by ascending rate; those of the fewest workers first, so that progress is seen
+    """Rows of points that share a plan, by ascending rate; those of the fewest workers first, so that progress is seen
     at once."""
     sharing: dict[str, Row] = {}
     for slot, point in slots.items():

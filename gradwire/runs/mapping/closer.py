@@ -1,4 +1,4 @@
-"""What decides who wins a cell of a map, and is estimated in full for that reason."""
+"""Selects the points that decide the winner of a map's cell, and so are estimated in full."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ IN_REACH = 0.25
 
 
 def deciding(rows: Sequence[Row], found: Found, tie: float) -> list[Row]:
-    """Of each row, in which points differ in their rate alone, what is to be estimated in full; rows without any are left
-    out. Those are
+    """Selects from each row, in which points differ only in their rate, those to be estimated in full; rows without any
+    are left out. Those are
 
     - times between two estimates, where the lead is so near to that of a tie that the line may be wrong about it;
-    - every second time that is an estimate, where others are within reach, for how much of it depends on queues.
+    - every second time that is an estimate, where others are within reach, to find how much of it depends on queues.
     """
     over = _over_best(found)
     near_edge = {place for (place, _), share in over.items() if abs(share - tie) < 2 * ON_A_LINE}
@@ -41,7 +41,8 @@ def deciding(rows: Sequence[Row], found: Found, tie: float) -> list[Row]:
 
 
 def fill_queues(rows: Sequence[Row], found: dict[Slot, MapTime | str]) -> None:
-    """Sets what depends on queues where it is not known: between those of the same row that are."""
+    """Interpolates the share of a time that depends on queues if it is not known, from points of the same row for which
+    it is."""
     for row in rows:
         times = {number: time for number, slot in enumerate(row) if isinstance(time := found[slot], MapTime)}
         known = {number: time.by_queues for number, time in times.items() if time.by_queues is not None}
@@ -52,7 +53,7 @@ def fill_queues(rows: Sequence[Row], found: dict[Slot, MapTime | str]) -> None:
 
 
 def _over_best(found: Found) -> dict[Slot, float]:
-    """How much longer than the fastest of its cell each time is, as a share."""
+    """Share by which each time is longer than the fastest of its cell."""
     best_s: dict[Place, float] = {}
     times = {slot: time.iteration_s for slot, time in found.items() if isinstance(time, MapTime)}
     for (place, _), time_s in times.items():

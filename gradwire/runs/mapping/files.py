@@ -111,8 +111,8 @@ def _cell(winner_map: WinnerMap, place: Place, cell: MeasuredCell | None) -> dic
 def write_map(
     folder: Path, winner_map: WinnerMap, measured: Sequence[MeasuredCell] = (), run_folder: str = ""
 ) -> dict[str, Path]:
-    """Writes map.html, map.png, map.svg, map.csv and map.json; their paths by what they are. run_folder: of the
-    measured cells."""
+    """Writes map.html, map.png, map.svg, map.csv and map.json; returns their paths by kind. run_folder: of the measured
+    cells."""
     folder.mkdir(parents=True, exist_ok=True)
     replace_text(folder / PAGE, map_page(winner_map, measured, run_folder))
     save_chart(map_chart(winner_map, measured), folder, CHART)

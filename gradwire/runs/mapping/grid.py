@@ -26,7 +26,7 @@ STRATEGY = "strategy"
 
 @dataclass(frozen=True)
 class Grid:
-    """What a map is of, before anything is estimated."""
+    """The axes, strategies and points of a map, before anything is estimated."""
 
     title: str
     #: The scenario's, for files.
@@ -39,7 +39,7 @@ class Grid:
     origin: str
     #: Every cell that can be, and each strategy's point in it.
     points: Mapping[Place, Mapping[str, Point]]
-    #: Why a cell cannot be.
+    #: Reasons why cells are impossible.
     impossible: Mapping[Place, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -169,7 +169,8 @@ def _points(
 def _cell_by_cell(
     document: Mapping[str, Any], axes: tuple[Axis, Axis], names: Sequence[str], tables: list[Any], origin: str
 ) -> tuple[dict[Place, dict[str, Point]], dict[Place, str]]:
-    """The same where some cells cannot be, such as workers that do not fill their machines."""
+    """Resolves the points of each cell on its own. Returns them, and the reasons why other cells are impossible, such
+    as workers that do not fill their machines. Raises InputFault if no cell is possible."""
     x, y = axes
     possible: dict[Place, dict[str, Point]] = {}
     impossible: dict[Place, str] = {}

@@ -1,5 +1,5 @@
-"""What a report says of each point in addition to its numbers: where an iteration's time went, and how a captured port
-was used; and its chart."""
+"""Explains each point of a report: where an iteration's time went, and how a captured port was used; with a chart of
+the port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gradwire.runs.stored.stored_run import StoredRun
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a run that came to its end."""
+    """The explanation of a run that came to its end."""
 
     #: One sentence on the critical path of the slowest iteration.
     why: str = ""
@@ -54,7 +54,7 @@ def _explained(stored: StoredRun) -> Explanation:
 
 
 def captured_use(stored: StoredRun, port: str = "", bin_s: float = BIN_S) -> CapturedUse:
-    """How a captured port was used, the first one if `port` is "". Raises InputFault if it was not captured."""
+    """Use of a captured port, the first one if `port` is "". Raises InputFault if it was not captured."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     chosen = port or next((capture.port for capture in record.captures), "")
     with fitting(stored.folder):
@@ -63,7 +63,7 @@ def captured_use(stored: StoredRun, port: str = "", bin_s: float = BIN_S) -> Cap
 
 @dataclass(frozen=True)
 class PortUse:
-    """What was made of a port's packets."""
+    """Table and chart of a port's packets."""
 
     table: TextTable
     #: The chart as PNG; an SVG and the bins as CSV lie beside it.

@@ -1,13 +1,12 @@
-"""Reads files that a run left. What is wrong with one of them becomes one message that names the file and says what to
-do.
+"""Reads the files that a run left. Any defect of a file becomes one message that names the file and says what to do.
 
-A log or a counter with a flipped bit may be as well formed as the true one. So hashes of all files are taken when a
-run ends, and a file that has changed since is never taken for a result. A run that did not come to its end has none,
-and is read without.
+A log or a counter with a flipped bit may be as well formed as the true one. So hashes of all files are taken when a run
+ends, and a file that has changed since is never taken for a result. A run that did not come to its end has none, and is
+read without.
 
-Hashes tell damage, and not who wrote a file: whoever changes one can compute its hash anew. So what is in a file is
-examined whether it has one or not, and only files of runs that this very process made are trusted: what is wrong with
-those is a bug in gradwire.
+Hashes show damage, but not who wrote a file: anyone who changes a file can compute its hash anew. So the contents of a
+file are examined whether it has a hash or not, and only files of runs that this very process made are trusted: a defect
+in those is a bug in gradwire.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from gradwire.typed_json import Message, decoded
 
 SEALS_FILE = "seals.json"
 OTHERWISE_WRITTEN = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-"""What is raised for a whole file with other fields or values than this version writes; so is
-msgspec.ValidationError."""
+"""Errors that a whole file raises if it has other fields or values than this version writes; msgspec.ValidationError is
+one of them."""
 DAMAGED = (
     *(msgspec.DecodeError, json.JSONDecodeError, UnicodeDecodeError),
     *(kind for kind in NOT_SUCH_AN_ARCHIVE if not issubclass(kind, OTHERWISE_WRITTEN)),
     DamagedArchiveError,
 )
-"""What is raised for a file that ends too early or was overwritten: an archive may then claim to be encrypted, and an
+"""Errors that a file raises if it ends too early or was overwritten: an archive may then claim to be encrypted, and an
 array to be huge."""
 
 MOST_SAID = 200
@@ -50,12 +49,12 @@ _made_here: set[Path] = set()
 
 
 def note_made_here(folder: Path) -> None:
-    """Notes that this process ran the point of a folder, so that what its files lack is a bug, and shown as one."""
+    """Notes that this process ran the point of a folder, so that defects of its files are shown as bugs."""
     _made_here.add(folder.resolve())
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether this process ran the point of a folder, and its files are as the run left them."""
+    """Returns whether this process ran the point of a folder, and its files are as the run left them."""
     if folder.resolve() not in _made_here:
         return False
     if not (folder / SEALS_FILE).exists():  # runs of programs have none
@@ -70,8 +69,8 @@ def is_ours(folder: Path) -> bool:
 
 @contextmanager
 def reading(path: Path, remedy: str = "") -> Iterator[None]:
-    """Wraps the reading of `path`. Raises InputFault instead of what reading raises, and if it takes more time or
-    memory than a file may.
+    """Context manager around the reading of `path`. Raises InputFault instead of the errors of reading, and if it takes
+    more time or memory than a file may.
 
     remedy: how to get a new file; by default, the file is taken to be in a point's folder.
     """
@@ -107,8 +106,8 @@ def read_message(path: Path, kind: type[Message], most_bytes: int = MESSAGE_BYTE
 
 
 def _brief(error: Exception) -> str:
-    """What an error says, without the rest of what may be a whole file: zipfile repeats the name that a damaged
-    archive gives."""
+    """Beginning of an error's message. The rest may be a whole file: zipfile repeats the name that a damaged archive
+    gives."""
     text = " ".join(str(error).split())
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..."
 
@@ -156,8 +155,8 @@ class ChangedError(msgspec.ValidationError):
 
 @contextmanager
 def fitting(folder: Path) -> Iterator[None]:
-    """Wraps what is computed from several files of a point's folder, each of which may be sound and not belong to the
-    others.
+    """Context manager around computations on several files of a point's folder. Each of them may be sound and still not
+    belong to the others.
 
     Raises InputFault where that fails; what it fails with is its cause. A run that this process made raises what it
     failed with.

@@ -1,4 +1,5 @@
-"""Whether the jobs of a plan from a file are jobs of that plan: what is asked of each later stays within its ranks and ops."""
+"""Checks that the jobs of a plan from a file are jobs of that plan, so that later uses of a job stay within its ranks
+and ops."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where a run folder's results come from: gradwire's version, the command, the kernel, and the machine, noted when a
-run begins.
+"""The origin of a run folder's results: gradwire's version, the command, the kernel, and the machine, noted when a run
+begins.
 
 A folder that is resumed has a note for each time, because points of several runs may lie in it.
 """
@@ -25,13 +25,14 @@ from gradwire.vm.machines import Clock
 
 PROVENANCE_FILE = "provenance.json"
 NOT_RECORDED = "not recorded"
-"""What is shown where the folder has no such notes."""
+"""Text for values that the folder has no notes of."""
 CPU_FACTS = Path("/proc/cpuinfo")
 GIT_LIMIT_S = 5.0
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """One time that a run of the folder began, and with what. An empty text is what could not be found out."""
+    """One time at which a run of the folder began, with its versions and its machine. An empty text stands for a fact
+    that could not be found out."""
 
     #: Date and time in ISO 8601, in UTC.
     began_at: str
@@ -45,7 +46,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     #: Name of the virtual-time kernel, or the release of the machine's own on the wall clock.
     kernel: str = ""
     clock: Clock
-    #: What a measured scale of the wall clock was measured from.
+    #: Origin of a measured scale of the wall clock.
     scale_from: str = ""
     #: Model of the processor.
     processor: str = ""
@@ -66,7 +67,8 @@ def typed_command(words: Sequence[str]) -> str:
 
 
 def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -> None:
-    """Notes that a run begins in a run folder. command: what began it. Raises InputFault for a damaged note."""
+    """Notes that a run begins in a run folder. command: the one that began it. Raises InputFault for a damaged
+    note."""
     known = provenance(folder).starts
     with replacing(folder / PROVENANCE_FILE) as partial:
         write_json(
@@ -77,7 +79,8 @@ def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -
 
 
 def provenance(folder: Path) -> Provenance:
-    """What is noted in a run folder; nothing where there is no note. Raises InputFault for a damaged one."""
+    """Reads the notes of a run folder; an empty Provenance if there are none. Raises InputFault for a damaged
+    file."""
     path = folder / PROVENANCE_FILE
     if not path.exists() and not path.is_symlink():
         return Provenance()
@@ -86,7 +89,7 @@ def provenance(folder: Path) -> Provenance:
 
 
 def facts(noted: Provenance, clock: Clock | None) -> list[tuple[str, str]]:
-    """What a report says of the origin of its results: names and values. clock: of the run folder, if it is known."""
+    """Names and values that a report has on the origin of its results. clock: of the run folder, if it is known."""
     start = noted.starts[-1] if noted.starts else None
     clock = start.clock if start else clock
     divided = "not divided" if clock and clock.scale == 1 else f"divided by {clock.scale}" if clock else NOT_RECORDED

@@ -1,9 +1,9 @@
-"""A run folder by its path or name: its scenario and clock, which folder each point's run lies in, and a run by the
-name of its point.
+"""A run folder by its path or name: its scenario and clock, the folder of each point's run, and a run by the name of
+its point.
 
 Points' folders are named after what the scenario sets, so that a new key with a default renames none of them.
 
-Whoever runs points in a folder locks it: two commands in one folder would damage each other's runs.
+A command that runs points in a folder locks it: two commands in one folder would damage each other's runs.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from gradwire.vm.machines import Clock
 SCENARIO_FILE = "scenario.toml"
 CLOCK_FILE = MARK
 RUNS = Path("runs")
-"""Where run folders are made by default."""
+"""Folder in which run folders are made by default."""
 WORDS_MAX = 80
 """Characters of a name's readable part."""
 HASH_DIGITS = 8
 P = TypeVar("P", bound=ScenarioPoint)
 LOCK_FILE = ".lock"
 HOLDER_FILE = ".lock.json"
-"""Who holds the lock. It is not written to the lock's own file, because whoever tries for the lock may empty that."""
+"""File that names the holder of the lock. The lock's own file does not, because a command that tries for the lock may
+empty that."""
 
 
 def run_folder(run: Path) -> Path:
@@ -127,7 +128,7 @@ def stored_plans(folder: Path) -> Scenario:
 
 @contextmanager
 def _copy_in(folder: Path) -> Iterator[Path]:
-    """The scenario of a run folder. What is wrong with it is reported with how to fix it."""
+    """The scenario of a run folder. Defects of it are reported with advice on how to mend them."""
     try:
         yield folder / SCENARIO_FILE
     except InputFault as fault:
@@ -149,7 +150,8 @@ def stored_clock(folder: Path) -> Clock:
 
 
 def has_valid_points(folder: Path) -> bool:
-    """Whether a run folder has a point whose verdict is valid. A verdict that cannot be read is none."""
+    """Returns whether a run folder has a point whose verdict is valid. A verdict that cannot be read does not
+    count."""
     for file in (folder / "points").glob("*/verdict.json"):
         with suppress(OSError, ValueError, RecursionError, InputFault), reading_budget(file):
             verdict = json.loads(read_bytes(file, MESSAGE_BYTES))
@@ -159,8 +161,8 @@ def has_valid_points(folder: Path) -> bool:
 
 
 def folder_name(point: ScenarioPoint) -> str:
-    """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points
-    that read alike."""
+    """A readable name that does not depend on the other points of the scenario. A hash of the settings tells apart
+    points that read alike."""
     text = json.dumps(point.section.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return f"{_words(point)}-{hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]}"
 
@@ -263,7 +265,7 @@ def chosen_iteration(wanted: int | None, label: str, plan: Plan, log: OpLog, rec
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who runs points in a folder."""
+    """The command that runs points in a folder."""
 
     pid: int
     host: str

@@ -1,5 +1,5 @@
-"""Every setting that decides a point's result, in words: what the scenario says, and the defaults for what it leaves
-open."""
+"""Every setting that decides a point's result, in words: the values of the scenario, and the defaults for everything
+else."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ COST_UNITS = {
 }
 """Units of a scenario's costs by their types."""
 NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
-"""What it means that a cost is left out, where that is not that it is free."""
+"""Meanings of costs that are left out, where it is not that they are free."""
 OPTIONS = "strategy.options."
 SOCKETS = ("transport.buffer", "transport.send_ends", "transport.unsent")
-"""What strategies and defaults say of sockets where the scenario does not."""
+"""Settings of sockets that strategies and defaults decide if the scenario does not."""
 
 
 def settings_of(point: Point) -> dict[str, Setting]:
@@ -97,7 +97,8 @@ def _costs(section: PointSection) -> dict[str, Setting]:
 
 
 def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The strategy's options, and what the scenario leaves to the model, the strategy or the cluster."""
+    """The strategy's options, and the settings that the scenario leaves to the model, the strategy or the
+    cluster."""
     point = ResolvedPoint(section)
     try:
         options = {
@@ -127,7 +128,7 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
 
 
 def as_recorded(settings: Mapping[str, Setting], stored: StoredRun) -> dict[str, Setting]:
-    """Settings of a run, in which what the scenario leaves to defaults of sockets is what the run's task has.
+    """Settings of a run. Those of sockets that the scenario leaves to defaults are taken from the run's task.
 
     Another version of gradwire may have had other defaults, and other strategies. What no task says is left out. On
     the wall clock, numbers in a task are divided, and left out too.

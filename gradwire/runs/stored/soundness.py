@@ -1,8 +1,8 @@
-"""What files of a run may say, so that whatever reads them finds what their numbers refer to.
+"""Checks the contents of a run's files, so that every reader finds what their numbers refer to.
 
 A task says which network was built for it, the plan's ops refer to each other and to that network, and record and log
 count what the task asked for, on its ports. No message has a number or a text that no run can have. That a plan
-delivers every contribution is not looked for again: that takes minutes for a large one, and whoever compiled it did.
+delivers every contribution is not checked again: that takes minutes for a large one, and compiling it has checked it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from gradwire.workloads.symbolic.precedence import has_cycle
 from gradwire.workloads.symbolic.verification import MOST_OPS_IN_PYTHON
 
 LARGEST = 2**60
-"""Of counts, bytes and nanoseconds of a run: 36 years, or an exabyte, of which several still add up in 64 bits."""
+"""Largest count, size or time in ns of a run: 36 years, or an exabyte. Several still add up in 64 bits."""
 LARGEST_INTEGER = 2**63 - 1
-"""Of what stands anywhere in a message: a time since 1970 is larger than the above."""
+"""Largest value of any integer in a message: a time since 1970 is larger than LARGEST."""
 LARGEST_REAL = 1e18
 LONGEST_TEXT = 1 << 20
 """Characters: a hundred times the longest verdict of the papers' runs."""
@@ -73,7 +73,7 @@ def refuse_outside(place: str, value: float, least: float, most: float = LARGEST
 
 
 def refuse_values_outside(place: str, values: npt.NDArray[Any], least: int, most: int = LARGEST) -> None:
-    """The same for a column, which may be empty."""
+    """Raises ValueError for a column with a value outside of `least` to `most`. The column may be empty."""
     if len(values) and not (least <= values.min() and values.max() <= most):
         raise ValueError(f"{place}: {values.min()} or {values.max()}, and it must be {least} to {most}")
 
@@ -108,9 +108,9 @@ CLOCKS = ("virtual", "wall")
 MOST_HOSTS = 2 * MOST_WORKERS
 """Workers, and as many servers."""
 MOST_PLANS = 1000
-"""Of one point: candidates among which a search chooses."""
+"""Largest number of plans of one point, among which a search chooses."""
 LARGEST_SCALE = 2**40
-"""What rates are divided by: the fastest would be 10 bit/s then."""
+"""Largest number that rates are divided by: the fastest would be 10 bit/s then."""
 LEAST_MTU_BYTES, MOST_FRAME_BYTES = 256, 2**16
 
 
@@ -124,8 +124,8 @@ def refuse_unsound_clock(clock: Clock) -> None:
 
 
 def sound_fabric(text: str) -> Fabric:
-    """The network in a task. Raises ValueError, or what Fabric raises for values that do not belong, for one that no
-    scenario has."""
+    """The network in a task. Raises ValueError, or the errors of Fabric for values that do not go together, for a
+    network that no scenario has."""
     said = msgspec.json.decode(text, type=dict[str, object])
     refuse_absurd(said)
     # A network names its switches as soon as it is made, so there must not be too many.
@@ -214,7 +214,8 @@ def _refuse_other_types(plan: Plan) -> None:
 
 
 def _refuse_lengths(plan: Plan) -> None:
-    """Columns that belong together have the same length, and rows of tables begin and end where there is something."""
+    """Raises ValueError unless columns that belong together have the same length, and rows of tables begin and end
+    within their contents."""
     count = len(plan.ops)
     refuse_outside("ops", count, 1, MOST_OPS)
     if any(len(column) != count for column in vars(plan.ops).values()):
@@ -290,7 +291,7 @@ def _refuse_cycles(plan: Plan) -> None:
 
 CAPTURE_FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.pcapng")
 ROW_BYTES = 5 * 8
-"""Of a log: five columns of 64 bits."""
+"""Size of a row of a log: five columns of 64 bits."""
 MOST_RATIO = 1e6
 
 

@@ -51,14 +51,14 @@ LOG_FILE = "ops.npz"
 VERDICT_FILE = "verdict.json"
 ITERATIONS_FILE = "iterations.csv"
 NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
-"""What a run that came to its end cannot lack."""
+"""Files that a run that came to its end cannot lack."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a run itself was, in wall time."""
+    """Speed of a run in wall time."""
 
-    #: From the start of the machine to the first byte.
+    #: Time from the start of the machine to the first byte.
     first_byte_s: float
     replay_s: float
     #: Payload that crossed the network during the replay.
@@ -72,20 +72,20 @@ class Speed:
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """That a run came to its end, and as what: the content of completed.json."""
+    """The end of a run that was carried out completely: the content of completed.json."""
 
     #: Hash of everything that decided the result (`Planned.key`).
     key: str
     #: Label of the plan that was replayed; "" for a point of programs, which notes no speed nor division either.
     plan: str = ""
     speed: Speed = Speed(0.0, 0.0, 0, 0.0)
-    #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a
-    #: share of it.
+    #: Number that bytes and rates were divided by on the virtual clock, and the largest effect of that on the iteration
+    #: time, as a share of it.
     divided_by: int = 1
     division_error: float = 0.0
-    #: Which worker of a cluster ran it; "" for the machine that the command was given on.
+    #: Worker of a cluster that ran it; "" for the machine that the command was given on.
     worker: str = ""
-    #: How many times the point began anew because a signal had stopped its machine.
+    #: Number of times that the point began anew because a signal had stopped its machine.
     stopped: int = 0
     #: Warm-up and measured iterations of each try before, whose iterations were not steady.
     unsteady: tuple[tuple[int, int], ...] = ()
@@ -99,7 +99,8 @@ _large_parts = threading.local()
 
 @dataclass(frozen=True)
 class StoredRun(Generic[P_co]):
-    """What a point's run left in its folder, which may not exist. All that reads raises InputFault.
+    """The files that a point's run left in its folder, which may not exist. All methods that read raise
+    InputFault.
 
     Each part is read, and its file hashed, when it is first asked for. Small parts are kept as long as this object,
     and plans, logs and captures until another run is read in the same thread, so that a report of many points holds
@@ -113,7 +114,7 @@ class StoredRun(Generic[P_co]):
     _small: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes, which read for themselves."""
+        """State for other processes, without the parts that were read: they read for themselves."""
         return {**vars(self), "_small": {}}
 
     def _once(self, part: str, read: Callable[[], Part]) -> Part:
@@ -136,7 +137,7 @@ class StoredRun(Generic[P_co]):
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """As in points.csv; empty for a folder without a point."""
+        """Parameters of the point, as in points.csv; empty for a folder without a point."""
         return self.point.parameters if self.point else {}
 
     @property
@@ -146,11 +147,11 @@ class StoredRun(Generic[P_co]):
 
     @property
     def absence(self) -> str:
-        """What to say where the folder does not exist."""
+        """Message for a folder that does not exist."""
         return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
 
     def completion(self) -> Completion | None:
-        """How the run came to its end; None if it did not."""
+        """Completion of the run; None if it did not come to its end."""
         path = self.folder / COMPLETION_FILE
         if not path.exists() and not path.is_symlink():
             return None
@@ -164,12 +165,12 @@ class StoredRun(Generic[P_co]):
         return completion
 
     def is_of(self, key: str) -> bool:
-        """Whether a run with this key came to its end here."""
+        """Returns whether a run with this key came to its end here."""
         completion = self.completion()
         return completion is not None and completion.key == key
 
     def task(self) -> PointTask:
-        """What the machine was to do."""
+        """The task of the machine."""
         return self._once(TASK_FILE, self._read_task)
 
     def _read_task(self) -> PointTask:
@@ -221,7 +222,7 @@ class StoredRun(Generic[P_co]):
         return plan
 
     def log(self) -> OpLog:
-        """What every op did."""
+        """The log of all ops."""
         return self._large_once(LOG_FILE, self._read_log)
 
     def _read_log(self) -> OpLog:
@@ -239,7 +240,7 @@ class StoredRun(Generic[P_co]):
         return log
 
     def record(self) -> PointRecord:
-        """How the run went."""
+        """The record of the run."""
         return self._once(RECORD_FILE, self._read_record)
 
     def _read_record(self) -> PointRecord:
@@ -260,7 +261,7 @@ class StoredRun(Generic[P_co]):
         return short_windows(built, self.record(), Spines(built).spine_of)
 
     def queues(self) -> QueueLengths | None:
-        """How long the queues of switches' ports were; None if they were not read."""
+        """Lengths of the queues of switches' ports; None if they were not read."""
         return self._large_once(QUEUES_FILE, self._read_queues)
 
     def _read_queues(self) -> QueueLengths | None:
@@ -273,7 +274,7 @@ class StoredRun(Generic[P_co]):
         return queues
 
     def pauses(self) -> PauseEvents | None:
-        """When ports paused their far ends and let them continue; None without flow control."""
+        """Times at which ports paused their far ends and let them continue; None without flow control."""
         return self._large_once(PAUSES_FILE, self._read_pauses)
 
     def _read_pauses(self) -> PauseEvents | None:
@@ -302,8 +303,8 @@ class StoredRun(Generic[P_co]):
 
     @contextmanager
     def _unchanged(self, path: Path) -> Iterator[None]:
-        """Wraps what examines a file. Raises InputFault for one that is not as the run left it, and for what does not
-        belong."""
+        """Context manager around the examination of a file. Raises InputFault for a file that is not as the run left
+        it, and for defects."""
         refuse_changed(path)
         with reading(path):
             yield
@@ -319,7 +320,7 @@ class StoredRun(Generic[P_co]):
 
 
 def _refuse_unsound(completion: Completion) -> None:
-    """Raises ValueError for what no run notes at its end."""
+    """Raises ValueError for values that no run notes at its end."""
     speed = completion.speed
     for name in ("first_byte_s", "replay_s", "total_s"):
         refuse_outside(name, getattr(speed, name), 0, LONGEST_S)
@@ -331,10 +332,10 @@ def _refuse_unsound(completion: Completion) -> None:
 def write_completion(
     folder: Path, completion: Completion, left: Sequence[str] = (TASK_FILE, RECORD_FILE, LOG_FILE)
 ) -> None:
-    """Writes completed.json, at once and whole, since a run that is killed in between must be able to continue; before
-    that, writes what the run left.
+    """Writes completed.json, at once and whole, since a run that is killed in between must be able to continue. Before
+    that, writes the hashes of the run's other files.
 
-    left: names of the files, besides plans, whose hashes are kept.
+    left: names of these files, besides plans, whose hashes are kept.
     """
     note_made_here(folder)
     with replacing(folder / COMPLETION_FILE) as partial:
@@ -345,7 +346,8 @@ def write_completion(
 
 
 def in_words(parameters: Mapping[str, str]) -> str:
-    """What a point's parameters say; numbers and sizes, which say nothing by themselves, follow their names."""
+    """Values of a point's parameters in words; numbers and sizes, which say nothing alone, follow the names of their
+    parameters."""
     return " ".join(_word(key, value) for key, value in parameters.items() if value)
 
 

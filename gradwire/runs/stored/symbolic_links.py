@@ -26,7 +26,7 @@ MOST_DEEP = 32
 
 
 def store_folder() -> Path:
-    """Where `gradwire reproduce` keeps its runs, each in a folder named after its key."""
+    """Folder in which `gradwire reproduce` keeps its runs, each in a folder named after its key."""
     return cache_folder() / POINTS_FOLDER
 
 
@@ -47,8 +47,8 @@ def refuse_links(folder: Path, store: Path | None = None) -> None:
 
 
 def make_empty(folder: Path) -> None:
-    """Makes an empty folder at a path, and removes what an earlier run left there. A link there is removed, and what
-    it points to stays."""
+    """Makes an empty folder at a path, and removes the files that an earlier run left there. A link there is removed,
+    and its target stays."""
     if folder.is_symlink():
         folder.unlink()
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,15 +60,15 @@ def make_empty(folder: Path) -> None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Regular files and folders below a folder, each folder before what it has; nothing behind a link."""
+    """Regular files and folders below a folder, each folder before its contents; nothing behind a link."""
     for entry in _below(folder):
         if entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False):
             yield Path(entry.path)
 
 
 def copy_of_run(there: Path, folder: Path) -> None:
-    """Copies the folder of a point, in the place of another. What is not a regular file, and what a killed kernel
-    left, stays behind.
+    """Copies the folder of a point, in the place of another. Files that are not regular, and the leftovers of a killed
+    kernel, are not copied.
 
     there: the folder, or a link into the store, none of whose files is a link (`refuse_links`).
     """
@@ -83,7 +83,8 @@ def copy_of_run(there: Path, folder: Path) -> None:
 
 
 def _links(folder: Path, store: Path) -> Iterator[Path]:
-    """Links below a folder that do not lead into the store, and those within what leads there."""
+    """Links below a folder that do not lead into the store, and links below the folders in the store that the others
+    lead to."""
     for entry in _below(folder):
         if not entry.is_symlink():
             continue
@@ -118,7 +119,7 @@ def _below(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder, sorted by name; nothing if it is gone, or is none."""
+    """Entries of a folder, sorted by name; empty if it is gone, or is no folder."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)

@@ -1,1 +1,2 @@
-"""Models, devices and strategies that users bring as plain files: what a file may say, and how it becomes what gradwire works with."""
+"""Models, devices and strategies in users' plain files: the keys of a file, and its conversion to the objects that
+gradwire works with."""

@@ -1,7 +1,7 @@
 """Files with a user's controller, whose code runs inside the machines of points and nowhere else.
 
-A scenario says where the file is, and the hash of what was in it when the scenario was read. Which files are handed to a
-machine `gradwire.named_code` decides.
+A scenario has the path of the file, and the hash of its content at the time when the scenario was read.
+`gradwire.named_code` decides which files are handed to a machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from gradwire.faults import InputFault
 from gradwire.named_code import code_in, running
 
 MOST_BYTES = 1 << 20
-"""Of a controller's file."""
+"""Largest size of a controller's file."""
 
 
 def controller_in(path: Path) -> dict[str, str]:
-    """What a scenario keeps of a controller's file. Raises InputFault for one that may not run or is not Python, without running it."""
+    """Table of a controller's file in a scenario: its path and its hash. Raises InputFault for a file that may not run
+    or is not Python, without running it."""
     text = code_in(path, MOST_BYTES)
     with running(f"{path}: is not Python: "):
         compile(text, str(path), "exec", dont_inherit=True)

@@ -1,7 +1,8 @@
-"""From what a file or a scenario says of a model or a device to what gradwire works with, and for files back, as text too.
+"""Converts the definitions of models and devices in a file or a scenario to the objects that gradwire works with, and
+back to the content and the text of files.
 
-In the text every number is written so that reading it gives the very same number. So what gradwire brings can be read, changed and used
-under another name.
+In the text every number is written so that reading it gives the very same number. So gradwire's own models and devices
+can be read, changed and used under another name.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from gradwire.workloads.units import DURATION, SIZE, exact_text
 
 
 def catalogue_of(defined: DefinedSection) -> Catalogue:
-    """What is installed, and what a scenario defines, which goes before it."""
+    """The installed models and devices, and those that a scenario defines, which take precedence."""
     return installed_catalogue().with_more(
         {name: partial(profile_of, name, model) for name, model in defined.models.items()},
         {name: partial(device_of, device) for name, device in defined.devices.items()},
@@ -183,7 +184,7 @@ UNITS = {DURATION.name: ("s", "ms", "us"), SIZE.name: ("B", "kB", "MB", "GB", "K
 
 
 def model_content(model: ModelFile) -> dict[str, Any]:
-    """What reading a model file's text as TOML gives."""
+    """Content of a model file, as reading its text as TOML gives it."""
     return {
         **_said(model, OF_MODELS),
         "layers": [_said(layer, tuple(LayerDefinition.model_fields)) for layer in model.layers],

@@ -1,8 +1,9 @@
-"""Models from the `config.json` of Hugging Face's transformers: the shape of a language model, read from a file, without its weights.
+"""Models from the `config.json` of Hugging Face's transformers: the shape of a language model, read from a file,
+without its weights.
 
-Families and keys: https://huggingface.co/docs/transformers, configuration classes LlamaConfig, MistralConfig, MixtralConfig, GPT2Config
-and DeepseekV3Config; defaults are theirs. What does not change parameters or operations (rotary bases, dropout, token numbers) is not
-looked at. A sliding window is not either: attention counts as dense.
+Families and keys: https://huggingface.co/docs/transformers, configuration classes LlamaConfig, MistralConfig,
+MixtralConfig, GPT2Config and DeepseekV3Config; defaults are theirs. Keys that change neither parameters nor operations
+(rotary bases, dropout, token numbers) are ignored. So is a sliding window: attention counts as dense.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from gradwire.workloads.models.decoders import LAYER_NORM, Decoder, Experts, Lat
 from gradwire.workloads.models.profile import Profile
 
 MOST_TOKENS = 8192
-"""Of a sample. Configurations print the longest context, up to 131072 tokens; Llama 3 was trained on 8192 before its context was extended
-(The Llama 3 Herd of Models 2024, sections 3.4.1 and 3.4.2)."""
+"""Largest number of tokens of a sample. Configurations print the longest context, up to 131072 tokens; Llama 3 was
+trained on 8192 before its context was extended (The Llama 3 Herd of Models 2024, sections 3.4.1 and 3.4.2)."""
 LARGEST = 10**9
-"""Of a width, or a count that makes nothing longer."""
+"""Largest width, or count that makes nothing longer."""
 MOST_EXPERTS = 40_000
-"""Of all blocks together: DeepSeek-V3 has 14,848, and three tensors in each. As a model file, 50,000 would be more values than
-a file may have (scenario/limits.py)."""
+"""Largest number of experts of all blocks together: DeepSeek-V3 has 14,848, and three tensors in each. As a model file,
+50,000 would be more values than a file may have (scenario/limits.py)."""
 MOST_BLOCKS = 2_000
 """Sixteen times those of Llama 3 405B."""
 
 
 class Config(BaseModel, ABC):
-    """What every family has. Keys that are not looked at may be there."""
+    """The keys that configurations of every family have. Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
@@ -197,7 +198,7 @@ FAMILIES: Mapping[str, type[Config]] = {
     "deepseek_v3": DeepSeekConfig,
     "gpt2": Gpt2Config,
 }
-"""By the key `model_type`."""
+"""Classes of configurations, by the key `model_type`."""
 
 
 def hugging_face_profile(path: Path) -> Profile:

@@ -34,7 +34,7 @@ KEYS: Mapping[str, frozenset[str]] = {
     "edges": frozenset({"ep1", "ep2", "scheme", "link"}),
     "ep1": frozenset({"instance", "component"}),
 }
-"""What each table may have."""
+"""Keys that each table may have."""
 RATES = {"gigabits_per_second": (1, "gbit"), "gigabytes_per_second": (8, "gbit")}
 DURATIONS = {"ms": (1, "ms"), "us": (1, "us"), "ns": (1, "ns")}
 """Units of bandwidths and latencies: how many of which of a scenario's units they are."""
@@ -43,13 +43,14 @@ LARGEST_COUNT = 2**20
 LONGEST_NAME = 4_000
 """Characters by which names are sorted; Python reads no number of more digits."""
 LARGEST_NUMBER = 1e15
-"""Of a rate or a delay in its unit."""
+"""Largest number of a rate or a delay in its unit."""
 STEP = re.compile(r"([\w-]+)(?:\[([-\d:]*)\])?")
 YAML_ENDINGS = (".yaml", ".yml")
 
 
 def read_document(path: Path, text: str) -> Any:
-    """The content of a file. Raises InputFault for YAML with anchors, which make much of little, and for what cannot be read."""
+    """The content of a file. Raises InputFault for YAML with anchors, with which a small file has a large content, and
+    for files that cannot be read."""
     try:
         return yaml_document(path, text) if path.suffix in YAML_ENDINGS else parse_json(text, any_float=True)
     except ValueError as error:
@@ -57,18 +58,19 @@ def read_document(path: Path, text: str) -> Any:
 
 
 def is_infragraph(document: Any) -> bool:
-    """Whether a document is an Infrastructure, and not a graph of another form."""
+    """Returns whether a document is an Infrastructure, and not a graph of another form."""
     inner = _infrastructure(document)
     return isinstance(inner, dict) and "instances" in inner and "nodes" not in inner
 
 
 def _infrastructure(document: Any) -> Any:
-    """The Infrastructure in what the service answers (`get_graph`), or the document itself."""
+    """The Infrastructure in an answer of the service (`get_graph`), or the document itself."""
     return document["infrastructure"] if isinstance(document, dict) and "infrastructure" in document else document
 
 
 def infragraph(path: Path, document: Any) -> Content:
-    """The content of a NetworkDefinition. Raises InputFault, with the key, for what is wrong or not carried."""
+    """The content of a NetworkDefinition. Raises InputFault, with the key, for keys that are wrong or cannot be
+    emulated."""
     try:
         return _Reading(_infrastructure(document)).content()
     except _Defect as defect:
@@ -102,11 +104,11 @@ class _Ends:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of the ends."""
         return len(self.numbers) * math.prod(len(indices) for _, indices in self.steps)
 
     def __iter__(self) -> Iterator[_End]:
-        """Yields them."""
+        """Yields the ends one by one."""
         for number in self.numbers:
             for path in _paths(self.steps):
                 yield _End(self.instance, number, path)
@@ -127,7 +129,7 @@ class _Reading:
 
     def __init__(self, document: Any) -> None:
         self._document = _table(document, "", "the file")
-        #: Of devices that were looked at.
+        #: Kinds of the devices that were looked at.
         self._kinds: dict[str, frozenset[str]] = {}
 
     def content(self) -> Content:
@@ -219,7 +221,8 @@ class _Reading:
         )
 
     def _kinds_of(self, device: str, depth: int) -> frozenset[str]:
-        """What a device is made of, with the devices that it contains. Each is looked at once: devices may have the same ones in them."""
+        """Kinds of a device's components, with those of the devices that it contains. Each device is looked at once,
+        because devices may share components."""
         if depth > MOST_DEEP:
             raise _Defect(f"devices.{device}: contains devices more than {MOST_DEEP} deep, or itself")
         if device not in self._kinds:
@@ -301,7 +304,7 @@ def _count(table: Mapping[str, Any], where: str) -> int:
 
 
 def _step(word: str, where: str) -> tuple[str, str]:
-    """A name, and what stands in brackets behind it."""
+    """A name, and the text in brackets behind it."""
     match = STEP.fullmatch(word)
     if match is None:
         raise _Defect(f"{where} = '{word[:80]}': must be a name with an index or a slice, such as nic[0] or nic[0:2]")
@@ -309,7 +312,7 @@ def _step(word: str, where: str) -> tuple[str, str]:
 
 
 def _chosen(slice_text: str, count: int, where: str) -> range:
-    """The same, which must be some."""
+    """The indices that a slice names. Raises _Defect if there are none."""
     found = _numbers(slice_text, count, where)
     if not found:
         raise _Defect(f"{where}: [{slice_text[:40]}] names none of {count}, which begin with [0]")

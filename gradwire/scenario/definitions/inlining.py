@@ -1,8 +1,9 @@
-"""Puts what a scenario's files say into the scenario itself, under `defined`, so that it no longer depends on them.
+"""Puts the contents of a scenario's files into the scenario itself, under `defined`, so that it no longer depends on
+them.
 
 A run folder's copy of its scenario can then be read anywhere, whatever became of the files. Strategies' files are an
-exception: their code stays where it is, and the scenario has its path. To read an old run needs none of it. A trace
-stays where it is as well, for its size.
+exception: their code stays in its place, and the scenario has its path. An old run can be read without it. A trace
+stays in its place as well, because of its size.
 
 Files with a table of routes are TOML with [[route]], or CSV with a header. Each becomes the content of a
 RoutesDefinition.
@@ -63,11 +64,11 @@ HAS = 'a table of routes has rows like [[route]] switch = "s1" destination = "h*
 def inlined(
     document: Mapping[str, Any], base: Path, code: NamedBy, read: FilesRead | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """A scenario's content with names in place of files, and what is wrong with the files.
+    """A scenario's content with names in place of files, and a line for each defect of the files.
 
-    base: the folder that paths are relative to. code: who names the files of Python among them, which says whether they run
-    (`gradwire.named_code`). read: files that are not read again, to which this adds. What is wrong has one line each, which begins with
-    the key; the value stays there as it is.
+    base: the folder that paths are relative to. code: who names the files of Python among them, which decides whether
+    they run (`gradwire.named_code`). read: files that are not read again, to which this function adds. The line of a
+    defect begins with its key, whose value stays as it is.
     """
     reader = _Reader(document, base, code, {} if read is None else read)
     reader.permit_defined()
@@ -104,7 +105,7 @@ class _Reader:
                     self.lines.append(f"defined.{table}.{name}: {fault}")
 
     def name_of(self, key: str, value: str) -> str:
-        """The name of what a file defines; any other value is a name already."""
+        """The name of the thing that a file defines; any other value is a name already."""
         table = TABLES[key]
         if key != TRACE and not is_file(key, value):
             self.named[table].add(value)
@@ -174,7 +175,8 @@ class _Reader:
         return name
 
     def ambiguous(self) -> list[str]:
-        """Describes names that stand for what is installed as well as for what a file of the same scenario defines."""
+        """Describes names that stand both for installed things and for those that a file of the same scenario
+        defines."""
         catalogue = installed_catalogue()
         # A file may say of a built-in model or device just what gradwire says.
         built_in: dict[str, Container[str]] = {"models": BUILT_IN.models, "devices": BUILT_IN.devices, "strategies": ()}
@@ -217,14 +219,15 @@ def _link_named(content: Mapping[str, Any], match: re.Match[str]) -> str:
 
 
 def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:
-    """Whether gradwire itself has a model or device of that name, which is not this one."""
+    """Returns whether gradwire itself has a model or device of that name with another content."""
     if table == "models":
         return name in BUILT_IN.models and BUILT_IN.model(name) != profile_of(name, validated(ModelDefinition, content))
     return name in BUILT_IN.devices and BUILT_IN.device(name) != device_of(validated(DeviceDefinition, content))
 
 
 def read_model(path: Path) -> dict[str, Any]:
-    """The content of a model file, or what one would have that says the same as a config.json of Hugging Face's. Raises InputFault."""
+    """The content of a model file, or the equivalent content for a config.json of Hugging Face's. Raises
+    InputFault."""
     if path.suffix != ".json":
         return read_definition(path, ModelFile)
     try:
@@ -249,7 +252,8 @@ def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str,
 
 
 def routes_in(path: Path) -> dict[str, Any]:
-    """What a file says of routes, which is valid but for names. Raises InputFault with a line for each defect, which names row and key."""
+    """Reads a table of routes from a file; its names may not exist. Raises InputFault with a line for each defect,
+    which names row and key."""
     content = _of_csv(path) if path.suffix == ".csv" else read_document(path, "routes", HAS)
     try:
         validated(RoutesDefinition, content)

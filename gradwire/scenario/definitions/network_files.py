@@ -1,12 +1,11 @@
 """Files that describe a network: GraphML, node-link JSON, InfraGraph, and a class of Mininet's Topo, as contents of a
 NetworkDefinition.
 
-Every name of an attribute is known or refused: one that is passed over in silence would leave a network that is not the
-user's.
+Every name of an attribute is known or refused: ignoring one silently would leave a network that is not the user's.
 
 GraphML (http://graphml.graphdrawing.org) is XML that comes from others. Before networkx reads a file, expat goes
-through it, and refuses what would take all memory or read other files (declarations of entities, which GraphML has no
-use for), and what networkx would leave out without a word.
+through it, and refuses constructs that would take all memory or read other files (declarations of entities, which
+GraphML has no use for), and those that networkx would silently leave out.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ DESCRIBING = frozenset(
 KINDS = {"host": "hosts", "switch": "switches", "router": "switches"}
 HOST_NAME = re.compile(r"h(ost)?[-_]?\d+", re.IGNORECASE)
 FRAME_BYTES = 1514
-"""What a place of Mininet's max_queue_size holds: a full frame at an MTU of 1500."""
+"""Size of a place of Mininet's max_queue_size: a full frame at an MTU of 1500."""
 HARMLESS_OPTIONS = frozenset(
     {"node1", "node2", "port1", "port2", "use_htb", "use_tbf", "use_hfsc", "cls", "intf", "fast", "addr1", "addr2"}
 )
@@ -78,7 +77,7 @@ LONGEST_ID = 200
 
 
 def network_in(text: str, path: Path) -> Content:
-    """What a file says of a network. text: as the scenario has it, such as "lab.py:Campus".
+    """Reads a network from a file. text: the path as the scenario has it, such as "lab.py:Campus".
 
     Raises InputFault with a line for each defect.
     """
@@ -109,7 +108,8 @@ def _read(path: Path) -> str:
 
 
 def _of_node_link(path: Path, content: Any) -> Content:
-    """As networkx writes it (node_link_data), with the edges at "edges", or at "links" as before version 3.4."""
+    """Reads a network in the node-link form of networkx (node_link_data), with the edges at "edges", or at "links" as
+    before version 3.4."""
     if not isinstance(content, dict):
         raise InputFault(f"{path}: must be an object with nodes and edges, as networkx's node_link_data writes it")
     if content.get("directed"):
@@ -136,7 +136,7 @@ def _of_node_link(path: Path, content: Any) -> Content:
 
 
 def _end(path: Path, place: str, holder: Any, key: str) -> str:
-    """The name of a node as a node or an edge of node-link JSON has it."""
+    """The name of a node, from a node or an edge of node-link JSON."""
     if not isinstance(holder, dict) or key not in holder:
         raise InputFault(f"{path}: {place} has no {key}")
     name = holder[key]
@@ -235,11 +235,11 @@ TOPO_KEYS: Mapping[str, Conversion] = {
     "loss": ("loss", _percent),
     "max_queue_size": ("buffer", _frames),
 }
-"""The same for options of Mininet's TCLink: Mbit/s, per cent, packets."""
+"""Options of Mininet's TCLink, the keys that they stand for, and their units: Mbit/s, per cent, packets."""
 
 
 def _values(attributes: Mapping[str, Any], keys: Mapping[str, Conversion]) -> tuple[Content, list[str]]:
-    """What attributes say of a link, and a line for each that has no value of its kind."""
+    """Values of a link's keys from its attributes, and a line for each attribute whose value is of a wrong kind."""
     values: Content = {}
     lines = []
     for name, (key, converted) in keys.items():
@@ -256,7 +256,7 @@ def _values(attributes: Mapping[str, Any], keys: Mapping[str, Conversion]) -> tu
 
 
 def _of_topo(path: Path, said: Mapping[str, Any]) -> Content:
-    """What a class of Mininet's Topo says (scenario/definitions/topo_process.py)."""
+    """Makes a network of the answer of a class of Mininet's Topo (scenario/definitions/topo_process.py)."""
     _refuse_crowds(path, said.get("nodes", 0), len(said.get("links", ())))
     lines = [
         f"node '{node}': unknown parameter '{name}'"
@@ -306,7 +306,7 @@ class _Scan:
         self._edges: list[tuple[str, str, str | None]] = []
 
     def of(self, text: str) -> None:
-        """Raises InputFault."""
+        """Goes through a text, and refuses what networkx must not read. Raises InputFault."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.StartDoctypeDeclHandler = self._doctype
         parser.StartElementHandler = self._begin
@@ -347,7 +347,8 @@ class _Scan:
         self._nodes.add(node)
 
     def _refuse_what_networkx_leaves_out(self) -> None:
-        """It makes a node of an end that is none, and one edge of two parallel ones with the same id."""
+        """Raises InputFault for ends that are not nodes, which networkx would make nodes of, and for parallel edges
+        with the same id, which it would make one of."""
         known: set[tuple[frozenset[str], str]] = set()
         for source, target, number in self._edges:
             edge = f"link '{source[:LONGEST_ID]}' to '{target[:LONGEST_ID]}'"

@@ -1,7 +1,8 @@
-"""A filter of system calls (seccomp(2)) by which a process and what it becomes can start no other process and become no
-other program.
+"""A filter of system calls (seccomp(2)) that keeps a process, and its successors in it, from starting other processes
+and from becoming other programs.
 
-What Python says when code starts a process (its audit events) is not enough: ctypes and `_posixsubprocess` pass it by.
+Python's audit events, which it raises when code starts a process, are not enough: ctypes and `_posixsubprocess` bypass
+them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ SET_NO_NEW_PRIVILEGES, SET_SECCOMP, MODE_FILTER = 38, 22, 2
 ALLOW, KILL, REFUSE, UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 """SECCOMP_RET_ALLOW, _KILL_PROCESS, and _ERRNO with an error."""
 NUMBER_AT, MACHINE_AT, FIRST_ARGUMENT_AT = 0, 4, 16
-"""Where struct seccomp_data has the call's number, the machine's, and the lower half of its first argument."""
+"""Offsets in struct seccomp_data of the call's number, the machine's, and the lower half of the first argument."""
 LOAD, IF_EQUAL, IF_AT_LEAST, IF_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 """BPF_LD|W|ABS, BPF_JMP with JEQ, JGE and JSET by a constant, BPF_RET (linux/bpf_common.h)."""
 OF_A_THREAD = 0x00010000
 """CLONE_THREAD: what clone(2) starts is a thread of the same process."""
 X32 = 0x40000000
-"""From here on, numbers are those of x86-64's other interface."""
+"""First number of the calls of x86-64's other interface (x32)."""
 CALLS = {
     "x86_64": (0xC000003E, 56, 435, (57, 58, 59, 322)),
     "aarch64": (0xC00000B7, 220, 435, (221, 281)),

@@ -1,8 +1,8 @@
-"""Classes of Mininet's Topo in files that users write, each read in a separate process: `python -m` this module.
+"""Reads classes of Mininet's Topo in files that users write, each in a separate process: `python -m` this module.
 
-Reading one runs the file's code, so that is for those alone who gave a scenario that names it, and not for whatever reads a run folder. The
-code may never end, take all memory, print, or change the process that it runs in: none of that reaches gradwire's process
-(scenario/definitions/topo_process.py), which gets what the class says of its network, or one message.
+Reading one runs the file's code, so only those who gave a scenario that names it may read it, and not readers of a run
+folder. The code may never end, take all memory, print, or change the process that it runs in: none of that reaches
+gradwire's process (scenario/definitions/topo_process.py), which gets the network, or one message.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from gradwire.scenario.definitions.no_processes import forbid_processes
 ASKED = ("hosts", "switches", "links", "nodeInfo")
 """The methods of a Topo that are called."""
 MOST_CPU_S = 30
-"""Of the processor's time: Mininet's own classes take less than a second for as many nodes as there may be."""
+"""Largest processor time in seconds: Mininet's own classes take less than one for as many nodes as there may be."""
 MOST_MEMORY_BYTES = 4 << 30
-"""Of the process's addresses: importing Mininet, networkx and numpy takes less than one."""
+"""Largest address space of the process: importing Mininet, networkx and numpy takes less than one GiB."""
 
 
 def main() -> None:
-    """Writes what a class says to an open descriptor, as JSON. Arguments: FILE, CLASS (empty for the only one), MOST_NODES, DESCRIPTOR."""
+    """Writes the network of a class to an open descriptor, as JSON. Arguments: FILE, CLASS (empty for the only one),
+    MOST_NODES, DESCRIPTOR."""
     path, name, most_nodes, descriptor = Path(sys.argv[1]), sys.argv[2] or None, int(sys.argv[3]), int(sys.argv[4])
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S + 1))  # SIGXCPU, and SIGKILL a second later
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
@@ -107,7 +108,7 @@ def _said(path: Path, topo: Any, most_nodes: int) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value of an option as JSON has it; classes and the like by their kind alone."""
+    """The value of an option in JSON; classes and the like are replaced by their kind."""
     if value is None or value == {} or isinstance(value, bool):
         return value
     if isinstance(value, numbers.Integral):

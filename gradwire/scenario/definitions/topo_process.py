@@ -27,7 +27,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Said(msgspec.Struct, forbid_unknown_fields=True):
-    """What a class says of its network, or how many nodes that has."""
+    """The network of a class, or the number of its nodes."""
 
     hosts: list[str] = []
     switches: list[str] = []
@@ -38,18 +38,18 @@ class Said(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):
-    """What the process writes, or the user's code in its place."""
+    """The message that the process writes, or the user's code in its place."""
 
     said: Said | None = None
     fault: str | None = None
 
 
 def topo_said(path: Path, name: str | None, most_nodes: int) -> dict[str, Any]:
-    """What the class of that name in a file, or its only Topo, says: `hosts`, `switches`, `parameters` by node, and `links`; or only how
-    many `nodes` it has, if these are more than `most_nodes`.
+    """Network of the class of that name in a file, or of its only Topo: `hosts`, `switches`, `parameters` by node, and
+    `links`; or only the number of `nodes`, if it is larger than `most_nodes`.
 
-    What its code prints is shown nowhere. Raises InputFault if the file cannot be run, or if its code raises, does not end or says too
-    much.
+    Output of its code is discarded. Raises InputFault if the file cannot be run, or if its code raises, does not end or
+    returns too much.
     """
     search = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
     hear, tell = os.pipe()
@@ -79,7 +79,8 @@ def topo_said(path: Path, name: str | None, most_nodes: int) -> dict[str, Any]:
 
 
 def _heard(descriptor: int, path: Path) -> bytes:
-    """What the process says until it has closed the pipe."""
+    """Reads everything that the process writes until it has closed the pipe. Raises InputFault if it takes too long or
+    is too much."""
     ends_s = time.monotonic() + LONGEST_WAIT_S
     heard = bytearray()
     says_more = select.poll()

@@ -1,1 +1,2 @@
-"""From a point of a scenario to what its names stand for: the strategy, the job, the fabric, the faults, and the compiled plans."""
+"""Finds the things that the names in a scenario's point stand for: the strategy, the job, the fabric, the faults, and
+the compiled plans."""

@@ -1,4 +1,4 @@
-"""From a point of a scenario to the fabric that it needs and the plans that it replays."""
+"""Makes the fabric of a scenario's point, and the plans that it replays."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from gradwire.workloads.trace_replay.replay_strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 OF_ONE_JOB = ("model.", "strategy.", "cluster.", "costs.")
-"""What keys begin with that every job has."""
+"""Beginnings of the keys that every job has."""
 
 
 @dataclass(frozen=True)
 class ResolvedPoint:
-    """What a point's names stand for: its strategy with its options, the job, and the fabric.
+    """The things that a point's names stand for: its strategy with its options, the job, and the fabric.
 
     Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
     scenario's point has its own (`Point.resolved`). Every attribute raises InputFault, with the key, for what is wrong.
@@ -83,12 +83,12 @@ class ResolvedPoint:
 
     @cached_property
     def hosts_of_jobs(self) -> Mapping[str, tuple[int, ...]]:
-        """Where each of several jobs runs, by index of the network's hosts."""
+        """Hosts of each of several jobs, by index of the network's hosts."""
         return placed(self.section.job, self._hosts_needed, self.fabric, self.section.run.seed)
 
     @property
     def workers_of_jobs(self) -> dict[str, int]:
-        """How many workers each of several jobs has; empty for a point of one."""
+        """Number of workers of each of several jobs; empty for a point of one."""
         return {name: job.job.cluster.workers for name, job in self.jobs.items()}
 
     @property
@@ -97,14 +97,15 @@ class ResolvedPoint:
 
     @cached_property
     def unsent_bytes(self) -> int | None:
-        """How much of a connection may wait unsent when a SEND ends; None where its last byte has left the host by then."""
+        """Bytes of a connection that may wait unsent when a SEND ends; None if its last byte has left the host by
+        then."""
         if self.jobs:
             return _of_all({name: job.unsent_bytes for name, job in self.jobs.items()})
         return self.section.transport.unsent_bytes(self.strategy.senders)
 
     @cached_property
     def compute(self) -> ComputeTime:
-        """How long a worker computes, whatever the strategy."""
+        """Time that a worker computes, with any strategy."""
         wanted = self.section.model
         profile = _profile(wanted, self.catalogue)
         compute = _compute_time(wanted, profile, self.catalogue)
@@ -112,7 +113,8 @@ class ResolvedPoint:
 
     @cached_property
     def job(self) -> Job:
-        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
+        """The job that the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs
+        and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
             if self.section.cluster.stands_for is not None:
@@ -183,19 +185,22 @@ class ResolvedPoint:
 
     @property
     def buffer_bytes(self) -> int:
-        """The buffer of each connection and direction: what the point asks for, or what its paths need."""
+        """Size of the buffer of each connection and direction: the one that the point asks for, or the one that its
+        paths need."""
         return buffer_bytes(self.section, self.fabric)
 
     @cached_property
     def misfits(self) -> tuple[str, ...]:
-        """Describes what does not exist or fit together, one line each, for every part that can be judged without the others."""
+        """Describes settings that do not exist or do not go together, one line each, for every part that can be judged
+        without the others."""
         if self.jobs:
             return self._misfits_of_jobs()
         return tuple(dict.fromkeys((*congestion_defects(self.section), *cost_defects(self.section), *self.own_misfits)))
 
     @property
     def own_misfits(self) -> tuple[str, ...]:
-        """The same without what is the network's for all of several jobs."""
+        """Describes settings that do not exist or do not go together, one line each, without those that concern the
+        network that several jobs share."""
         lines: list[str] = []
 
         def attempt(part: Callable[[], Part]) -> Part | None:
@@ -234,7 +239,7 @@ class Compiled:
     job: Job
     #: Candidates by label. Of several, the run keeps the fastest.
     plans: Mapping[str, Plan]
-    #: How much of a connection may wait unsent when a SEND ends; None: it ends when its last byte has left the host.
+    #: Bytes of a connection that may wait unsent when a SEND ends; None: it ends when its last byte has left the host.
     unsent_bytes: int | None
 
 
@@ -248,7 +253,7 @@ def compile_point(
 def compile_resolved(
     point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
 ) -> Compiled:
-    """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together.
+    """Compiles a point. Raises InputFault, with the key, for settings that do not exist or do not go together.
 
     plans_of: gives the plans of a point, whose job has its fabric; the default compiles them.
     """
@@ -278,7 +283,8 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
-    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on switches stays there."""
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. Ranks on switches
+    stay there."""
     if cluster.nics_per_host == 1:
         return plan
     ports = plan.rank_host.copy()
@@ -289,7 +295,8 @@ def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
 
 
 def _of_all(unsent_bytes: Mapping[str, int | None]) -> int | None:
-    """When SENDs end, which is the same for all sockets of a run. Raises InputFault where jobs' systems differ."""
+    """Bytes that may wait unsent when a SEND ends, or None, for all jobs of a run. Raises InputFault if the systems of
+    the jobs differ."""
     if len(set(unsent_bytes.values())) > 1:
         listed = ", ".join(f"'{name}'" for name, each in unsent_bytes.items() if each is None)
         raise InputFault(

@@ -11,7 +11,7 @@ from gradwire.workloads.job import Costs
 
 
 def costs_of(section: CostsSection) -> Costs:
-    """What the scenario says of costs; what it leaves out is free."""
+    """Costs of a scenario; those that it leaves out are free."""
     free = float("inf")
     return Costs(
         aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,

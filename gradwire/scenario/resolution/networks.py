@@ -1,4 +1,4 @@
-"""From what a scenario says of its network's shape to a graph of switches and links, and to its table of routes. Pure."""
+"""Makes a graph of switches and links, and a table of routes, from the settings of a scenario's network. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gradwire.scenario.sections.network import (
 
 
 class Definitions(Protocol):
-    """What files say that a fabric's section names, by the names of the files in it."""
+    """Contents of the files that a fabric's section names, by the names of the things in them."""
 
     @property
     def networks(self) -> Mapping[str, NetworkDefinition]:
@@ -178,7 +178,7 @@ def refuse_rdma(wanted: FabricSection) -> None:
 
 
 def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:
-    """Number of switches, the links between them, and what the network is."""
+    """Number of switches of a built-in network, the links between them, and its title."""
     if wanted.topology is Topology.TORUS:
         sizes = " x ".join(map(str, wanted.dimensions))
         count = math.prod(wanted.dimensions)

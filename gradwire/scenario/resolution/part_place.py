@@ -1,4 +1,4 @@
-"""Which hosts of a network are the part of a job that runs by packets, and what cannot run in part. Pure."""
+"""Finds the hosts that are the part of a job that runs by packets, and refuses what cannot run in part. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _others(section: PointSection) -> list[str]:
 
 
 def hosts_of_part(section: PointSection, fabric: Fabric) -> tuple[int, ...]:
-    """The hosts of the part, by index in the whole network. Raises InputFault for what is not there, or not whole machines."""
+    """The hosts of the part, by index in the whole network. Raises InputFault for hosts that do not exist, or are not
+    whole machines."""
     part = section.part
     assert part is not None
     nics = section.cluster.nics_per_host

@@ -1,4 +1,5 @@
-"""Which hosts each of several jobs runs on, and how many workers a plan with all ranks may have. Pure."""
+"""Chooses the hosts that each of several jobs runs on, and limits the workers that a plan with all ranks may have.
+Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from gradwire.workloads.job import Cluster
 
 
 def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], others: Iterable[str] = ()) -> int:
-    """How many hosts a network has that is made for the jobs: as many as they need, or up to the last one that a list names.
+    """Number of hosts of a network that is made for the jobs: as many as they need, or up to the last one that a list
+    names.
 
     others: names of hosts that programs and tenants have.
     """
@@ -26,7 +28,8 @@ def hosts_needed(places: Mapping[str, JobPlace], needs: Mapping[str, int], other
 def placed(
     places: Mapping[str, JobPlace], needs: Mapping[str, int], fabric: Fabric, seed: int
 ) -> dict[str, tuple[int, ...]]:
-    """The hosts of each job, by index in the network. Lists go first; all others take what is left, in the order of the jobs.
+    """The hosts of each job, by index in the network. Lists go first; all other jobs take the hosts that are left, in
+    their order.
 
     needs: hosts of each job. Raises InputFault with a line for each host that does not exist or that two jobs want, and for each job that
     finds too few.
@@ -55,7 +58,7 @@ def placed(
 def _list_defects(
     name: str, place: JobPlace, need: int, numbers: Mapping[str, int], owner: dict[str, str]
 ) -> list[str]:
-    """What is wrong with a job's list of hosts; `owner` gets the hosts that are its own."""
+    """Describes defects of a job's list of hosts, one line each. Adds the hosts that the job owns to `owner`."""
     if not place.hosts:
         return []
     first, *_, last = (*numbers, *numbers)

@@ -11,7 +11,7 @@ from gradwire.network.links import link_names
 from gradwire.scenario.sections.fault import FaultSection, name_defects
 
 Workers = Mapping[str, int]
-"""How many workers each of several jobs has, in the order of the jobs; empty where there is one job."""
+"""Number of workers of each of several jobs, in the order of the jobs; empty if there is one job."""
 ONE_JOB: Workers = {}
 
 
@@ -28,7 +28,8 @@ def planned_faults(
 def fault_defects(
     faults: Mapping[str, FaultSection], fabric: Fabric, workers: int, of_jobs: Workers = ONE_JOB
 ) -> list[str]:
-    """What is wrong with faults on a fabric with this number of workers, each line with its key. of_jobs: the workers of several jobs."""
+    """Describes defects of faults on a fabric with this number of workers, one line each, with the key. of_jobs: the
+    workers of several jobs."""
     lines = list(name_defects(faults))
     for name, fault in faults.items():
         lines += [f"fault.{name}.{line}" for line in _worker_defects(fault, workers, of_jobs)]

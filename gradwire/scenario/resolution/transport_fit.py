@@ -1,4 +1,5 @@
-"""Whether a point's transport fits its network: congestion control with ports that drop or mark, sockets' buffers with paths. Pure."""
+"""Checks that a point's transport fits its network: congestion control with ports that drop or mark, sockets' buffers
+with paths. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from gradwire.scenario.schema import PointSection
 from gradwire.workloads.units import SIZE
 
 BURST_MEMORY_BYTES = 1280
-"""What a burst under way takes of the machine's memory, in addition to its payload, of which there is one copy for all: the kernel's
-structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
+"""Bytes of the machine's memory that a burst under way takes besides its payload, of which there is one copy for all:
+the kernel's structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
 SOCKETS_SHARE = 0.5
-"""Of the machine's memory; the rest is for the network, the plan and the logs."""
+"""Share of the machine's memory for sockets; the rest is for the network, the plan and the logs."""
 
 
 REACTS_TO_MARKS: Mapping[str, str] = {"dctcp": '"100KB" at 10 Gbit/s', "dcqcn": "{}, for marks as in its paper"}
@@ -32,7 +33,7 @@ SET_BY_AGENTS: Mapping[str, str] = {
 
 
 def path_bytes(section: PointSection, fabric: Fabric) -> int:
-    """What the longest round trip holds at the line's rate; 0 where no link has a delay.
+    """Bytes that the longest round trip holds at the line's rate; 0 if no link has a delay.
 
     Raises InputFault for a link that does not exist.
     """
@@ -41,8 +42,8 @@ def path_bytes(section: PointSection, fabric: Fabric) -> int:
 
 
 def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
-    """The buffer of each socket, or the largest that it gets: what the point asks for, what its hosts' kernel grows it to, or what fills
-    its paths. Raises InputFault as `path_bytes` does."""
+    """Size of the buffer of each socket, or the largest that it grows to: the one that the point asks for, the largest
+    of its hosts' kernel, or the one that fills its paths. Raises InputFault as `path_bytes` does."""
     if section.transport.buffer:
         return section.transport.buffer
     if fabric.host_tcp.is_stock:
@@ -53,12 +54,12 @@ def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
 
 
 def is_grown(section: PointSection, fabric: Fabric) -> bool:
-    """Whether the kernel grows sockets' buffers: on stock hosts, unless the point asks for others."""
+    """Returns whether the kernel grows sockets' buffers: on stock hosts, unless the point sets their size."""
     return fabric.host_tcp.is_stock and not section.transport.buffer
 
 
 def small_windows(section: PointSection, fabric: Fabric) -> str:
-    """What a user should know before the run of windows that do not fill the longest path; "" where all do."""
+    """Warning before the run about windows that do not fill the longest path; "" if all do."""
     held_bytes = path_bytes(section, fabric)
     has_bytes, enough_bytes = buffer_bytes(section, fabric), enough_buffer_bytes(held_bytes)
     longest = f"the longest round trip holds {held_bytes / 1e6:,.4g} MB at the line's rate (rate x round trip)"
@@ -84,7 +85,7 @@ def small_windows(section: PointSection, fabric: Fabric) -> str:
 
 
 def crowded_memory(section: PointSection, fabric: Fabric, connections: int) -> str:
-    """What a user should know before the run where all sockets together may hold more than the machine's memory; "" where they may not."""
+    """Warning before the run if all sockets together may hold more than the machine's memory; "" otherwise."""
     each_bytes, memory_bytes = buffer_bytes(section, fabric), section.run.memory_mb << 20
     burst_bytes = max(fabric.mss_bytes(), fabric.gso_bytes * fabric.mss_bytes() // fabric.mtu_bytes)
     needed_bytes = connections * each_bytes / burst_bytes * BURST_MEMORY_BYTES
@@ -119,7 +120,8 @@ def congestion_defects(section: PointSection) -> list[str]:
 
 
 def host_defects(section: PointSection) -> list[str]:
-    """Parameters of hosts that would have no effect, because agents set the same for each of their sockets; one line each."""
+    """Describes parameters of hosts that would have no effect, because agents set the same ones for each of their
+    sockets; one line each."""
     by_agents = dict(SET_BY_AGENTS)
     if not section.transport.congestion:
         del by_agents[CONGESTION_KEY]
@@ -135,7 +137,7 @@ def host_defects(section: PointSection) -> list[str]:
 
 
 def congestion_keys(section: PointSection) -> list[str]:
-    """What a point says of drops, marks and windows, as keys with their values; empty for a lossless network."""
+    """Keys with which a point sets drops, marks and windows, with their values; empty for a lossless network."""
     fabric, transport = section.fabric, section.transport
     said = {
         "fabric.buffer": f"{fabric.buffer_bytes}B" if fabric.buffer_bytes else "",

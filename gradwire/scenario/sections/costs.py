@@ -1,4 +1,5 @@
-"""The table of costs: what is neither the network's nor the GPU's time to compute, each with its source."""
+"""The table of costs: times that belong neither to the network nor to the GPU's computation, each with its
+source."""
 
 from __future__ import annotations
 

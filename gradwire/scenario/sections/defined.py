@@ -1,4 +1,4 @@
-"""What a model file and a device file may say. The same tables stand in a scenario, under `defined`."""
+"""The tables of model files and device files. The same tables stand in a scenario, under `defined`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from gradwire.workloads.models.device_facts import ByKind
 from gradwire.workloads.models.profile import LayerKind
 
 MOST_PARAMETERS = 10**12
-"""Of one tensor."""
+"""Largest number of parameters of one tensor."""
 MOST_ELEMENTS = 10**15
-"""Of one sample's activations."""
+"""Largest number of elements of one sample's activations."""
 MOST_AXES = 32
-"""Of one tensor: twice as many as the most of any framework's (PyTorch has no limit, NumPy 64)."""
+"""Largest number of axes of one tensor: twice as many as the most of any framework's (PyTorch has no limit, NumPy
+64)."""
 
 
 def _shape(value: Any) -> Any:
@@ -56,7 +57,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def name_defect(name: str) -> str:
-    """What is wrong with the name that a user gives a model, a device or a strategy, or ""."""
+    """Describes the defect of a name that a user gives a model, a device or a strategy; "" if there is none."""
     if NAME.fullmatch(name) and not name.endswith((".toml", ".json", ".py")):
         return ""
     return "may have letters, digits, '-', '_' and '.', begins with a letter or a digit, and does not end in .toml, .json or .py"
@@ -242,7 +243,7 @@ class DefinedSection(Section):
     """Where controllers of your own are, by the controllers' names."""
 
     def in_words(self) -> dict[str, str]:
-        """What each definition is, in a few words, by its dotted key."""
+        """Describes each definition in a few words, by its dotted key."""
         return {
             **{
                 f"models.{name}": f"{len(definition.layers)} layers: {definition.source}"

@@ -1,4 +1,5 @@
-"""The table [fabric] of scenarios: the network, and in [fabric.host."NAME"] what is set of single hosts' kernels."""
+"""The table [fabric] of scenarios: the network, and in [fabric.host."NAME"] the settings of single hosts'
+kernels."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the
 LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
 """Finite buffers and thresholds, from a frame upwards: 2^30 is more than any switch has for all of its ports."""
 LARGEST_MTU_BYTES = 9216
-"""What data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for headers of tunnels."""
+"""Largest MTU, which data centre switches are commonly set to for jumbo frames: 9,000 bytes of a host with room for
+headers of tunnels."""
 LONGEST_DELAY_S = 1.0
 """A round trip over two links of a second each outlasts TCP's timers (RFC 6298: at first one second)."""
 LONG_DELAYS = "TCP's first timer is a second long"
@@ -115,7 +117,7 @@ class HostSection(Section):
         return self
 
     def setting(self, pattern: str) -> HostSetting:
-        """The table as a fabric has it."""
+        """The table in the form that a fabric takes."""
         return HostSetting(pattern, tuple(self.sysctl.items()))
 
 
@@ -160,7 +162,7 @@ class LinkSection(Section):
         return self
 
     def setting(self, pattern: str) -> LinkSetting:
-        """The table as a fabric has it."""
+        """The table in the form that a fabric takes."""
         return LinkSetting(pattern, self.rate, self.delay, self.jitter, self.loss, self.buffer, self.ecn)
 
 
@@ -257,17 +259,17 @@ class FabricSection(Section):
 
     @property
     def link_settings(self) -> tuple[LinkSetting, ...]:
-        """`link` as a fabric has it."""
+        """`link` in the form that a fabric takes."""
         return tuple(table.setting(pattern) for pattern, table in self.link.items())
 
     @property
     def host_settings(self) -> tuple[HostSetting, ...]:
-        """`host` as a fabric has it."""
+        """`host` in the form that a fabric takes."""
         return tuple(table.setting(pattern) for pattern, table in self.host.items())
 
     @property
     def flow_control(self) -> Lossless | None:
-        """`lossless` as a fabric has it."""
+        """`lossless` in the form that a fabric takes."""
         return None if self.lossless is None else self.lossless.resolved()
 
     @property
@@ -277,12 +279,13 @@ class FabricSection(Section):
 
     @property
     def delay_of_all_s(self) -> float:
-        """`delay` for a fabric; 0 for a network that a file describes, each of whose links has what its file says, or else `delay`."""
+        """`delay` for a fabric; 0 for a network that a file describes, each of whose links has the delay in its file,
+        or else `delay`."""
         return 0.0 if self.topology is Topology.CUSTOM else self.delay
 
     @property
     def drops_or_marks(self) -> bool:
-        """Whether any queue of a switch's port drops or marks."""
+        """Whether the queue of any switch's port drops or marks packets."""
         return bool(self.buffer_bytes or self.ecn_bytes or any(each.buffer or each.ecn for each in self.link.values()))
 
     @property
@@ -309,7 +312,7 @@ class FabricSection(Section):
 
     @property
     def gso_bytes(self) -> int:
-        """`gso`, or what stands for it where it is unset."""
+        """`gso`, or its default."""
         if self.gso is not None:
             return self.gso
         frame_bytes = self.mtu_bytes + ETHERNET_HEADER_BYTES

@@ -1,4 +1,4 @@
-"""What a scenario says of one fault: what fails, where, when, and for how long."""
+"""The table of one fault: what fails, on which device, when, and for how long."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def hosts_named(faults: Mapping[str, FaultSection]) -> Iterator[str]:
 
 
 def program_fault_defects(faults: Mapping[str, FaultSection]) -> Iterator[str]:
-    """What faults of a scenario of programs cannot be, each line with its key."""
+    """Describes faults that a scenario of programs cannot have, one line each, with the key."""
     for name, fault in faults.items():
         if fault.kind == "tenant":
             yield f"fault.{name}.kind = 'tenant': a tenant is a program here: [program.NAME] with its start"
@@ -135,7 +135,8 @@ def program_fault_defects(faults: Mapping[str, FaultSection]) -> Iterator[str]:
 
 
 def may_lose(faults: Mapping[str, FaultSection]) -> bool:
-    """Whether a network with these faults may lose packets, or let them come so late that TCP takes them for lost."""
+    """Returns whether a network with these faults may lose packets, or let them come so late that TCP takes them for
+    lost."""
     return any(fault.kind not in HARMLESS for fault in faults.values())
 
 

@@ -11,7 +11,7 @@ from gradwire.network.lossless import ALPHA, BUFFER_BYTES, Lossless
 from gradwire.workloads.fields import Section, SizeBytes
 
 LEAST_BYTES, LARGEST_BYTES = 2**11, 2**30
-"""Of a switch's memory and its thresholds: from a frame to more than any switch has."""
+"""Range of a switch's memory and its thresholds: from a frame to more than any switch has."""
 KMIN_BYTES, KMAX_BYTES, PMAX = 5_000, 200_000, 0.01
 """DCQCN's at 40 Gbit/s (Zhu et al., SIGCOMM 2015, figure 14)."""
 LARGEST_ALPHA = 128.0
@@ -55,7 +55,7 @@ class LosslessSection(Section):
     """Traffic classes that are paused; unset: all. Others, and control messages and ACKs, have deep queues that are never paused."""
 
     def resolved(self) -> Lossless:
-        """The table as a fabric has it."""
+        """The table in the form that a fabric takes."""
         by_default = 0.0 if self.xoff else ALPHA
         return Lossless(
             self.buffer,

@@ -20,7 +20,7 @@ MOST_NODES = MOST_SWITCHES + MOST_WORKERS
 MOST_LINKS = 2**14
 NodeName = Annotated[str, Field(min_length=1, max_length=64)]
 MOST_ROWS = 10_000
-"""As many as 64 switches with 156 hosts have without patterns."""
+"""Largest number of rows: as many as 64 switches with 156 hosts have without patterns."""
 MOST_NEXT = 256
 NodePattern = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -105,7 +105,7 @@ class NetworkDefinition(Section):
 
     @property
     def drops_or_marks(self) -> bool:
-        """Whether any queue of a switch's port drops or marks."""
+        """Whether the queue of any switch's port drops or marks packets."""
         return any(link.buffer or link.ecn for link in self.links)
 
 

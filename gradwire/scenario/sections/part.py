@@ -1,4 +1,5 @@
-"""The table [part] of scenarios: which machines of a job run by packets, while stand-ins send and receive for the rest."""
+"""The table [part] of scenarios: selects the machines of a job that run by packets, while stand-ins send and receive
+for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario says of one program, alone or next to a strategy."""
+"""The table of one program, alone or next to a strategy."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def class_beside(program: ProgramSection) -> int:
 
 
 def class_alone(traffic_class: int | None, fabric: Fabric) -> int | None:
-    """Traffic class of a program without a strategy next to it: what it says, or none. What has none is never paused, so with flow
-    control it is the most urgent."""
+    """Traffic class of a program without a strategy next to it: the one that it sets, or none. A program without a
+    class is never paused, so with flow control it is the most urgent."""
     return 0 if traffic_class is None and fabric.lossless is not None else traffic_class
 
 
@@ -88,7 +88,8 @@ def hosts_named(programs: Mapping[str, ProgramSection]) -> Iterator[str]:
 
 
 def program_defects(programs: Mapping[str, ProgramSection], hosts: Sequence[str], classes: int | None) -> list[str]:
-    """What is wrong with programs on a network with hosts of these names, each line with its key. classes: the network's, if it says so."""
+    """Describes defects of programs on a network with hosts of these names, one line each, with the key. classes: the
+    number of classes of the network, if it is set."""
     lines = [
         f"program.{name}: a name has letters, digits, dashes and underscores, for it names files"
         for name in programs

@@ -1,4 +1,4 @@
-"""What gives a host its address, its route and its neighbours, as messages to the kernel. Pure."""
+"""Requests to the kernel that give a host its addresses, its routes and its neighbours. Pure."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ ROUTE = struct.Struct("=BBBBBBBBI")
 NEIGHBOUR = struct.Struct("=BxxxiHBB")
 PREFIX_BITS = 16
 STARVATION_MS = 20_000
-"""How long a class may be held back before TCP retransmits."""
+"""Time for which a class may be held back before TCP retransmits, in milliseconds."""
 
 
 def neighbour_requests(fabric: Fabric, index: int) -> list[Request]:
-    """What tells a host the MAC address of each endpoint of the fabric, by index. index: of the host's interface.
+    """Requests that tell a host the MAC address of each endpoint of the fabric, by endpoint. index: of the host's
+    interface.
 
     Hosts share these, so they name no interface.
     """
@@ -50,12 +51,12 @@ def neighbour_requests(fabric: Fabric, index: int) -> list[Request]:
 
 
 def has_ipv6(fabric: Fabric) -> bool:
-    """Whether hosts get IPv6 addresses: where it is wanted, and packets are large enough for it."""
+    """Returns whether hosts get IPv6 addresses: the fabric asks for them, and its packets are large enough."""
     return fabric.ipv6 and fabric.mtu_bytes >= LEAST_MTU_BYTES
 
 
 def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
-    """The same for IPv6, as `neighbour_requests`; nothing where hosts have none."""
+    """Requests that tell a host the MAC address of each endpoint's IPv6 address; empty if hosts have no IPv6."""
     if not has_ipv6(fabric):
         return []
     head = NEIGHBOUR.pack(socket.AF_INET6, index, NUD_PERMANENT, 0, 0)
@@ -72,8 +73,8 @@ def neighbour6_requests(fabric: Fabric, index: int) -> list[Request]:
 def host6_requests(
     host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
 ) -> list[Request]:
-    """What gives a host that is configured for IPv4 its IPv6 address too; nothing where hosts have none. As
-    `host_requests`."""
+    """Requests that add the IPv6 address to a host that is configured for IPv4; empty if hosts have no IPv6. Parameters
+    are those of `host_requests`."""
     if not has_ipv6(fabric):
         return []
     ip = socket.inet_pton(socket.AF_INET6, host_ip6(host))
@@ -108,7 +109,7 @@ def host6_requests(
 def host_requests(
     host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
 ) -> list[Request]:
-    """What configures a host, to be done in its namespace.
+    """Requests that configure a host for IPv4, to be sent from its network namespace.
 
     index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index.
     first_window: of TCP connections, in segments; 0 for the kernel's own.
@@ -138,12 +139,13 @@ class Neighbours:
 
     @staticmethod
     def of(fabric: Fabric, index: int) -> Neighbours:
-        """Those of a fabric. index: of the hosts' interface."""
+        """Neighbours of a fabric's hosts. index: of the hosts' interface."""
         return Neighbours(neighbour_requests(fabric, index), neighbour6_requests(fabric, index))
 
 
 def configuring(host: int, fabric: Fabric, index: int, neighbours: Neighbours, first_window: int = 0) -> list[Request]:
-    """What configures a host for IPv4, and for IPv6 where hosts have it. As `host_requests`."""
+    """Requests that configure a host for IPv4, and for IPv6 where hosts have it. Parameters are those of
+    `host_requests`."""
     return [
         *host_requests(host, fabric, index, neighbours.ipv4, first_window),
         *host6_requests(host, fabric, index, neighbours.ipv6, first_window),
@@ -151,15 +153,16 @@ def configuring(host: int, fabric: Fabric, index: int, neighbours: Neighbours, f
 
 
 def raised(name: str, index: int) -> Request:
-    """What raises an interface."""
+    """Request that brings an interface up."""
     return request(f"ip link set {name} up", RTM_NEWLINK, 0, LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP))
 
 
 def only_waits(fabric: Fabric) -> bool:
-    """Whether hosts wait for whatever is late: nothing is lost, and nothing that they send is overtaken.
+    """Returns whether hosts should wait for late packets rather than retransmit: nothing is lost, and no packet
+    overtakes another.
 
-    Flowlets may be overtaken, and TCP sends again what it then takes for lost. The end of that is for its timers to repair,
-    and where the shortest waits for 20 s, an iteration of 0.06 s in ten took 20.4 s.
+    Flowlets may be overtaken, and TCP retransmits what it then takes for lost. Only its timers can repair the end of
+    such a loss: with a shortest timeout of 20 s, one iteration in ten took 20.4 s instead of 0.06 s.
     """
     return fabric.is_lossless and fabric.routing is not Routing.FLOWLET
 
@@ -183,7 +186,7 @@ def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Req
 
 
 def _metrics(fabric: Fabric, first_window: int) -> tuple[bytes, str]:
-    """What a route says of TCP, and in the words of `ip`; both empty where it says nothing."""
+    """TCP metrics of a host's route, as attributes and in the words of `ip`; both empty if there are none."""
     metrics, words = b"", ""
     if only_waits(fabric) and not fabric.host_tcp.is_stock:
         # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each

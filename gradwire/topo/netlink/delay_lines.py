@@ -1,13 +1,15 @@
 """Queues of netem that hold packets while they are under way, by rtnetlink (linux/pkt_sched.h, struct tc_netem_qopt).
 
-tc would be enough if it took delays as they are. It cuts them to microseconds and then to ticks of 64 ns (iproute2 6.1, get_ticks): 1 us
-became 0.96 us, 1.9 us became 0.96 us, and 300 ns nothing at all. Over the ten links of a way there and back that is a microsecond or more,
-as much as a building's links have in all. The kernel itself takes nanoseconds, in attributes that tc does not send.
+tc would be enough if it kept delays exact. It cuts them to microseconds and then to ticks of 64 ns (iproute2 6.1,
+get_ticks): 1 us became 0.96 us, 1.9 us became 0.96 us, and 300 ns became zero. Over the ten links of a round trip that
+is a microsecond or more, as much as all links of a building have together. The kernel itself takes nanoseconds, in
+attributes that tc does not send.
 
-Delays are rounded to steps of the virtual clock, which shows 16 ns as the least (TIMER_MULTIPLIER, gradwire/vm/patches/).
-With one in between, the timer finds the packet not yet due by the clock, and is set again: 1,000 ns took 1,200. No timer of
-that kernel waits for less than half a microsecond either (TIMER_MIN_DELTA, arch/um/kernel/time.c), unless hosts have RDMA
-devices: shorter delays are as long, and so is the time between two packets that are alone on their way.
+Delays are rounded to steps of the virtual clock, whose resolution is 16 ns (TIMER_MULTIPLIER, gradwire/vm/patches/).
+With a delay between two steps, the timer finds the packet not yet due by the clock and is set again: 1,000 ns took
+1,200. No timer of that kernel waits for less than half a microsecond either (TIMER_MIN_DELTA, arch/um/kernel/time.c),
+unless hosts have RDMA devices. Shorter delays become that long, and so does the time between two packets that are alone
+on their way.
 """
 
 from __future__ import annotations
@@ -24,23 +26,23 @@ RATE = struct.Struct("=IiIi")
 """struct tc_netem_rate: bytes per second, bytes of overhead per packet, cells and what they add."""
 TCA_NETEM_RATE, TCA_NETEM_RATE64, TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64, TCA_NETEM_PRNG_SEED = 6, 8, 10, 11, 14
 LARGEST_RATE = 2**32 - 1
-"""In bytes per second, as a field of RATE holds it. It says that the rate is in TCA_NETEM_RATE64."""
+"""Largest rate that a field of RATE holds, in bytes per second. It says that the rate is in TCA_NETEM_RATE64."""
 
 CLOCK_STEP_NS = 16
-"""What two readings of the virtual clock differ by at least."""
+"""Resolution of the virtual clock: two different readings are at least this far apart."""
 
 
 @dataclass(frozen=True)
 class DelayLine:
-    """How long packets are held, how many at most, and in which order they leave."""
+    """How long a netem queue holds packets, how many it holds at most, and in which order they leave."""
 
     limit_packets: int
     delay_s: float = 0.0
-    #: How much longer or shorter than the delay a packet may be held, evenly and at random.
+    #: Largest deviation from the delay in both directions, drawn evenly and at random.
     jitter_s: float = 0.0
     #: Rate at which packets leave, in bit/s: 0 if that takes no time. Where there is one, they leave in the order in which they came.
     rate_bps: float = 0.0
-    #: What each packet has on the line beyond what tc counts.
+    #: Bytes that each packet has on the line beyond those that tc counts.
     overhead_bytes: int = 0
     #: Makes the jitter repeatable; None where the kernel knows no seed.
     seed: int | None = None
@@ -73,7 +75,7 @@ def _in_steps_ns(duration_s: float) -> int:
 
 
 def holding(line: DelayLine, index: int, name: str) -> Request:
-    """What makes it the queue of an interface that has none yet. index, name: the interface's."""
+    """Request that adds the delay line to an interface, which has no queue yet. index, name: of the interface."""
     body = TC_MESSAGE.pack(0, index, 0, TC_H_ROOT, 0)
     body += attribute(TCA_KIND, b"netem\0") + attribute(TCA_OPTIONS, line.options())
     return request(line.words(name), RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, body)

@@ -23,7 +23,7 @@ ATTRIBUTE_KIND = 0x3FFF
 """NLA_TYPE_MASK: the other bits of an attribute's type are flags."""
 SOL_NETLINK, NETLINK_EXT_ACK, NLMSGERR_ATTR_MSG = 270, 11, 1
 DUMPS = 10
-"""How often a list may change while the kernel sends it."""
+"""Number of attempts to read a list that changes while the kernel sends it."""
 SENT_BYTES, READ_BYTES = 1 << 15, 1 << 16
 HEADER = struct.Struct("=IHHII")
 FLAGS_OFFSET = 6
@@ -44,7 +44,7 @@ def request(words: str, kind: int, flags: int, body: bytes) -> Request:
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
-    """An attribute, with what it takes to end at a multiple of four bytes."""
+    """An attribute, padded to a multiple of four bytes."""
     return ATTRIBUTE.pack(ATTRIBUTE.size + len(payload), kind) + payload + bytes(-len(payload) % 4)
 
 
@@ -95,7 +95,8 @@ class Kernel:
             self._send(batch)
 
     def _send(self, batch: Sequence[Request]) -> None:
-        """Only the last request asks for an answer: of those before it, the kernel says only what it refused."""
+        """Sends requests and waits for the kernel's answer. Only the last request asks for one: of those before it, the
+        kernel reports only those that it refused. Raises MachineFault for a refused request."""
         data = bytearray().join(each.data for each in batch)
         last = len(data) - len(batch[-1].data)
         (flags,) = struct.unpack_from("=H", data, last + FLAGS_OFFSET)
@@ -164,7 +165,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _reason(flags: int, refusal: bytes) -> str:
-    """What the kernel says besides the error's number, which comes after the request that it repeats; "" if nothing."""
+    """The kernel's message in words, which follows the request that an error repeats; "" if it sent none."""
     if not flags & NLM_F_ACK_TLVS:
         return ""
     (original_bytes,) = struct.unpack_from("=I", refusal, 4)

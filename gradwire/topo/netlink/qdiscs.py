@@ -1,5 +1,5 @@
-"""Queues of ports by rtnetlink (linux/pkt_sched.h, linux/gen_stats.h): what they count, and copies of a port's queues
-at another port."""
+"""Queues of ports by rtnetlink (linux/pkt_sched.h, linux/gen_stats.h): reads their counters, and copies a port's queues
+to another port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64 = 1, 3, 4, 8
 TCA_HTB_INIT = 2
 TC_H_ROOT = 0xFFFFFFFF
 FIRST_FREE_HANDLE = 0x8000 << 16
-"""From here on handles are the kernel's choice, for qdiscs that were given none."""
+"""First handle of the range from which the kernel chooses for qdiscs that were given none."""
 TC_MESSAGE = struct.Struct("=BxxxiIII")
 BASIC = struct.Struct("=QI")
 QUEUE = struct.Struct("=IIIII")
@@ -59,12 +59,13 @@ def _dumped(kernel: Kernel, index: int, question: int) -> list[tuple[int, Part]]
 
 
 def can_be_copied(qdiscs: Sequence[Part]) -> bool:
-    """Whether the kernel would take its own description of all qdiscs as a request for the same."""
+    """Returns whether all qdiscs are of kinds that the kernel accepts in the form in which it describes them."""
     return {part.kind for part in qdiscs} <= COPIED
 
 
 def copying(qdiscs: Sequence[Part], classes: Iterable[Part], index: int, name: str) -> list[Request]:
-    """What makes the same qdiscs and classes at another interface, which has none yet: each after what it is below.
+    """Requests that make the same qdiscs and classes at another interface, which has none yet. Parents come before
+    their children.
 
     Raises ValueError for qdiscs that cannot be copied.
     """
@@ -111,13 +112,13 @@ def _as_asked(qdisc: Part) -> bytes:
 
 
 def shown(kernel: Kernel, names: dict[int, str]) -> list[dict[str, Any]]:
-    """What the qdiscs of interfaces count, under the names that `tc -s -j qdisc show` has for it. names: by index of
-    the interface."""
+    """Counters of the qdiscs of interfaces, in the format of `tc -s -j qdisc show`. names: of interfaces, by
+    index."""
     return [entry(part, names[at]) for at, part in _dumped(kernel, 0, RTM_GETQDISC) if at in names]
 
 
 def entry(part: Part, name: str) -> dict[str, Any]:
-    """What a qdisc counts."""
+    """Counters of one qdisc, as an entry of `tc -s -j qdisc show`."""
     stats = attributes(part.stats)
     size_bytes, packets = BASIC.unpack_from(stats[TCA_STATS_BASIC])
     if TCA_STATS_PKT64 in stats:
@@ -135,8 +136,8 @@ def entry(part: Part, name: str) -> dict[str, Any]:
 
 
 def _bounds(part: Part) -> dict[str, int]:
-    """What a queue that drops or marks holds, and from which length it marks (topo/tc.py); nothing for
-    other qdiscs."""
+    """Limit of a queue that drops or marks, and the lengths from which it marks (topo/tc.py); empty for other
+    qdiscs."""
     if part.kind == "bfifo":
         return {"limit": FIFO_LIMIT.unpack_from(part.options)[0]}
     if part.kind == "red":

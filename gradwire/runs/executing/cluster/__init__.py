@@ -1,1 +1,2 @@
-"""Points on the workers of a Dask cluster: what travels, what a worker does, and the side that hands points out."""
+"""Points on the workers of a Dask cluster: the messages, the workers' part, and the part of the command that hands
+points out."""

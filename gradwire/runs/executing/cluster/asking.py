@@ -1,5 +1,5 @@
-"""Questions to the workers of a cluster, and waiting for their answers while workers come and go; and which workers
-may run points."""
+"""Asks the workers of a cluster questions, waits for their answers while workers come and go, and finds the workers
+that may run points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradwire.faults import MachineFault
 
 POLL_S = 0.2
 LOOK_S = 5.0
-"""How often to look whether the workers that may do something are still there."""
+"""Seconds between two looks whether the workers that may do something are still there."""
 PATIENCE_S = 15.0
 """After which a message says that no worker is there."""
 
@@ -48,8 +48,8 @@ class Asking:
         return workers
 
     def directly(self, function: Callable[..., Any], *arguments: Any, workers: Sequence[str]) -> dict[str, Any]:
-        """Calls a function in the event loop of each worker: answers by worker, and what it raised in place of an
-        answer.
+        """Calls a function in the event loop of each worker. Returns the answers by worker, or the exceptions that were
+        raised instead.
 
         For what takes a moment, and has to reach workers that cannot run points. A worker that is gone gives no answer.
         """
@@ -65,8 +65,8 @@ class Asking:
         return answers
 
     def each(self, function: Callable[..., Any], argument: Any, workers: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Calls a function in a thread of each worker, side by side: workers and answers, without those that are
-        gone."""
+        """Calls a function in a thread of each worker, side by side. Yields workers and answers, without workers that
+        are gone."""
         futures = {worker: self._submitted(function, argument, [worker], others=False) for worker in workers}
         never = threading.Event()
         try:
@@ -165,7 +165,7 @@ class Roster:
             self._warn(f"worker {worker} runs no points: {reason}")
 
     def allowed(self, present: Collection[str], unable: Collection[str]) -> list[str] | None:
-        """The workers that may run a point, of those that are there; None: any, also one that joins later.
+        """The present workers that may run a point; None: any, also one that joins later.
 
         unable: those that could not run this point. An empty list: nobody is left.
         """

@@ -1,7 +1,8 @@
-"""What travels: an order to a worker, in which plans are digests and the kernel is a name, and the worker's answer.
+"""The messages between a command and its workers: an order, in which plans are digests and the kernel is a name, and
+the worker's answer.
 
-What a worker runs points with has to be the same on all of them, or results of one run folder would be mixed. It keeps
-the kernel in its machine's cache, and plans by their digests in its own folder.
+Versions and code must be the same on all workers, or results of one run folder would be mixed. A worker keeps the
+kernel in its machine's cache, and plans by their digests in its own folder.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Identity:
     @staticmethod
     @cache
     def here() -> Identity:
-        """That of this process."""
+        """Identity of this process."""
         code = hashlib.sha256(f"{run_digest()} {sources_digest(WORKER_MODULES)}".encode()).hexdigest()[:12]
         return Identity(metadata.version("gradwire"), code, ".".join(platform.python_version_tuple()[:2]))
 
@@ -74,11 +75,11 @@ def why_not(answer: Mapping[str, str] | BaseException, wanted: Identity) -> str:
 
 
 PLANS_FOLDER = "gradwire-plans"
-"""In the folder of the worker, which Dask removes with the worker."""
+"""Folder of plans in the worker's own folder, which Dask removes with the worker."""
 
 
 def plan_file(local: Path, digest: str) -> Path:
-    """Where the plan of this digest lies on a worker, if it does. local: the worker's own folder."""
+    """Path at which a worker keeps the plan of this digest. local: the worker's own folder."""
     return local / PLANS_FOLDER / f"{digest}.npz"
 
 
@@ -106,7 +107,7 @@ def take_plan(digest: str, content: bytes, local: Path) -> None:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a worker must have before it may run points of a command."""
+    """The conditions that a worker must meet before it may run points of a command."""
 
     identity: Identity
     #: Name of the virtual-time kernel.
@@ -119,7 +120,7 @@ class Terms:
 class Order:
     """One point, to be run by whichever worker gets it."""
 
-    #: What its events begin with.
+    #: Beginning of the names of its events.
     name: str
     #: Topic of the cluster's events under which the command hears of it.
     topic: str
@@ -148,7 +149,7 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Unfit:
-    """The worker may run no point of this command, for a reason that says what would change that."""
+    """Answer of a worker that may run no point of this command. The reason says how to change that."""
 
     worker: str
     reason: str
@@ -168,7 +169,7 @@ class Failed:
 
     worker: str
     reason: str
-    #: What the machine left, by path in the point's folder.
+    #: Files that the machine left, by path in the point's folder.
     files: Mapping[str, bytes]
 
 
@@ -178,10 +179,10 @@ class Done:
 
     worker: str
     ended: Ended
-    #: What it ran with.
+    #: Versions that it ran with.
     identity: Identity
     kernel: str
-    #: What the machine left, by path in the point's folder.
+    #: Files that the machine left, by path in the point's folder.
     files: Mapping[str, bytes]
 
 

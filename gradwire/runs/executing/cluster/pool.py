@@ -38,9 +38,9 @@ from gradwire.vm.machines import Clock
 
 LOG = logging.getLogger(__name__)
 WITHDRAWAL_S = 5.0
-"""How long an interrupted command may take to tell workers which points it no longer wants."""
+"""Seconds that an interrupted command may take to tell workers which points it no longer wants."""
 PATIENCE_S = 20.0
-"""How long a scheduler may take to answer."""
+"""Seconds that a scheduler may take to answer."""
 
 
 class DaskPool:
@@ -85,7 +85,8 @@ class DaskPool:
             raise MachineFault(f"no worker of the cluster may run points\n{listed(self._roster.refused)}")
 
     def _examine_software(self, workers: Iterable[str]) -> None:
-        """Asks workers what they have installed, which those answer too that have no gradwire or another one."""
+        """Asks new workers for their installed versions, and refuses those with other ones. Workers without gradwire
+        answer as well."""
         new = [worker for worker in workers if worker not in self._examined]
         for worker, answer in self._asking.directly(eval, TELL, workers=new).items():
             self._examined.add(worker)
@@ -93,7 +94,7 @@ class DaskPool:
                 self._roster.refuse(worker, reason)
 
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
-        """Has a worker run the point, and puts what its machine left into the point's folder."""
+        """Has a worker run the point, and puts the files that its machine left into the point's folder."""
         order, files = self._order(planned)
         self._watched[order.name] = (planned, watcher)
         try:
@@ -108,7 +109,7 @@ class DaskPool:
         return done.ended
 
     def _withdraw(self, order: Order) -> None:
-        """Tells every worker that the point is not wanted, whichever has it.
+        """Tells every worker that the point is not wanted, because it is not known which has it.
 
         Not for longer than WITHDRAWAL_S: a worker that is suspended, or out of reach, hears of it from the scheduler
         later.
@@ -140,8 +141,8 @@ class DaskPool:
         return order, {digest: planned.folder / file for file, digest in digests.items()}
 
     def _done(self, order: Order, files: dict[str, Path], stop: threading.Event) -> Done | Failed:
-        """Asks one worker after the other until the point is done. Raises ElsewhereFault when nobody is left,
-        MachineFault when `stop` is set."""
+        """Asks one worker after the other until the point is done. Raises ElsewhereFault if no worker is left,
+        MachineFault if `stop` is set."""
         unable: dict[str, str] = {}
         first: str | None = None
         while True:
@@ -186,7 +187,7 @@ class DaskPool:
             raise InternalFault(f"a worker failed at a point: {type(error).__name__}: {error}") from error
 
     def _supply(self, lacking: Lacking, files: dict[str, Path]) -> None:
-        """Sends a worker what it lacks, or refuses it if it cannot keep that."""
+        """Sends a worker the plans and the kernel that it lacks, or refuses it if it cannot keep them."""
         sent: list[tuple[Any, str, Path]] = [(at_worker.keep_plan, digest, files[digest]) for digest in lacking.plans]
         if lacking.kernel:
             sent.append((at_worker.keep_kernel, self._kernel.name, self._kernel))
@@ -209,8 +210,8 @@ class DaskPool:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes what a worker sent into the point's folder. Raises OSError, and InternalFault for a path that leads out
-    of it."""
+    """Writes the files that a worker sent into the point's folder. Raises OSError, and InternalFault for a path that
+    leads out of it."""
     for name, content in files.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:

@@ -1,5 +1,5 @@
-"""What a worker does with an order: checks that it may, boots the point's machine in a separate folder, and sends back
-what that left."""
+"""Carries out an order on a worker: checks that it may, boots the point's machine in a separate folder, and sends back
+the files that the machine left."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ UNDER_WAY = ("executing", "long-running")
 """States of a task whose thread is running and waited for; in others it was cancelled, or its result is of another
 worker."""
 POLL_S = 0.3
-"""How often a worker looks whether a point is still wanted, or a CPU has become free."""
+"""Seconds between two looks whether a point is still wanted, or a CPU has become free."""
 
 
 def examine(terms: Terms) -> Lacking | Unfit | None:
-    """Whether this worker may run points of a command; None if it may. The kernel is tried once in each process of a
-    worker."""
+    """Reason why this worker may not run points of a command; None if it may. The kernel is tried once in each process
+    of a worker."""
     address = get_worker().address
     if difference := Identity.here().unlike(terms.identity):
         return Unfit(address, difference)
@@ -159,10 +159,11 @@ def withdraw(order: str) -> None:
 
 @contextmanager
 def _stop_of(worker: Worker, order: Order) -> Iterator[threading.Event]:
-    """An event that is set once nobody wants the result of this task any more: the command was interrupted, or is gone.
+    """An event that is set once the result of this task is not wanted any more: the command was interrupted, or is
+    gone.
 
-    Dask's states tell of a command that is gone. An interrupted one says so itself, for of a task that executes Dask
-    promises nothing.
+    Dask's states tell of a command that is gone. An interrupted one says so itself, because Dask promises nothing about
+    a task that executes.
     """
     key, stop, over = worker.get_current_task(), threading.Event(), threading.Event()
 
