@@ -1,2 +1,2 @@
-"""What runs in the virtual-time kernel: the network without agents, the hosts that programs enter, and who starts and
-follows them."""
+"""Code that runs inside the machine: the network's construction and replay of plans, the network without agents, the
+hosts that programs enter, and who starts and follows them."""

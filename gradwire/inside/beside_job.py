@@ -64,7 +64,7 @@ class Kept:
         return sys.stdin.fileno()
 
     def heard(self) -> None:
-        """Nothing comes but the end of the input."""
+        """Returns None: only the end of the input comes."""
         os.set_blocking(self.fileno(), False)
         try:
             self.is_over = os.read(self.fileno(), 1) == b""

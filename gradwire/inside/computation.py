@@ -1,5 +1,5 @@
-"""Whether what programs compute takes virtual time: a setting of the kernel (vm/patches/6.12/work-takes-time.patch), which
-programs cannot change, for they see it read-only."""
+"""Decides whether the computation of programs takes virtual time: a setting of the kernel
+(vm/patches/6.12/work-takes-time.patch), which programs cannot change, for they see it read-only."""
 
 from __future__ import annotations
 

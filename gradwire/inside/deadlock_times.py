@@ -26,7 +26,7 @@ class DeadlockTimes:
         self._next_s = begin_s + FIRST_S
 
     def next_s(self) -> float:
-        """When to look next."""
+        """Returns the time of the next look, in seconds of the virtual clock."""
         return self._next_s
 
     def do_due(self) -> None:
@@ -47,7 +47,7 @@ class Together:
         self._each = each
 
     def next_s(self) -> float:
-        """When the first of them is due; infinite if none is."""
+        """Returns the earliest time at which one of them is due, in seconds; infinite if none is."""
         return min((timed.next_s() for timed in self._each), default=float("inf"))
 
     def do_due(self) -> None:

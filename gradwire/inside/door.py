@@ -43,7 +43,7 @@ WAITING = 128
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a program asks for, as enter_host.py writes it."""
+    """A program's request to run a command on another host, as enter_host.py writes it."""
 
     host: str
     #: For the shell.

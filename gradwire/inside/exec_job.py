@@ -86,8 +86,8 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
 
 
 def _settled(control: FlowControl, fabric: Fabric) -> PauseState:
-    """What flow control did, once no port stands still: the last packets of programs that have ended are still on their way. Where
-    nothing moves for longer than these can take, ports are left as they are."""
+    """Waits until no port stands still, and returns the state of flow control: the last packets of programs that have
+    ended are still on their way. Where nothing moves for longer than these can take, ports are left as they are."""
     assert fabric.lossless is not None
     settling_s = fabric.lossless.settling_s(fabric)
     before, until_s = None, 0.0
@@ -113,8 +113,8 @@ def _run(task: Task, processes: Processes, schedule: Schedule, timed: Timed) -> 
     may."""
 
     def is_over() -> bool:
-        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to
-        end."""
+        """Returns whether a program has failed, or all that end by themselves have ended. One that has not started is
+        still to end."""
         if any(running.status for _, running in schedule.started):
             return True
         left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)

@@ -76,7 +76,7 @@ class Injection:
 
     @property
     def records(self) -> tuple[FaultRecord, ...]:
-        """What became of the faults."""
+        """The record of each fault so far, with the bytes that tenants have sent."""
         return tuple(
             replace(record, sent_bytes=self._patient.sent_bytes(record.fault)) for record in self._agenda.records
         )

@@ -21,17 +21,17 @@ NEVER_NS = 2**62
 
 
 class Timed(Protocol):
-    """What happens at its time, while programs run."""
+    """Something that has to be done at certain times while programs run."""
 
     def next_s(self) -> float:
-        """When to call `do_due` next, on the virtual clock (time.monotonic); infinite if never."""
+        """Returns when to call `do_due` next, in seconds of the virtual clock (time.monotonic); infinite if never."""
 
     def do_due(self) -> None:
         """Does what is due."""
 
 
 class Nothing:
-    """Nothing happens."""
+    """A `Timed` that is never due."""
 
     def next_s(self) -> float:
         """Never."""
@@ -61,7 +61,7 @@ class FaultTimes:
 
     @property
     def records(self) -> tuple[FaultRecord, ...]:
-        """What became of each fault so far."""
+        """The record of each fault so far."""
         return self._agenda.records
 
     def add(self, fault: PlannedFault) -> None:
@@ -74,7 +74,7 @@ class FaultTimes:
         return float("inf") if next_ns is None else (self._begin_ns + next_ns) / 1e9 - EARLY_S
 
     def due_ns(self) -> int:
-        """When the next is due, as of the clock; so late that nobody waits for it if none is."""
+        """Returns when the next fault is due, in nanoseconds of the virtual clock; NEVER_NS if none is."""
         next_ns = self._agenda.next_ns()
         return NEVER_NS if next_ns is None else self._begin_ns + next_ns
 

@@ -42,7 +42,7 @@ Key = tuple[tuple[str, ...], tuple[str, ...], Runs, str]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What such a Python answers."""
+    """The answer of a Python with warm imports to a request to fork."""
 
     #: Why it did not do what it was asked to.
     refused: str | None = None
@@ -230,7 +230,8 @@ def _entering(host: Host, folder: str) -> Callable[[], None]:
 
 
 def _key(warm: WarmPython) -> Key:
-    """What forks of one interpreter have in common. Where modules are looked for goes by the script's folder."""
+    """Returns the key that programs share which can be forked from the same interpreter. Where modules are looked for
+    goes by the script's folder."""
     where = str(Path(warm.what).resolve().parent) if warm.runs is Runs.SCRIPT else ""
     return warm.interpreter, warm.imports, warm.runs, where
 

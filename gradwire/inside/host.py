@@ -71,6 +71,7 @@ class Host:
 
 
 def become_a_program() -> None:
-    """What holds for a program on any host: timers to the nanosecond, and the kernel may end it if memory runs out."""
+    """Gives the calling process what every program on a host has: timers to the nanosecond, and the kernel may end it
+    if memory runs out."""
     set_of_process(SET_TIMER_SLACK, 1, "make timers exact")
     Path("/proc/self/oom_score_adj").write_text("0")

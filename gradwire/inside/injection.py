@@ -39,7 +39,7 @@ TABLE_MISS = "priority=0 "
 
 
 class Act(Enum):
-    """What is done about a fault."""
+    """One of the two things that are done about a fault."""
 
     BEGIN = auto()
     END = auto()
@@ -75,7 +75,7 @@ class Agenda:
 
     @property
     def records(self) -> tuple[FaultRecord, ...]:
-        """What has become of each fault so far."""
+        """The record of each fault so far."""
         return tuple(self._records)
 
     @property
@@ -90,7 +90,8 @@ class Agenda:
         self._plan_begin(len(self._records) - 1, fault.at_ns)
 
     def next_ns(self) -> int | None:
-        """When something is to be done; None if nothing is, or if that depends on an iteration."""
+        """Returns when the next act is due, in nanoseconds; None if nothing is planned, or if that depends on an
+        iteration."""
         return self._due[0].time_ns if self._due else None
 
     def iterated(self, done: int, now_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""What the kernel has said of itself."""
+"""Reads the messages that the kernel has written about itself."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted between two readings."""
+    """The network's counters between two readings."""
 
     ports: tuple[PortTraffic, ...]
     #: Empty in a kernel without counters of lines.
@@ -77,7 +77,7 @@ class BuiltNetwork:
     abilities: Abilities
 
     def patient(self) -> Patient:
-        """What faults are done to."""
+        """Returns the object that carries out faults on this network."""
         return Patient(self.network, self.controller, CONTROLLER_PORT, has_seed=self.abilities.has_netem_seed)
 
 
@@ -108,7 +108,7 @@ class Lab:
         )
 
     def count_since(self, earlier: Reading) -> Counted:
-        """What the network carried after `earlier`."""
+        """Returns what the network carried after the reading `earlier`."""
         counters = self.network.line_counters
         lines = counters.settled() if counters is not None else ()
         now = self.read()
@@ -169,7 +169,7 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
 def ports_traffic(
     network: Network, now: Sequence[PortQueues], before: Sequence[PortQueues], lines: Sequence[LineCount]
 ) -> tuple[PortTraffic, ...]:
-    """What each port sent between two readings, in their order; `lines` were counted between them."""
+    """Returns what each port sent between two readings, in their order. lines: as counted between the same readings."""
     rates = {port.interface: rate for port, rate in network.fabric.ports()}
     by_port = {line.port: line for line in lines}
     return tuple(
@@ -179,7 +179,8 @@ def ports_traffic(
 
 
 def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float, line: LineCount | None) -> PortTraffic:
-    """What a port sent between two readings, by its line, or by its queues in a kernel without counters of lines."""
+    """Returns what a port sent between two readings, by its line, or by its queues in a kernel without counters of
+    lines."""
     interface, replaced_by = now.port.interface, now.put_in_place_of(before)
     sent_bytes, packets = now.sent_bytes - before.sent_bytes, now.packets_sent - before.packets_sent
     by_band: tuple[int, ...] = ()

@@ -254,7 +254,7 @@ def main() -> None:
 
 
 class MininetMachine(ProcessNamespace):
-    """Where a script runs. folder: the job's. Raises MachineFault if the kernel refuses any of it."""
+    """The namespaces that a script runs in. folder: the job's. Raises MachineFault if the kernel refuses any of it."""
 
     name = HOSTNAME
 
@@ -282,7 +282,7 @@ def install(task: ScriptTask) -> None:
 
 
 def _make_view(job: Path, task: ScriptTask) -> None:
-    """What the first process does; from then on it reaps what others leave."""
+    """Makes the script's view of the file system, in its first process, which from then on reaps what others leave."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     unshare(NEW_MOUNTS | NEW_HOSTNAME, "give a script separate mounts")
     mount("none", "/", "", RECURSIVE | PRIVATE)

@@ -96,7 +96,7 @@ class Reading:
         self.lines = network.line_counters.counts() if network.line_counters is not None else ()
 
     def since(self, earlier: Reading) -> NetworkCounts:
-        """What was counted after `earlier`."""
+        """Returns what was counted after the reading `earlier`."""
         ports = [now.since(then) for now, then in zip(self.ports, earlier.ports, strict=True)]
         tcp = [now.since(then) for now, then in zip(self.tcp, earlier.tcp, strict=True)]
         datapath = self.datapath.since(earlier.datapath)
@@ -300,7 +300,7 @@ def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContex
 
 @dataclass(frozen=True)
 class _Harm:
-    """What faults do during a replay."""
+    """The harm that faults do during a replay."""
 
     #: Those of workers, which agents let happen.
     mishaps: Mishaps = UNHARMED

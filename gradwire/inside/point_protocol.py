@@ -1,8 +1,8 @@
-"""What the two halves of the run loop tell each other: tasks as JSON files on the way in, events as JSON lines on the
-way out.
+"""Messages between the two halves of the run loop: tasks as JSON files on the way in, events as JSON lines on the way
+out.
 
 The outer half (runs/campaign.py, runs/replay.py) writes a task into a folder and boots a machine that starts there.
-The inner half (inside/point.py, or runs/replay.py again) reads the task and prints events on standard output, where
+The inner half (inside/point.py, or inside/replay_job.py) reads the task and prints events on standard output, where
 other programs' lines may stand between them. Both halves are one version of gradwire, but files stay: what this module
 adds to a stored message has a default, and fields that it no longer knows are ignored.
 """
@@ -50,7 +50,7 @@ class PlanFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PointTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine does for a point: choose one of the plans, replay it, and record what happened."""
+    """The task of a machine for a point: choose one of the plans, replay it, and record what happened."""
 
     #: The fabric without its multicast groups, as text (`Fabric.to_json`).
     fabric_json: str = msgspec.field(name="fabric")
@@ -97,7 +97,7 @@ class PointTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine does for `replay_plans`: replay each of the plans, one after the other."""
+    """The task of a machine for `replay_plans`: replay each of the plans, one after the other."""
 
     #: The fabric with the multicast groups of all plans, as text (`Fabric.to_json`).
     fabric_json: str
@@ -115,7 +115,7 @@ class ReplayTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayNote(msgspec.Struct, frozen=True):
-    """What a machine notes of a replayed plan in addition to its log."""
+    """A machine's notes on a replayed plan, in addition to its log."""
 
     #: Multicast datagrams that were sent again.
     repairs: int

@@ -80,11 +80,11 @@ class Listener(Protocol):
         """Takes what a program wrote, that no more of it is kept, or that a program ended."""
 
     def heard(self) -> object:
-        """What has come, if anything."""
+        """Returns the next command that has come, or None."""
 
 
 class Place(Protocol):
-    """Where programs run: a host, or the machine as a script sees it."""
+    """A place that programs run in: a host, or the machine as a script sees it."""
 
     name: str
 
@@ -93,7 +93,7 @@ class Place(Protocol):
 
 
 class Births(Protocol):
-    """What programs are born in."""
+    """The namespaces that new processes of programs begin in."""
 
     def births(self) -> AbstractContextManager[None]:
         """Processes that the calling thread starts in the block are born there."""

@@ -17,7 +17,7 @@ INTERRUPT_FIELDS = (5, 6, 7)
 
 @dataclass(frozen=True)
 class Load:
-    """What a run did to the processor between two readings."""
+    """The load that a run put on the processor between two readings."""
 
     #: Share of the time that the busiest of its threads computed, or that one core served interrupts or was taken
     #: away, if that is more.
@@ -30,8 +30,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the kernel has counted so far, for all processes that /proc shows: in a run's own process namespace, those
-    of the run."""
+    """The kernel's counters so far, for all processes that /proc shows: in a run's own process namespace, those of
+    the run."""
 
     at_s: float
     #: Nanoseconds that each thread has computed and has waited for a core, by its number.

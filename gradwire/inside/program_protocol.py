@@ -1,5 +1,5 @@
-"""What the command outside and the job in the kernel tell each other while programs run: a task as a file, then lines
-of JSON both ways.
+"""Messages between the command outside and the job in the kernel while programs run: a task as a file, then lines of
+JSON both ways.
 
 Programs leave their figures in a file per program and host, whose name is in the program's environment. Of programs
 that run with a strategy, the machine notes what became of them in a file of the point's folder.
@@ -33,7 +33,7 @@ NO_HOST = -1
 
 
 def place_name(program: str, host: str) -> str:
-    """What a program on a host is called in messages and in the names of files: "h1", or "server/h1" for one that has
+    """Returns the name of a program on a host, for messages and names of files: "h1", or "server/h1" for one that has
     a name."""
     return f"{program}/{host}" if program else host
 
@@ -51,7 +51,7 @@ def hosts_file(program: str) -> Path:
 
 
 def hydra_hosts_file(program: str) -> Path:
-    """The same for MPICH's mpirun (Hydra), which knows no `slots`."""
+    """Returns the path of the list of hosts for MPICH's mpirun (Hydra), which does not know `slots`."""
     return hosts_file(program).with_suffix(".hydra")
 
 
@@ -62,7 +62,7 @@ def write_hosts_files(program: str, hosts: Sequence[str]) -> None:
 
 
 class Runs(StrEnum):
-    """What a Python runs."""
+    """The kinds of code that a Python can be started with."""
 
     SCRIPT = "script"
     MODULE = "module"
@@ -103,7 +103,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel's job does: build a network, and run programs or wait for commands."""
+    """The task of the job in the kernel: build a network, and run programs or wait for commands."""
 
     #: The fabric, as text (`Fabric.to_json`).
     fabric_json: str = msgspec.field(name="fabric")
@@ -138,7 +138,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortTraffic(msgspec.Struct, frozen=True):
-    """What a port sent. Bytes are those of whole frames as tc counts them, without preamble, FCS and gap."""
+    """The traffic that a port sent. Bytes are those of whole frames as tc counts them, without preamble, FCS and gap."""
 
     interface: str
     rate_bps: float
@@ -245,7 +245,7 @@ class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
 
 
 class Counted(msgspec.Struct, frozen=True, tag_field="event", tag="counted"):
-    """What the network of a lab has carried so far."""
+    """The traffic that the network of a lab has carried so far."""
 
     ports: tuple[PortTraffic, ...]
     #: Programs that the kernel killed because its memory was full.
@@ -355,7 +355,7 @@ SUFFIXES = {1: "out", 2: "err"}
 
 
 def output_file(folder: Path, place: str, stream: int) -> Path:
-    """Where the stream of a program on a host (`place_name`) is kept in a run folder."""
+    """Returns the file of a run folder that keeps the stream of a program on a host (`place_name`)."""
     return folder / OUTPUT_FOLDER / f"{place}.{SUFFIXES[stream]}"
 
 
@@ -381,7 +381,7 @@ ENDED_FILE = "programs-ended.json"
 
 
 class EndedBeside(msgspec.Struct, frozen=True):
-    """What became of the programs: the content of programs-ended.json."""
+    """How the programs ended that ran beside a strategy: the content of programs-ended.json."""
 
     #: Those that started, by program and host (`place_name`).
     started: tuple[str, ...]

@@ -72,7 +72,7 @@ class Sampler(threading.Thread):
             raise self._fault
 
     def lengths(self, start_ns: int) -> QueueLengths:
-        """What was read, in times since `start_ns` of the monotonic clock."""
+        """Returns the lengths that were read, with times since `start_ns` of the monotonic clock."""
         times_ns = np.array(self._times_ns, dtype=np.int64) - start_ns
         waiting, marks = (
             np.array(rows, dtype=np.int64).reshape(-1, len(self._names)) for rows in (self._rows, self._marks)

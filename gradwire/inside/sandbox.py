@@ -1,4 +1,4 @@
-"""What programs in the kernel can reach, so that none of them decides what is said of its run.
+"""Limits what programs in the kernel can reach, so that none of them decides what is reported of its run.
 
 Programs are root in the kernel, and have the caller's rights to the machine's files. They are taken to be hostile:
 each of them would like to be called valid. What says how a run went is the job that started them (this package), its
@@ -129,7 +129,7 @@ class ProcessNamespace:
 
 
 class Sandbox(ProcessNamespace):
-    """Where programs live: a process namespace, and the view of the file system that all hosts begin with.
+    """The sandbox of programs: a process namespace, and the view of the file system that all hosts begin with.
 
     folder: the job's. covered: folders that programs find empty. Raises MachineFault if the kernel refuses any of it.
     """
@@ -155,7 +155,7 @@ _GIVEN_UP = _given_up()
 
 
 def _make_view(job: Path, covered: Sequence[str]) -> None:
-    """What the first process of a sandbox does: it makes the view, and from then on reaps what other programs leave."""
+    """Makes the view, in the first process of a sandbox, which from then on reaps what other programs leave."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     unshare(NEW_MOUNTS, "give programs separate mounts")
     mount("", "/", "", REMOUNT | BIND | NO_DEVICES)
@@ -168,8 +168,8 @@ def _make_view(job: Path, covered: Sequence[str]) -> None:
 
 
 def judging_folders() -> tuple[str, ...]:
-    """Where the code lies that runs points, judges them and shows them: gradwire, what it imports, and its cache, which
-    has the kernel and this job's byte code.
+    """Returns the folders of the code that runs points, judges them and shows them: gradwire, what it imports, and its
+    cache, which has the kernel and this job's byte code.
 
     The command outside has the same Python and imports some of it only when programs have ended.
     """
@@ -194,7 +194,7 @@ def cover(folders: Sequence[str]) -> None:
 
 
 def _make_settings_read_only() -> None:
-    """Of /proc/sys, a host's own network may be set."""
+    """Makes /proc/sys read-only, except for the settings of a host's own network."""
     network = os.open("/proc/sys/net", os.O_PATH)
     mount("/proc/sys", "/proc/sys", "", BIND)
     mount("", "/proc/sys", "", REMOUNT | BIND | READ_ONLY)

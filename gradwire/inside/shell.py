@@ -1,5 +1,5 @@
-"""What `gradwire shell` runs inside the kernel, as it runs a Mininet script: Mininet's command line on a scenario's
-network. `shell.py FILE`: the fabric, as JSON, which is removed when it has been read."""
+"""Mininet's command line on a scenario's network, which `gradwire shell` runs inside the kernel as a Mininet script.
+`shell.py FILE`: the fabric, as JSON, which is removed when it has been read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Changes:
 
 
 def greeting(fabric: Fabric) -> str:
-    """What a person is told of the network before the first prompt."""
+    """Returns the line that describes the network before the first prompt."""
     network = f"h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {', '.join(fabric.switch_names())}"
     return f"{network}. The clock stands still between commands; `help` lists them."
 

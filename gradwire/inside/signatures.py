@@ -47,7 +47,7 @@ class Signatures:
 
 
 class SignedEvents:
-    """What the command outside hears: events of the job, between which others may write lines to the same terminal."""
+    """Decodes the events of the job for the command outside, among lines that others may write to the same terminal."""
 
     def __init__(self, key: bytes) -> None:
         self._signatures = Signatures(key)

@@ -64,8 +64,8 @@ def write_keys(terminal: int, data: bytes) -> None:
 
 
 def rc_text(name: str, token: str) -> str:
-    """What a window's shell begins with. name: goes into its prompt, as far as bash takes nothing of it for more than a
-    name."""
+    """Returns the start-up file of a window's shell. name: goes into its prompt, as far as bash takes nothing of it
+    for more than a name."""
     return RC.replace("@NAME@", re.sub(r"[^\w.-]", "?", name)).replace("@TOKEN@", token)
 
 
@@ -79,7 +79,7 @@ class MarkReader:
         self.at_prompt = False
 
     def shown(self, data: bytes) -> bytes:
-        """What is for the person."""
+        """Returns what is left to show to the person, without the marks."""
         data, shown = self._rest + data, b""
         while found := min(((at, mark) for mark in self._marks if (at := data.find(mark)) >= 0), default=None):
             at, mark = found
@@ -101,7 +101,7 @@ class Window:
 
     @property
     def rests(self) -> bool:
-        """Whether the shell prompts."""
+        """Whether the shell prompts and has settled."""
         return self.marks.at_prompt and time.monotonic() >= self.settled_s
 
 
@@ -136,7 +136,7 @@ class Windows:
                 self._forget(command.window)
 
     def at_rest(self) -> bool:
-        """Whether every shell prompts. Says which have ended."""
+        """Returns whether every shell prompts, and reports those that have ended."""
         for number in [number for number, window in self._windows.items() if window.program.status is not None]:
             self._read_rest(number)
             self._channel.say(Over(number))
@@ -152,7 +152,7 @@ class Windows:
         )
 
     def _settled_s(self) -> float:
-        """When the next one may have settled."""
+        """Returns when the next shell may have settled, in seconds of the virtual clock."""
         now_s = time.monotonic()
         waits = (window.settled_s for window in self._windows.values() if window.marks.at_prompt)
         return min((moment_s for moment_s in waits if moment_s > now_s), default=float("inf"))
@@ -174,7 +174,7 @@ class Windows:
         self._processes.watch(master, lambda: self._read(command.window))
 
     def _read_rest(self, number: int) -> None:
-        """What an ended shell has written last."""
+        """Reads the last output of a shell that has ended."""
         window = self._windows[number]
         while window.is_open and select.select([window.master], [], [], 0)[0]:
             self._read(number)

@@ -1,5 +1,5 @@
-"""What a person types and sees, in the messages between a command and its job in the kernel: lines at a prompt,
-and windows in which nodes' shells run."""
+"""Messages about what a person types and sees, between a command and its job in the kernel: lines at a prompt, and
+windows in which nodes' shells run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Of a terminal, in characters."""
+    """A terminal's size, in characters."""
 
     rows: int
     columns: int
@@ -32,7 +32,7 @@ class Passed(msgspec.Struct, frozen=True, tag_field="event", tag="passed"):
 
 
 class Rested(msgspec.Struct, frozen=True, tag_field="event", tag="rested"):
-    """Nothing runs that a person waits for: no virtual time passes before the next command comes."""
+    """The job waits for the next command, and no virtual time passes before it comes."""
 
     #: How many commands the job has heard so far: whoever has sent more need not stop the kernel.
     heard: int
@@ -47,7 +47,7 @@ class Wanted(msgspec.Struct, frozen=True, tag_field="event", tag="wanted"):
 
 
 class Screen(msgspec.Struct, frozen=True, tag_field="event", tag="screen"):
-    """What a window's shell wrote."""
+    """Output of a window's shell."""
 
     window: int
     data: bytes
@@ -66,7 +66,7 @@ class Given(msgspec.Struct, frozen=True, tag_field="command", tag="given"):
 
 
 class Typed(msgspec.Struct, frozen=True, tag_field="command", tag="typed"):
-    """What a person has typed while a script ran that had not asked for it."""
+    """Input that a person typed while a script ran that had not asked for it."""
 
     data: bytes
 
@@ -94,7 +94,7 @@ class Open(msgspec.Struct, frozen=True, tag_field="command", tag="open"):
 
 
 class Keys(msgspec.Struct, frozen=True, tag_field="command", tag="keys"):
-    """What a person has typed in a window."""
+    """Keys that a person has typed in a window."""
 
     window: int
     data: bytes

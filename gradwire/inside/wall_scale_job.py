@@ -23,7 +23,7 @@ MESSAGES = 10
 
 
 class CarryTask(msgspec.Struct, frozen=True):
-    """What is to be carried."""
+    """The traffic to carry for a measurement of the scale."""
 
     #: As text (`Fabric.to_json`), at the rate that is tried.
     fabric_json: str

@@ -1,4 +1,4 @@
-"""What is changed in a script's Mininet, so that it fits virtual time and fast lines. Runs in the Python of the script, which
+"""Changes a script's Mininet, so that it fits virtual time and fast lines. Runs in the Python of the script, which
 may have nothing of gradwire's, and imports nothing of it: a copy of Mininet calls `change` at the end of each module.
 """
 

@@ -49,7 +49,7 @@ class Asking(io.TextIOBase):
         return False
 
     def readable(self) -> bool:
-        """Of course."""
+        """Returns True: lines can be read from it."""
         return True
 
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
@@ -82,7 +82,7 @@ class Asking(io.TextIOBase):
         return str(answer)
 
     def _lying_there(self, size: int) -> str:
-        """What was typed before it was asked for, up to the end of a line or `size` characters."""
+        """Returns what was typed before it was asked for, up to the end of a line or `size` characters."""
         found = bytearray()
         while len(found) != size and not found.endswith(b"\n") and select.select([0], [], [], 0)[0]:
             character = os.read(0, 1)
@@ -92,7 +92,7 @@ class Asking(io.TextIOBase):
         return found.decode(errors="replace")
 
     def _question(self) -> "dict[str, object]":  # noqa: UP037 (the script's Python may be older)
-        """What goes with the request for a line: words and earlier lines, for whoever edits it."""
+        """Returns the request for a line, with the words and earlier lines that help whoever edits it."""
         if not self._typed:
             return {"event": "asked"}
         question: "dict[str, object]" = {"event": "asked"}  # noqa: UP037

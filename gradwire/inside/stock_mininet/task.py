@@ -1,4 +1,4 @@
-"""What the command outside tells the job in the kernel of a Mininet script: the content of task.json."""
+"""The task that the command outside gives to the job of a Mininet script: the content of task.json."""
 
 from __future__ import annotations
 

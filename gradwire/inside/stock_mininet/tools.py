@@ -1,4 +1,4 @@
-"""What a script's Mininet consists of: the copy of the user's that it imports, and texts of the programs that
+"""Makes the Mininet that a script finds: the copy of the user's that it imports, and texts of the programs that
 Mininet calls and few machines have. Each is used where the machine has none of its name."""
 
 from __future__ import annotations
