@@ -1,17 +1,15 @@
 """A network of any shape as frozen data: switches, the links between them, and which hosts are where. Imports only the
 standard library.
 
-Networks of well-known shapes come from a few numbers: switches are numbered row by row, or group by group. Hosts are
-spread evenly: host i of n is at switch i * switches / n, rounded down.
+Hosts of networks that a few numbers describe (network/graph_shapes.py) are spread evenly: host i of n is at switch
+i * switches / n, rounded down.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 from gradwire.network.links import Link, LinkBetween, Port
@@ -159,51 +157,3 @@ def places(hosts: int, switches: int, nics_per_host: int = 1) -> list[int]:
     """The switch of each host, spread evenly; of each NIC, where machines have several."""
     machines = hosts // nics_per_host
     return [host // nics_per_host * switches // machines for host in range(hosts)]
-
-
-def ring(switches: int) -> Pairs:
-    """Each switch is joined to the next, and the last to the first."""
-    return [*linear(switches), (switches - 1, 0)]
-
-
-def linear(switches: int) -> Pairs:
-    """Each switch is joined to the next."""
-    return [(switch, switch + 1) for switch in range(switches - 1)]
-
-
-def full_mesh(switches: int) -> Pairs:
-    """Each switch is joined to every other."""
-    return list(combinations(range(switches), 2))
-
-
-def torus(dimensions: Sequence[int]) -> Pairs:
-    """A grid of any number of dimensions whose edges are joined. Along a dimension of 2 there is one link, for its
-    ends are neighbours."""
-    return list(_torus(dimensions))
-
-
-def _torus(dimensions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    strides = [math.prod(dimensions[axis + 1 :]) for axis in range(len(dimensions))]
-    for switch in range(math.prod(dimensions)):
-        for length, stride in zip(dimensions, strides, strict=True):
-            place = switch // stride % length
-            if length > 1 and not (length == 2 and place == 1):
-                yield switch, switch + ((place + 1) % length - place) * stride
-
-
-def dragonfly(groups: int, routers: int, global_links: int) -> Pairs:
-    """Groups of routers that are all joined to one another, and so many links between any two groups.
-
-    As in Kim, Dally, Scott and Abts (Technology-driven, highly-scalable dragonfly topology, ISCA 2008), where every
-    router has as many links to other groups: those of a group go to its routers in turn.
-    """
-    inside = [(group * routers + a, group * routers + b) for group in range(groups) for a, b in full_mesh(routers)]
-    used, between = [0] * groups, []
-    for near, far in combinations(range(groups), 2):
-        for _ in range(global_links):
-            ends = []
-            for group in (near, far):
-                ends.append(group * routers + used[group] % routers)
-                used[group] += 1
-            between.append((ends[0], ends[1]))
-    return inside + between

@@ -30,6 +30,7 @@ class Topology(StrEnum):
     RING = "ring"
     LINEAR = "linear"
     FULL_MESH = "full-mesh"
+    HYPERCUBE = "hypercube"
     TORUS = "torus"
     DRAGONFLY = "dragonfly"
     CUSTOM = "custom"

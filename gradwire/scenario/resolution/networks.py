@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,8 @@ from typing import Protocol
 from gradwire.datatypes.host_settings import RdmaDevice
 from gradwire.faults import InputFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric
-from gradwire.network.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, places, ring, spread, torus
+from gradwire.network.graph_shapes import graph_shape
+from gradwire.network.network_graph import Graph, GraphLink, places, spread
 from gradwire.network.read_ways import MOST_HOSTS
 from gradwire.network.shape import Topology
 from gradwire.network.static_routes import route_defects
@@ -115,16 +115,16 @@ def graph_of(
                 f"fabric.file = '{wanted.file}': no such network; give a .graphml, .json or .yaml file, or a class like lab.py:Campus"
             )
         return _defined(wanted, hosts, networks[wanted.file], nics_per_host)
-    switches, pairs, title = _built_in(wanted)
-    if switches > MOST_SWITCHES:
-        raise InputFault(
-            f"fabric.topology = '{wanted.topology}': has {switches:,} switches; must be at most {MOST_SWITCHES:,}"
-        )
-    if len(pairs) > MOST_LINKS:
-        raise InputFault(
-            f"fabric.topology = '{wanted.topology}': has {len(pairs):,} links between switches; must be at most {MOST_LINKS:,}"
-        )
-    return spread(hosts, switches, pairs, wanted.rate, title, nics_per_host)
+    shape = graph_shape(wanted.topology, dict(wanted))
+    if defect := shape.defect():
+        raise InputFault(defect)
+    for count, what, most in (
+        (shape.switch_count, "switches", MOST_SWITCHES),
+        (shape.link_count, "links between switches", MOST_LINKS),
+    ):
+        if count > most:
+            raise InputFault(f"fabric.topology = '{wanted.topology}': has {count:,} {what}; must be at most {most:,}")
+    return spread(hosts, shape.switch_count, shape.pairs(), wanted.rate, shape.title, nics_per_host)
 
 
 def with_routes(fabric: Fabric, wanted: FabricSection, tables: Mapping[str, RoutesDefinition]) -> Fabric:
@@ -175,29 +175,6 @@ def refuse_rdma(wanted: FabricSection) -> None:
         raise InputFault(
             f"fabric.rdma = '{wanted.rdma}': is for scenarios of programs alone; strategies send by TCP and UDP"
         )
-
-
-def _built_in(wanted: FabricSection) -> tuple[int, list[tuple[int, int]], str]:
-    """Number of switches of a built-in network, the links between them, and its title."""
-    if wanted.topology is Topology.TORUS:
-        sizes = " x ".join(map(str, wanted.dimensions))
-        count = math.prod(wanted.dimensions)
-        return count, torus(wanted.dimensions) if count <= MOST_SWITCHES else [], f"a torus of {sizes} switches"
-    if wanted.topology is Topology.DRAGONFLY:
-        count = wanted.groups * wanted.routers
-        title = f"a dragonfly of {wanted.groups} groups of {wanted.routers} switches"
-        links = math.comb(wanted.groups, 2) * wanted.global_links
-        if count <= MOST_SWITCHES and links > MOST_LINKS:
-            raise InputFault(
-                f"fabric.global_links = {wanted.global_links}: makes {links:,} links between groups; must be at most {MOST_LINKS:,}"
-            )
-        fits = count <= MOST_SWITCHES
-        return count, dragonfly(wanted.groups, wanted.routers, wanted.global_links) if fits else [], title
-    makers = {Topology.RING: ring, Topology.LINEAR: linear, Topology.FULL_MESH: full_mesh}
-    words = {Topology.RING: "a ring", Topology.LINEAR: "a line", Topology.FULL_MESH: "a full mesh"}
-    fits = wanted.switches <= MOST_SWITCHES
-    pairs = makers[wanted.topology](wanted.switches) if fits else []
-    return wanted.switches, pairs, f"{words[wanted.topology]} of {wanted.switches} switches"
 
 
 def _defined(wanted: FabricSection, hosts: int, network: NetworkDefinition, nics_per_host: int) -> Graph:

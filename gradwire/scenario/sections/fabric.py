@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from gradwire.datatypes.host_settings import CONGESTION_KEY, HostSetting, HostTcp, RdmaDevice
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Routing, Topology
 from gradwire.network.flowlets import FLOWLET_GAP_S
+from gradwire.network.graph_shapes import GRAPH_SHAPES
 from gradwire.network.links import LinkSetting
 from gradwire.network.lossless import GSO_BYTES, Lossless
 from gradwire.scenario.sections.lossless import LosslessSection, RedSection
@@ -47,11 +48,7 @@ FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
 SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
 """Keys of fabrics with more than one switch."""
 GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
-    Topology.RING: ("switches",),
-    Topology.LINEAR: ("switches",),
-    Topology.FULL_MESH: ("switches",),
-    Topology.TORUS: ("dimensions",),
-    Topology.DRAGONFLY: ("groups", "routers", "global_links"),
+    **{topology: shape.keys for topology, shape in GRAPH_SHAPES.items()},
     Topology.CUSTOM: ("file",),
 }
 """Keys of topologies whose switches are in no tiers."""

@@ -14,8 +14,9 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.graph_shapes import Dragonfly, FullMesh, Ring, Torus
 from gradwire.network.links import LinkSetting
-from gradwire.network.network_graph import dragonfly, full_mesh, ring, spread, torus
+from gradwire.network.network_graph import spread
 from gradwire.network.path_delays import enough_buffer_bytes, round_trip_bytes
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one
@@ -34,7 +35,7 @@ def graph(hosts: int, switches: int, pairs: list[tuple[int, int]]) -> Fabric:
     )
 
 
-TRIANGLE, RING = graph(3, 3, full_mesh(3)), graph(6, 6, ring(6))
+TRIANGLE, RING = graph(3, 3, FullMesh(3).pairs()), graph(6, 6, Ring(6).pairs())
 
 
 def plans_of(hosts: int, size_bytes: int = SIZE_BYTES) -> dict[str, Plan]:
@@ -78,7 +79,7 @@ def test_so_they_do_over_links_of_unequal_rates() -> None:
 
 @pytest.mark.parametrize(
     "fabric",
-    [graph(16, 16, torus((4, 4))), graph(12, 12, dragonfly(4, 3, 1))],
+    [graph(16, 16, Torus((4, 4)).pairs()), graph(12, 12, Dragonfly(4, 3, 1).pairs())],
     ids=["torus", "dragonfly"],
 )
 def test_collectives_on_tori_and_dragonflies(fabric: Fabric) -> None:

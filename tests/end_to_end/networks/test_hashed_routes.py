@@ -10,7 +10,8 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.network.fabric import Fabric, Routing, Topology
-from gradwire.network.network_graph import spread, torus
+from gradwire.network.graph_shapes import Torus
+from gradwire.network.network_graph import spread
 from gradwire.network.path_delays import enough_buffer_bytes
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import Transfer, compile_transfers
@@ -25,7 +26,12 @@ FABRICS = [
     LEAF_SPINE,
     replace(LEAF_SPINE, seed=2),
     Fabric(
-        16, RATE_BPS, Topology.TORUS, classes=1, graph=spread(16, 16, torus((4, 4)), RATE_BPS, ""), routing=Routing.ECMP
+        16,
+        RATE_BPS,
+        Topology.TORUS,
+        classes=1,
+        graph=spread(16, 16, Torus((4, 4)).pairs(), RATE_BPS, ""),
+        routing=Routing.ECMP,
     ),
 ]
 

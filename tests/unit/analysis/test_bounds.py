@@ -11,7 +11,8 @@ from gradwire.analysis.bounds import bounds, critical_path_s, message_ns
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.network.network_graph import ring, spread
+from gradwire.network.graph_shapes import Ring
+from gradwire.network.network_graph import spread
 from gradwire.network.routes import lines_of, routes_of
 from gradwire.network.routing import Routing
 from gradwire.network.wire.ways import MessageWays
@@ -59,7 +60,7 @@ def test_a_message_has_the_uplinks_that_its_bursts_take(routing: Routing, uplink
 @pytest.mark.parametrize("slow_corner", [1, 3])
 def test_a_multicast_goes_by_its_tree_which_need_not_be_the_way_to_its_receiver_alone(slow_corner: int) -> None:
     """Between opposite corners of a square of switches; there and back, ways of pairs are balanced over both sides, and trees are not."""
-    square = spread(2, 4, ring(4), 1e9, "")
+    square = spread(2, 4, Ring(4).pairs(), 1e9, "")
     trunks = tuple(replace(link, delay_s=2e-3 * (slow_corner in (link.a, link.b))) for link in square.trunks)
     fabric = Fabric(2, 1e9, Topology.CUSTOM, graph=replace(square, trunks=trunks))
     job = job_of(profile_of([(LayerKind.FC, [300_000])]), Cluster(2, 2))

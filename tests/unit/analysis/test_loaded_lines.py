@@ -8,7 +8,8 @@ import pytest
 
 from gradwire.analysis.link_loads import lines_in_words, loaded_lines
 from gradwire.network.fabric import Fabric, Routing, Topology
-from gradwire.network.network_graph import ring, spread
+from gradwire.network.graph_shapes import Ring
+from gradwire.network.network_graph import spread
 from gradwire.network.routes import line_ends, routes_of
 from gradwire.network.wire.flows import connections_of
 from gradwire.runs.line_notes import lines_of_plan
@@ -60,6 +61,6 @@ def test_nothing_is_said_where_there_is_one_way() -> None:
 
 
 def test_a_ring_of_switches_has_lines_of_either_direction() -> None:
-    fabric = Fabric(4, RATE_BPS, Topology.RING, classes=1, graph=spread(4, 4, ring(4), RATE_BPS, ""))
+    fabric = Fabric(4, RATE_BPS, Topology.RING, classes=1, graph=spread(4, 4, Ring(4).pairs(), RATE_BPS, ""))
     plan = compile_transfers("both", 4, [Transfer(0, 1, SIZE_BYTES), Transfer(1, 0, 2 * SIZE_BYTES)])
     assert [line.name for line in lines_of_plan(plan, fabric)] == ["s2 to s1", "s1 to s2"]

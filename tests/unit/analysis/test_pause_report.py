@@ -15,8 +15,8 @@ from gradwire.analysis.pause_report import (
 )
 from gradwire.datatypes.pauses import MOST_EVENTS, Held, PauseEvents, PauseState
 from gradwire.network.fabric import Fabric, Routing, Topology
+from gradwire.network.graph_shapes import Ring
 from gradwire.network.lossless import Lossless
-from gradwire.network.network_graph import ring as ring_of_switches
 from gradwire.network.network_graph import spread
 from gradwire.network.routing import Route
 from gradwire.runs.stored.spines import Spines
@@ -30,7 +30,7 @@ TRIANGLE = replace(
     ONE_SWITCH,
     hosts=3,
     topology=Topology.RING,
-    graph=spread(3, 3, ring_of_switches(3), 10e9, "a ring of 3 switches"),
+    graph=spread(3, 3, Ring(3).pairs(), 10e9, "a ring of 3 switches"),
     routing=Routing.STATIC,
     routes=tuple(Route(switch, host, (following,)) for switch, host, following in map(str.split, THE_LONG_WAY)),
 )

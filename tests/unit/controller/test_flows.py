@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from gradwire.controller.flows import SummitChoice, switch_rules, trace, trace_group
 from gradwire.controller.rules import FlowRule, Hop, Match, SwitchRules, lookup
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from gradwire.network.network_graph import ring, spread
+from gradwire.network.graph_shapes import Ring
+from gradwire.network.network_graph import spread
 from tests.shared.examples import examples
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
@@ -18,7 +19,7 @@ RING = Fabric(
     rate_bps=10e9,
     topology=Topology.CUSTOM,
     classes=2,
-    graph=spread(6, 6, ring(6), 10e9, "of a test"),
+    graph=spread(6, 6, Ring(6).pairs(), 10e9, "of a test"),
 )
 
 

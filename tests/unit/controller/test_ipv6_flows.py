@@ -9,14 +9,15 @@ import pytest
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.controller.rules import lookup
 from gradwire.network.fabric import Fabric, Routing, Topology, dscp_of_band
+from gradwire.network.graph_shapes import Torus
 from gradwire.network.ipv6 import LISTENER_REPORTS, host_ip6
-from gradwire.network.network_graph import spread, torus
+from gradwire.network.network_graph import spread
 
 FABRICS = {
     "single": Fabric(4, 10e9, classes=2),
     "leaf-spine": Fabric(8, 10e9, Topology.LEAF_SPINE, leaves=2, spines=3, classes=2),
     "fat-tree": Fabric(8, 10e9, Topology.FAT_TREE, leaves=2, spines=2, pods=2, cores=4),
-    "torus": Fabric(9, 10e9, Topology.CUSTOM, graph=spread(9, 9, torus((3, 3)), 10e9, "a torus")),
+    "torus": Fabric(9, 10e9, Topology.CUSTOM, graph=spread(9, 9, Torus((3, 3)).pairs(), 10e9, "a torus")),
 }
 
 

@@ -11,8 +11,9 @@ import pytest
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric, Routing, Topology, dscp_of_band
+from gradwire.network.graph_shapes import Dragonfly, Torus
 from gradwire.network.hashed_routes import parameter_of
-from gradwire.network.network_graph import dragonfly, spread, torus
+from gradwire.network.network_graph import spread
 from gradwire.network.routes import line_interfaces, routes_of
 from gradwire.network.switch_hash import UDP, FlowPorts, chosen_bucket
 from gradwire.network.wire.flows import ports_of
@@ -28,10 +29,14 @@ FABRICS = {
         16, RATE_BPS, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4, routing=Routing.ECMP, classes=1
     ),
     "torus": Fabric(
-        16, RATE_BPS, Topology.TORUS, graph=spread(16, 16, torus((4, 4)), RATE_BPS, ""), routing=Routing.ECMP
+        16, RATE_BPS, Topology.TORUS, graph=spread(16, 16, Torus((4, 4)).pairs(), RATE_BPS, ""), routing=Routing.ECMP
     ),
     "dragonfly": Fabric(
-        12, RATE_BPS, Topology.DRAGONFLY, graph=spread(12, 12, dragonfly(4, 3, 2), RATE_BPS, ""), routing=Routing.ECMP
+        12,
+        RATE_BPS,
+        Topology.DRAGONFLY,
+        graph=spread(12, 12, Dragonfly(4, 3, 2).pairs(), RATE_BPS, ""),
+        routing=Routing.ECMP,
     ),
 }
 

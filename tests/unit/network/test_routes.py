@@ -11,21 +11,22 @@ from gradwire.controller.flows import switch_rules, trace, trace_group
 from gradwire.faults import InputFault
 from gradwire.network.balanced_routes import BalancedRoutes
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from gradwire.network.network_graph import Graph, GraphLink, dragonfly, full_mesh, linear, ring, spread, torus
+from gradwire.network.graph_shapes import Dragonfly, FullMesh, Linear, Ring, Torus
+from gradwire.network.network_graph import Graph, GraphLink, spread
 from gradwire.network.routes import line_interfaces, lines_of, routes_of
 
 RATE_BPS = 10e9
 PARALLEL = [(0, 1), (0, 1), (1, 2), (0, 2)]
 GRAPHS = {
-    "triangle": (6, 3, full_mesh(3)),
-    "ring of 6": (6, 6, ring(6)),
-    "line of 4": (8, 4, linear(4)),
-    "torus 4 x 4": (16, 16, torus((4, 4))),
-    "torus 4 x 4 with 3 hosts each": (48, 16, torus((4, 4))),
-    "torus 2 x 3 x 2": (24, 12, torus((2, 3, 2))),
-    "dragonfly": (24, 12, dragonfly(4, 3, 1)),
+    "triangle": (6, 3, FullMesh(3).pairs()),
+    "ring of 6": (6, 6, Ring(6).pairs()),
+    "line of 4": (8, 4, Linear(4).pairs()),
+    "torus 4 x 4": (16, 16, Torus((4, 4)).pairs()),
+    "torus 4 x 4 with 3 hosts each": (48, 16, Torus((4, 4)).pairs()),
+    "torus 2 x 3 x 2": (24, 12, Torus((2, 3, 2)).pairs()),
+    "dragonfly": (24, 12, Dragonfly(4, 3, 1).pairs()),
     "parallel links": (9, 3, PARALLEL),
-    "switches without hosts": (3, 9, torus((3, 3))),
+    "switches without hosts": (3, 9, Torus((3, 3)).pairs()),
     "one switch": (4, 1, []),
 }
 

@@ -16,8 +16,8 @@ from gradwire.controller.rules import FIRST_TABLE, PAIR_TABLE
 from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
 from gradwire.faults import InputFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
-from gradwire.network.network_graph import Graph, dragonfly, full_mesh, spread, torus
-from gradwire.network.network_graph import ring as ring_of
+from gradwire.network.graph_shapes import Dragonfly, FullMesh, Ring, Torus
+from gradwire.network.network_graph import Graph, spread
 from gradwire.network.routes import line_ends, line_interfaces
 from gradwire.network.sprayed_ways import SprayedRoutes, chunk_bits, turns_of, way_mac, way_of_turn
 from gradwire.runs.stored.spines import Spines
@@ -147,10 +147,10 @@ FAT_TREE = Fabric(16, 10e9, Topology.FAT_TREE, pods=4, leaves=2, spines=2, cores
 NETWORKS = {
     "leaf-spine": FABRIC,
     "fat tree": FAT_TREE,
-    "triangle": graph_of(3, full_mesh(3), 6),
-    "ring of 6": graph_of(6, ring_of(6), 12),
-    "torus": graph_of(16, torus((4, 4)), 16),
-    "dragonfly": graph_of(12, dragonfly(4, 3, 1), 12),
+    "triangle": graph_of(3, FullMesh(3).pairs(), 6),
+    "ring of 6": graph_of(6, Ring(6).pairs(), 12),
+    "torus": graph_of(16, Torus((4, 4)).pairs(), 16),
+    "dragonfly": graph_of(12, Dragonfly(4, 3, 1).pairs(), 12),
     "parallel links": graph_of(3, [(0, 1), (0, 1), (0, 1), (1, 2), (1, 2)], 6),
 }
 
@@ -251,7 +251,7 @@ def test_turns_in_a_row_take_different_ways_at_each_switch() -> None:
 
 def test_too_many_ways_are_some_of_them_and_all_ports_are_used() -> None:
     """A torus of three dimensions has more combinations than there are numbers."""
-    fabric = graph_of(64, torus((4, 4, 4)), 64)
+    fabric = graph_of(64, Torus((4, 4, 4)).pairs(), 64)
     routes = SprayedRoutes.of(fabric)
     assert routes.ways == 64
     used = {line for target in range(1, 64) for way in range(64) for line in routes.path(0, target, way)}

@@ -11,7 +11,8 @@ import pytest
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology, dscp_of_band
-from gradwire.network.network_graph import Graph, GraphLink, ring, spread
+from gradwire.network.graph_shapes import Ring
+from gradwire.network.network_graph import Graph, GraphLink, spread
 from gradwire.network.routes import line_ends, line_interfaces, routes_of
 from gradwire.network.routing import Route, Routing
 from gradwire.network.static_routes import MOST_CELLS, most_trunks_on_way, route_defects, rows_of
@@ -25,7 +26,7 @@ RING = Fabric(
     RATE_BPS,
     Topology.RING,
     classes=1,
-    graph=spread(8, 4, ring(4), RATE_BPS, ""),
+    graph=spread(8, 4, Ring(4).pairs(), RATE_BPS, ""),
     routing=Routing.STATIC,
     routes=CLOCKWISE,
 )
@@ -134,7 +135,7 @@ def test_a_table_that_matches_too_much_is_refused() -> None:
         hosts,
         RATE_BPS,
         Topology.RING,
-        graph=spread(hosts, switches, ring(switches), RATE_BPS, ""),
+        graph=spread(hosts, switches, Ring(switches).pairs(), RATE_BPS, ""),
         routing=Routing.STATIC,
         routes=tuple(Route("*", "*" * stars, ("s1",)) for stars in range(1, rows + 1)),
     )

@@ -10,8 +10,9 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.graph_shapes import Linear
 from gradwire.network.links import LinkSetting
-from gradwire.network.network_graph import linear, spread
+from gradwire.network.network_graph import spread
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import all_to_all, compile_transfers
@@ -84,7 +85,7 @@ def test_a_plan_that_sends_nothing_has_an_idle_port() -> None:
 def test_in_a_graph_the_busiest_line_may_be_between_switches() -> None:
     """Between the middle switches of four in a line pass the messages of all pairs of two hosts at one end with two at the other."""
     size_bytes = 1_000_000
-    graph = spread(4, 4, linear(4), 8e9, "a line")
+    graph = spread(4, 4, Linear(4).pairs(), 8e9, "a line")
     fabric = Fabric(4, 8e9, Topology.LINEAR, classes=1, graph=graph)
     plan = compile_transfers("all", 4, all_to_all(4, size_bytes))
     busiest = busiest_port(plan, fabric)

@@ -9,7 +9,8 @@ from gradwire.analysis.fluid.estimate import Buffered, estimate
 from gradwire.analysis.fluid.paths import paths_of
 from gradwire.datatypes.plan import Role
 from gradwire.network.fabric import Fabric, MulticastGroup, Topology
-from gradwire.network.network_graph import linear, spread
+from gradwire.network.graph_shapes import Linear
+from gradwire.network.network_graph import spread
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import Transfer, compile_transfers
@@ -99,7 +100,7 @@ def test_of_a_multicast_the_farthest_receiver_counts() -> None:
 
 def test_the_last_copy_of_a_multicast_counts_all_links_of_its_way() -> None:
     """Along a line of four switches, that is all of them, and not the slowest one alone."""
-    line = spread(4, 4, linear(4), 8e9, "a line")
+    line = spread(4, 4, Linear(4).pairs(), 8e9, "a line")
     fabric = Fabric(4, 8e9, Topology.LINEAR, classes=1, graph=line, groups=(MulticastGroup(0, (1, 2, 3)),))
     builder = PlanBuilder("to all")
     ranks = [builder.rank(Role.WORKER, host) for host in range(4)]

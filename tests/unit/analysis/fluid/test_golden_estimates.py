@@ -8,14 +8,14 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure, SendEnds, estimate
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.network.network_graph import ring as ring_pairs
+from gradwire.network.graph_shapes import Ring
 from gradwire.network.network_graph import spread
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, ring
 
 STAR = Fabric(6, 8e9, classes=3)
 LEAF_SPINE = Fabric(hosts=8, rate_bps=8e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2, oversubscription=2.0)
-RING = Fabric(6, 8e9, Topology.RING, classes=1, graph=spread(6, 6, ring_pairs(6), 8e9, "a ring"))
+RING = Fabric(6, 8e9, Topology.RING, classes=1, graph=spread(6, 6, Ring(6).pairs(), 8e9, "a ring"))
 FABRICS = {
     "star": STAR,
     "star, 50 us": replace(STAR, delay_s=5e-5),

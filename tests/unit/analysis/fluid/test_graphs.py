@@ -10,8 +10,9 @@ from gradwire.analysis.bounds import bounds, message_ns
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.plan import OpKind
 from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.graph_shapes import FullMesh, Linear, Ring, Torus
 from gradwire.network.links import LinkSetting
-from gradwire.network.network_graph import full_mesh, linear, ring, spread, torus
+from gradwire.network.network_graph import spread
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, probe_phases
 from gradwire.workloads.patterns import ring as ring_of
 from tests.unit.analysis.fluid.test_closed_forms import BARRIER
@@ -26,7 +27,11 @@ def graph(hosts: int, switches: int, pairs: list[tuple[int, int]]) -> Fabric:
     )
 
 
-TRIANGLE, RING, TORUS = graph(3, 3, full_mesh(3)), graph(6, 6, ring(6)), graph(16, 16, torus((4, 4)))
+TRIANGLE, RING, TORUS = (
+    graph(3, 3, FullMesh(3).pairs()),
+    graph(6, 6, Ring(6).pairs()),
+    graph(16, 16, Torus((4, 4)).pairs()),
+)
 ALONE_S = SIZE_BYTES * 8 / RATE_BPS / TRIANGLE.goodput_share()
 
 
@@ -47,7 +52,7 @@ def time_s(fabric: Fabric, transfers: list[Transfer]) -> float:
         (TORUS, ring_of(16, SIZE_BYTES), 1),
         (TORUS, incast(16, SIZE_BYTES), 15),
         # Between the middle switches of four in a line pass the four pairs of two hosts at one end with two at the other.
-        (graph(4, 4, linear(4)), all_to_all(4, SIZE_BYTES), 4),
+        (graph(4, 4, Linear(4).pairs()), all_to_all(4, SIZE_BYTES), 4),
     ],
 )
 def test_flows_share_the_lines_of_their_ways(fabric: Fabric, transfers: list[Transfer], alone: float) -> None:

@@ -17,7 +17,8 @@ from gradwire.analysis.fluid.paths import paths_of
 from gradwire.analysis.fluid.stations import FIRST, LAST, MIDDLE, WHOLE, parts_of
 from gradwire.datatypes.plan import Plan
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.network.network_graph import linear, spread
+from gradwire.network.graph_shapes import Linear
+from gradwire.network.network_graph import spread
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.unit.analysis.fluid.test_effects import FABRIC, PAYLOAD_BYTES_PER_S, arrivals_s
 
@@ -134,7 +135,7 @@ def test_no_byte_is_lost_over_many_iterations_and_bands() -> None:
 def test_ports_clocks_are_as_slow_as_all_their_flows_allow() -> None:
     """Along a line of four switches: flows that meet after the same delay are whole, others are divided where they
     meet."""
-    fabric = Fabric(4, 8e9, Topology.LINEAR, classes=1, graph=spread(4, 4, linear(4), 8e9, "a line"))
+    fabric = Fabric(4, 8e9, Topology.LINEAR, classes=1, graph=spread(4, 4, Linear(4).pairs(), 8e9, "a line"))
     paths = paths_of(some([Transfer(0, 3, 1000), Transfer(1, 3, 1000)], fabric), fabric)
     equal = own_delays(replace(fabric, delay_s=1e-3))
     parts = parts_of(paths, hop_lags_ns(paths, equal))

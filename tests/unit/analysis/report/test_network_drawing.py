@@ -19,8 +19,9 @@ from gradwire.analysis.report.network_drawing import (
     rate_lines,
 )
 from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.graph_shapes import Linear
 from gradwire.network.links import LinkSetting
-from gradwire.network.network_graph import linear, spread
+from gradwire.network.network_graph import spread
 
 SINGLE = Fabric(2, 10e9)
 FAT_TREE = Fabric(16, 100e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4, core_oversubscription=2.0)
@@ -93,7 +94,9 @@ def test_slower_links_are_thin_and_named_and_long_ones_dashed() -> None:
 def test_names_from_a_file_are_written_as_they_are() -> None:
     """And are no formulas of matplotlib, which "$" begins."""
     label = r"$\frac$ <b>"
-    graph = replace(spread(2, 2, linear(2), 10e9, "a line"), switch_labels=(label, "b"), host_labels=("$", "$$"))
+    graph = replace(
+        spread(2, 2, Linear(2).pairs(), 10e9, "a line"), switch_labels=(label, "b"), host_labels=("$", "$$")
+    )
     figure = network_drawing(Fabric(2, 10e9, Topology.CUSTOM, graph=graph))
     figure.savefig(io.BytesIO(), format="svg")
     assert f"s1\n{label}" in texts(figure)

@@ -16,7 +16,8 @@ from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.network.network_graph import linear, spread
+from gradwire.network.graph_shapes import Linear
+from gradwire.network.network_graph import spread
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Job
 from tests.shared.simulation import replay
@@ -311,7 +312,7 @@ def test_lateness_breaks_no_sum(job: Job, choice: tuple[str, Mapping[str, Any]])
 
 def test_in_a_graph_messages_may_share_a_line_between_switches() -> None:
     """Hosts 1 and 2 of one switch send to hosts 3 and 4 of the other, each to its own."""
-    graph = spread(4, 2, linear(2), RATE_BPS, "two switches")
+    graph = spread(4, 2, Linear(2).pairs(), RATE_BPS, "two switches")
     fabric = Fabric(4, RATE_BPS, Topology.LINEAR, classes=1, graph=graph)
     builder = PlanBuilder("across")
     ranks = [builder.rank(Role.WORKER, host) for host in range(4)]
