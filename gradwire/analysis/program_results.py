@@ -111,6 +111,7 @@ def read_iperf3(text: str) -> list[Row]:
     test that failed.
     """
     try:
+        # Not strictly: iperf3 itself says `sock_bufsize` twice.
         report = msgspec.json.decode(text, type=_IperfReport)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputFault(f"no report of `iperf3 --json`: {error}") from error

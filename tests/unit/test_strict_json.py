@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.analysis.program_results import read_lines
@@ -15,6 +17,8 @@ from gradwire.faults import InputFault
 from gradwire.scenario.definitions.inlining import read_model
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.strict_json import parse_json
+from gradwire.workloads import doubled_keys
+from tests.shared.snippets import ROOT
 
 JSON = st.recursive(
     st.none()
@@ -101,3 +105,63 @@ def test_keys_that_are_given_twice_are_refused_in_every_file(tmp_path: Path) -> 
     for read in reads:
         with pytest.raises(InputFault, match="is given twice"):
             read()
+
+
+AMONG_PROCESSES = ("agents", "controller", "programs", "recorder", "topo", "vm")
+"""Folders whose JSON is what gradwire's own processes, and tools that it calls, say to one another while they run."""
+OTHERWISE = {
+    "analysis/program_results.py": "reports of iperf3, which says a key twice itself",
+    "cli/running.py": "what pandas has just written",
+    "lab/programs.py": "what any program says, as Python's own reader has it",
+    "runs/point_protocol.py": "events of processes, and tasks of this very run; other files are read by `read_message`",
+    "runs/stored/soundness.py": "types alone, of what `Fabric.from_json` then reads",
+    "scenario/definitions/topo_process.py": "the answer of gradwire's own process",
+    "strict_json.py": "the strict reader",
+    "workloads/traces/formats/execution_trace.py": "parts of nodes that `JsonItems` has read",
+    "workloads/traces/formats/json_items.py": "traces of gigabytes, with `refuse_doubled_keys`",
+    "workloads/traces/formats/kineto_events.py": "parts of events that `JsonItems` has read",
+}
+"""Modules that read JSON by another reader, and what."""
+LOOSE_READERS = {"json.load", "json.loads", "json.JSONDecoder", "msgspec.json.decode", "msgspec.json.Decoder"}
+
+
+def test_files_of_users_are_read_by_the_strict_reader() -> None:
+    folder = ROOT / "gradwire"
+    found = {
+        str(path.relative_to(folder))
+        for path in sorted(folder.rglob("*.py"))
+        if path.relative_to(folder).parts[0] not in AMONG_PROCESSES
+        and LOOSE_READERS
+        & {ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    }
+    assert found == set(OTHERWISE)
+    for imported in ("from json import", "from msgspec.json import", "import json as", "import msgspec.json"):
+        assert [path for path in folder.rglob("*.py") if re.search(rf"^\s*{imported}", path.read_text(), re.M)] == []
+
+
+KEYS = st.text(st.sampled_from('ab"\\:{} \u00e9'), max_size=2)
+PAIRS = st.recursive(
+    st.integers(0, 9).map(str) | KEYS.map(json.dumps),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(KEYS.map(lambda key: json.dumps(key, ensure_ascii=False)), inner), max_size=4).map(
+            lambda pairs: "{" + " , ".join(f"{key} :{value}" for key, value in pairs) + "}"
+        )
+    ),
+)
+"""JSON, some of whose objects have a key twice."""
+
+
+@settings(deadline=None)  # the first example loads machine code
+@given(st.lists(PAIRS, max_size=4))
+def test_machine_code_finds_the_keys_that_python_finds(items: list[str]) -> None:
+    def refused(least_bytes: int) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(doubled_keys, "IN_CODE_FROM_BYTES", least_bytes)
+            try:
+                doubled_keys.refuse_doubled_keys(f"[{', '.join(items)}]".encode())
+            except ValueError:
+                return True
+        return False
+
+    assert refused(0) == refused(1 << 30)

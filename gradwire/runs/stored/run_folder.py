@@ -31,7 +31,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
-from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
 from gradwire.runs.point_protocol import TASK_FILE, decoded, write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
@@ -41,6 +41,7 @@ from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
+from gradwire.strict_json import parse_json
 from gradwire.vm.machines import Clock
 
 SCENARIO_FILE = "scenario.toml"
@@ -151,7 +152,7 @@ def has_valid_points(folder: Path) -> bool:
     """Whether a run folder has a point whose verdict is valid. A verdict that cannot be read is none."""
     for file in (folder / "points").glob("*/verdict.json"):
         with suppress(OSError, ValueError, RecursionError, InputFault), reading_budget(file):
-            verdict = json.loads(read_bytes(file, MESSAGE_BYTES))
+            verdict = parse_json(read_text(file, MESSAGE_BYTES))
             if isinstance(verdict, dict) and verdict.get("valid") is True:
                 return True
     return False
