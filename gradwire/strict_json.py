@@ -30,6 +30,15 @@ def parse_json(text: str, *, any_float: bool = False) -> Any:
     return content
 
 
+def refuse_doubled(text: str | bytes) -> None:
+    """Raises ValueError for a key that an object in JSON has twice. What is wrong otherwise is for whoever decodes the
+    text into types."""
+    try:
+        json.loads(text, object_pairs_hook=_object)
+    except RecursionError as error:
+        raise ValueError("lists and objects are nested too deeply") from error
+
+
 def _refuse_halves(content: Any) -> None:
     try:
         json.dumps(content, ensure_ascii=False).encode()
@@ -44,6 +53,10 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise ValueError(f"the key {_cut(json.dumps(twice))} is given twice; leave one out")
     return found
+
+
+STREAMED = json.JSONDecoder(object_pairs_hook=_object)
+"""For values one behind the other, without two keys that are the same."""
 
 
 def _refuse_constant(text: str) -> NoReturn:

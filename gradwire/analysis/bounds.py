@@ -87,7 +87,8 @@ def stream_bounds_s(plan: Plan) -> tuple[float, float]:
     serial = (ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE)
     if not serial.any():
         return 0.0, 0.0
-    lanes = int(ops.lane.max()) + 1
+    # Lanes of messages are numbers of queues, of which there may be as many as pairs of ranks.
+    lanes = int(ops.lane[serial].max()) + 1
     stream = ops.rank[serial].astype(np.int64) * lanes + ops.lane[serial]
     busy_s = np.bincount(stream, weights=ops.duration_ns[serial]) / 1e9
     computes = np.bincount(stream, weights=ops.kind[serial] == OpKind.COMPUTE) > 0

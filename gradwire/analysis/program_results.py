@@ -112,6 +112,7 @@ def read_iperf3(text: str) -> list[Row]:
     test that failed.
     """
     try:
+        # Not strictly: iperf3 itself says `sock_bufsize` twice.
         report = decoded(text, _IperfReport)
     except msgspec.DecodeError as error:
         raise InputFault(f"no report of `iperf3 --json`: {error}") from error

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import Column, lengths_in, read_arrays
+from gradwire.strict_json import parse_json
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -345,7 +346,7 @@ class Plan:
         Raises OSError, or ValueError and others for what is not a plan's file.
         """
         arrays: dict[str, npt.NDArray[Any]] = read_arrays(path, FILE_COLUMNS, most=MOST_FILE_BYTES)
-        scalars = json.loads(arrays.pop("scalars").tobytes().decode())
+        scalars = parse_json(arrays.pop("scalars").tobytes().decode())
         ops = Ops(**{key.removeprefix("ops."): value for key, value in arrays.items() if key.startswith("ops.")})
         own: dict[str, Any] = {key: value for key, value in arrays.items() if not key.startswith("ops.")}
         tuples: dict[str, Any] = {"tensors": tuple(scalars.pop("tensors")), "notes": tuple(scalars.pop("notes"))}

@@ -28,6 +28,7 @@ from gradwire.network.routing import Route, spray_defects
 from gradwire.network.routing import Routing as Routing  # noqa: PLC0414
 from gradwire.network.shape import Shape
 from gradwire.network.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
+from gradwire.strict_json import parse_json
 
 BITS_PER_S: Mapping[str, float] = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 """The units in which rates are written, as in "10gbit"."""
@@ -406,7 +407,7 @@ class Fabric(Shape):
     @staticmethod
     def from_json(text: str) -> Fabric:
         """Inverse of `to_json`."""
-        fields = json.loads(text)
+        fields = parse_json(text)
         parts: dict[str, object] = {
             "topology": Topology(fields["topology"]),
             "routing": Routing(fields["routing"]),

@@ -69,7 +69,11 @@ def checks(report: Report, fabric: Fabric, faults: Sequence[PlannedFault] = ()) 
 
 def _faults(report: Report, fabric: Fabric, faults: Sequence[PlannedFault], *, restarts: bool) -> Check:
     """Each fault happened as the scenario says; its value names the checks that faults leave no ground for."""
-    left_out = [*(("drops", "TCP retransmits") if fabric.faulty else ()), *(("table misses",) if restarts else ())]
+    left_out = [
+        *(("drops", "TCP retransmits") if fabric.faulty else ()),
+        *(("table misses",) if restarts else ()),
+        *(check.name for check in passed_on_check(fabric, report.lines, 0)),
+    ]
     ended_ns = round(report.duration_s * 1e9)
     return fault_check(faults, report.faults, ended_ns, ", ".join(left_out), "all programs had ended")
 

@@ -25,6 +25,7 @@ from gradwire.runs.program_work import refuse_unsound
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE
 from gradwire.runs.stored.symbolic_links import refuse_links
+from gradwire.strict_json import parse_json
 
 MOST_PACKETS = 1_000_000
 """Largest number of packets in a trace, which Perfetto shows: a line of 100 bytes each."""
@@ -68,7 +69,7 @@ class Executed:
         """The network's. Raises InputFault for a file that cannot be read."""
         path = self.folder / TASK_FILE
         with reading(path, REMEDY):
-            return msgspec.json.decode(read_message(path, _Task).fabric, type=_Network).mtu_bytes
+            return msgspec.convert(parse_json(read_message(path, _Task).fabric), type=_Network).mtu_bytes
 
 
 def executed_in(run: Path) -> Executed | None:

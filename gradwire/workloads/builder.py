@@ -274,8 +274,8 @@ class PlanBuilder:
         for column, cells in self._columns.items():
             cells.frombytes(np.ascontiguousarray(rows[column]).tobytes())
 
-    def add_columns(self, kind: OpKind, count: int, **values: Columns) -> range:
-        """Adds `count` ops of one kind at once; returns their numbers.
+    def add_columns(self, kind: Columns, count: int, **values: Columns) -> range:
+        """Adds `count` ops at once; returns their numbers.
 
         Each column is one integer for all ops, or an array of `count` integers.
         """
@@ -289,7 +289,7 @@ class PlanBuilder:
         }
         if unknown := values.keys() - OP_DTYPES.keys():
             raise TypeError(f"ops have no column {', '.join(sorted(unknown))}")
-        row: dict[str, Columns] = {"kind": int(kind), **defaults, **values}
+        row: dict[str, Columns] = {"kind": kind, **defaults, **values}
         self._count_up(count)
         self._turn_rows()
         for column, cells in self._columns.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gradwire.agents.connections
@@ -14,7 +15,7 @@ from gradwire.agents.transfer import Sender
 from gradwire.datatypes.plan import Contributions, Discipline, OpKind, Plan
 from gradwire.datatypes.wire.framing import Header
 from gradwire.network.fabric import socket_priority
-from tests.mutations.fault import Fault
+from tests.mutations.fault import Fault, replace_in
 
 MS = 1_000_000
 
@@ -22,11 +23,10 @@ MS = 1_000_000
 def around(owner: type, name: str, wrap: Callable[..., Any]) -> Callable[[], None]:
     """Replaces a method by one that gets it as its first argument."""
 
-    def inject() -> None:
-        original = getattr(owner, name)
-        setattr(owner, name, lambda *arguments, **named: wrap(original, *arguments, **named))
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **named: wrap(original, *arguments, **named)
 
-    return inject
+    return partial(replace_in, owner, name, make)
 
 
 def graph_changed(change: Callable[[RankGraph, Plan], None]) -> Callable[[], None]:
@@ -153,8 +153,11 @@ def logged(change: Callable[..., tuple[int, int, int]]) -> Callable[[], None]:
 
 def marked_as_others() -> None:
     """The most urgent class travels as the least urgent one, by DSCP and by priority."""
-    original = gradwire.agents.connections.mark
-    gradwire.agents.connections.mark = lambda sock, band: original(sock, 2 if band == 1 else band)
+    replace_in(
+        gradwire.agents.connections,
+        "mark",
+        lambda original: lambda sock, band: original(sock, 2 if band == 1 else band),
+    )
 
 
 def unmarked_for_switches() -> None:
@@ -163,7 +166,7 @@ def unmarked_for_switches() -> None:
     def mark(sock: socket.socket, band: int) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, socket_priority(band))
 
-    gradwire.agents.connections.mark = mark
+    replace_in(gradwire.agents.connections, "mark", lambda _: mark)
 
 
 def ended_at_the_socket(original: Callable[..., None], sender: Sender, *more: Any) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -35,6 +38,11 @@ FAMILIES: Mapping[str, Place] = {
 }
 """Each is a module of this folder, with its faults under FAULTS. A process in the machine imports no more than the one it needs."""
 STAR = "star"
+PROGRAMS = "programs"
+"""A run of programs (program_trial.py), which no plan tells anything of."""
+TRACEBACK = re.compile(r'File "([^"]+)", line')
+FOLDER, USED_FILE = "GRADWIRE_MUTATION_FOLDER", "fault-is-met"
+"""The variable with the run's folder for processes with a fault, and what is in it once something has met that."""
 NOTHING = "nothing"
 """Stands for the fault of a process that is started as if it had one."""
 
@@ -57,9 +65,35 @@ def faults_of(family: str) -> dict[str, Fault]:
     return {fault.name: fault for fault in listed}
 
 
-def replace_in(module: ModuleType, name: str, make: Callable[[Any], Any]) -> None:
-    """Puts in the place of a module's function what `make` makes of it."""
-    setattr(module, name, make(getattr(module, name)))
+def replace_in(owner: ModuleType | type, name: str, make: Callable[[Any], Any]) -> None:
+    """Puts in the place of a module's function or constant, or of a class's method, what `make` makes of it."""
+    made = make(getattr(owner, name))
+
+    def noting(*given: Any, **named: Any) -> Any:
+        note_used()
+        return made(*given, **named)
+
+    if not callable(made):
+        note_used()
+    setattr(owner, name, noting if callable(made) else made)
+
+
+def note_used() -> None:
+    """Leaves a word that gradwire has met the fault; one that nothing calls would pass for a harmless one."""
+    if FOLDER in os.environ:
+        Path(os.environ.pop(FOLDER), USED_FILE).touch()
+
+
+def refuse_unused(folder: Path, fault: str) -> None:
+    """Raises AssertionError for a fault that nothing in the machine has met."""
+    assert fault == NOTHING or (folder / USED_FILE).exists(), f"'{fault}' is put in where nothing meets it"
+
+
+def refuse_broken(said: str) -> None:
+    """Raises AssertionError for a traceback that ends in these modules: such a run was ended by the fault's own code, which does
+    not suit gradwire's any more, and not by what it puts in."""
+    frames = TRACEBACK.findall(said)
+    assert not (frames and "tests/mutations/" in frames[-1]), f"the fault cannot be put in: {said}"
 
 
 @dataclass(frozen=True)

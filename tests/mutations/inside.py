@@ -5,6 +5,7 @@ Faults of agents and of the controller are put into these processes (agent_proce
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import gradwire.agents.agent_processes
 import gradwire.controller.process
 from gradwire import child_process
 from gradwire.inside.point import run_inside, run_point
-from tests.mutations.fault import FAMILIES, NOTHING, Place, faults_of
+from tests.mutations.fault import FAMILIES, FOLDER, NOTHING, Place, faults_of
 
 FAULT_FILE = "fault.txt"
 """Two lines: the fault's family and its name."""
@@ -46,6 +47,7 @@ def start_through(starter: ModuleType, module: str, family: str, name: str) -> N
 def main(folder: Path) -> None:
     """Puts the fault in, and runs the point."""
     family, name = (folder / FAULT_FILE).read_text().splitlines()
+    os.environ[FOLDER] = str(folder.resolve())
     if FAMILIES[family] in STARTERS:
         start_through(*STARTERS[FAMILIES[family]], family, name)
     elif name != NOTHING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
+import importlib
 import sys
 
 from gradwire.agents.compiled import library
@@ -15,4 +15,5 @@ if __name__ == "__main__":
     # Faults are put into agents in Python, and the compiled one would know nothing of them.
     library.load = lambda path: None
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    # Imported, as forks of gradwire's have it: what runs as `__main__` would be another module, without the fault.
+    sys.exit(importlib.import_module(f"{module}.__main__").main())

@@ -10,6 +10,7 @@ from typing import Any
 import gradwire.inside.point
 import gradwire.topo.network
 import gradwire.topo.tc
+import gradwire.topo.wiring
 from gradwire.agents.connections import SocketOptions
 from gradwire.inside.point import Reading
 from gradwire.network.fabric import Fabric
@@ -23,7 +24,7 @@ def queues(change: Callable[[list[str]], list[str]]) -> Callable[[], None]:
     """Switches' queues are others."""
 
     def make(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
-        return lambda fabric, rate_bps: change(original(fabric, rate_bps))
+        return lambda *given, **named: change(original(*given, **named))
 
     return partial(replace_in, gradwire.topo.tc, "switch_queue", make)
 
@@ -64,25 +65,23 @@ def sockets(**changes: Any) -> Callable[[], None]:
 def counted(**changes: Callable[[int], int]) -> Callable[[], None]:
     """Counters of all bands are read wrongly."""
 
-    def inject() -> None:
-        original = Reading.since
-
+    def make(original: Callable[[Reading, Reading], Any]) -> Callable[[Reading, Reading], Any]:
         def since(now: Reading, then: Reading) -> Any:
             counts = original(now, then)
             bands = tuple(
-                replace(band, **{name: new(getattr(band, name)) for name, new in changes.items()})  # type: ignore[arg-type]
+                replace(band, **{name: new(getattr(band, name)) for name, new in changes.items()})
                 for band in counts.bands
             )
             return replace(counts, bands=bands)
 
-        Reading.since = since  # type: ignore[method-assign, assignment]
+        return since
 
-    return inject
+    return partial(replace_in, Reading, "since", make)
 
 
 def no_ecn() -> None:
     """Connections do not ask for marks."""
-    replace_in(gradwire.topo.network, "ECN_SYSCTLS", lambda _: {})
+    replace_in(gradwire.topo.wiring, "ECN_SYSCTLS", lambda _: {})
 
 
 FAULTS = [

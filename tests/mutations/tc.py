@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -10,11 +12,13 @@ from typing import Any
 
 import gradwire.inside.point
 import gradwire.topo.network
-from gradwire.agents.agent_processes import AgentGroup
+from gradwire.inside.point import Bench
 from gradwire.inside.point_protocol import PointTask
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.command import run
-from tests.mutations.fault import Fault, replace_in
+from gradwire.topo.flow_control import BuiltNetwork
+from gradwire.topo.line_counters import LineCounters
+from tests.mutations.fault import PROGRAMS, Fault, replace_in
 
 Commands = list[list[str]]
 FIRST_HOST, SWITCH_TO_FIRST = "h1-eth0", "s1-eth1"
@@ -113,11 +117,10 @@ def later(share: float, interface: str) -> Callable[[], None]:
         return commands
 
     def changing(original: Callable[..., float]) -> Callable[..., float]:
-        def probe(task: PointTask, folder: Path, agents: AgentGroup) -> float:
-            ratio = original(task, folder, agents)
+        def probe(task: PointTask, folder: Path, ready: Bench) -> float:
+            ratio = original(task, folder, ready)
             (shaper,) = option("rate", f"{round(_bit_s(shapers[0]) * share)}bit")(shapers)
-            first_host = agents._processes[0].hosts[0]
-            with network_namespace(first_host.namespace) if interface == FIRST_HOST else nullcontext():
+            with network_namespace(_namespace_of_first(ready.network)) if interface == FIRST_HOST else nullcontext():
                 run(["tc", *["change" if word == "add" else word for word in shaper]])
             return ratio
 
@@ -130,9 +133,106 @@ def later(share: float, interface: str) -> Callable[[], None]:
     return inject
 
 
+def _namespace_of_first(network: BuiltNetwork) -> str:
+    """The first host's network namespace."""
+    return network.namespace_of_port(network.fabric.links()[0].a)
+
+
 def _bit_s(command: list[str]) -> int:
     return int(command[command.index("rate") + 1].removesuffix("bit"))
 
+
+def begun(change: Callable[[LineCounters], None], after_s: float = 0.0) -> Callable[[], None]:
+    """Something changes that time after programs have begun."""
+
+    def make(original: Callable[[LineCounters], None]) -> Callable[[LineCounters], None]:
+        def forget(counters: LineCounters) -> None:
+            original(counters)
+            if after_s:
+                threading.Timer(after_s, change, (counters,)).start()
+            else:
+                change(counters)
+
+        return forget
+
+    return partial(replace_in, LineCounters, "forget", make)
+
+
+def commanded(*commands: str, after_s: float = 0.0) -> Callable[[], None]:
+    """Commands on the switches' side that time after programs have begun."""
+
+    def change(_: LineCounters) -> None:
+        for command in commands:
+            run(command.split())
+
+    return begun(change, after_s)
+
+
+def twice_the_rate_for_a_moment() -> None:
+    """From 10 ms on, the first host's port has twice its rate for 2 ms."""
+    shapers: Commands = []
+    networks: list[BuiltNetwork] = []
+
+    def noting(original: Callable[..., Commands]) -> Callable[..., Commands]:
+        def commands(interface: str, *more: Any, **named: Any) -> Commands:
+            made = original(interface, *more, **named)
+            shapers.extend(command for command in made if "class" in command and interface == FIRST_HOST)
+            return made
+
+        return commands
+
+    def counting(
+        original: Callable[[LineCounters, BuiltNetwork], None],
+    ) -> Callable[[LineCounters, BuiltNetwork], None]:
+        def counters_of(counters: LineCounters, network: BuiltNetwork) -> None:
+            original(counters, network)
+            networks.append(network)
+
+        return counters_of
+
+    def change(_: LineCounters) -> None:
+        rate, (network,) = _bit_s(shapers[0]), networks
+        with network_namespace(_namespace_of_first(network)):
+            for share in (2, 1):
+                (shaper,) = option("rate", f"{rate * share}bit")(shapers)
+                run(["tc", *["change" if word == "add" else word for word in shaper]])
+                time.sleep(2e-3)
+
+    replace_in(gradwire.topo.network, "port_commands", noting)
+    replace_in(LineCounters, "__init__", counting)
+    begun(change, 10e-3)()
+
+
+OF_PROGRAMS = [
+    Fault("a line is taken away from a silent host", commanded("ip link del s1-eth3"), PROGRAMS),
+    Fault(
+        "a silent host's line is another one",
+        commanded("ip link del s1-eth3", "ip link add s1-eth3 type veth peer name elsewhere"),
+        PROGRAMS,
+    ),
+    Fault("a program's port is twice as fast for 2 ms", twice_the_rate_for_a_moment, PROGRAMS),
+    Fault(
+        "shapers of programs' ports forgive 4 MB",
+        changed(lambda made: option("cburst", "4mb")(option("burst", "4mb")(made))),
+        PROGRAMS,
+    ),
+    Fault("a program's port is 5 % too fast", rated(1.05, at(FIRST_HOST)), PROGRAMS),
+    Fault("a program's port has no shaper", changed(unshaped, at(FIRST_HOST)), PROGRAMS),
+    Fault(
+        "a switch's rule drops datagrams",
+        commanded("ovs-ofctl -O OpenFlow13 add-flow s1 table=0,priority=65000,udp,actions=drop"),
+        PROGRAMS,
+    ),
+    Fault(
+        "a switch's port swallows datagrams before they are counted",
+        commanded(
+            "tc qdisc add dev s1-eth1 ingress",
+            "tc filter add dev s1-eth1 parent ffff: protocol ip u32 match ip protocol 17 0xff action drop",
+        ),
+        PROGRAMS,
+    ),
+]
+"""Into a network that programs use, whose lines are counted behind all queues."""
 
 FAULTS = [
     Fault("all ports are 5 % too fast", rated(1.05)),
@@ -172,4 +272,5 @@ FAULTS = [
     ),
     Fault("a host's port is twice as fast after the probe", later(2.0, FIRST_HOST)),
     Fault("a switch's port is half as fast after the probe", later(0.5, SWITCH_TO_FIRST)),
+    *OF_PROGRAMS,
 ]

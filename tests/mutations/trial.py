@@ -36,8 +36,9 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
+from tests.mutations import program_trial
 from tests.mutations.bases import compiled, plan_of, point_of
-from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
+from tests.mutations.fault import FAMILIES, NOTHING, PROGRAMS, STAR, Fault, Outcome, Place, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
 
 HARMLESS = 0.001
@@ -80,6 +81,7 @@ def run(base: str, family: str, fault: str) -> Ran:
         )
         write_json(folder / TASK_FILE, task)
         error = _boot(folder)
+        refuse_unused(folder, fault)
         if error:
             return Ran(failed_run(error))
         return judged(base, plan, OpLog.load(folder / "ops.npz"), read_json(folder / "record.json", PointRecord))
@@ -101,7 +103,9 @@ def _boot(folder: Path) -> str:
         return f"{type(fault).__name__}: {fault}"
     told = [event for event in map(heard, lines) if isinstance(event, Faulted)]
     if told:
+        refuse_broken(told[-1].message)
         return f"{told[-1].kind}: {told[-1].message}"
+    refuse_broken("\n".join(lines))
     return f"status {status}: {lines[-1:]}" if status else ""
 
 
@@ -141,6 +145,8 @@ def sound(base: str, family: str) -> Ran:
 def outcome(family: str, fault: Fault) -> Outcome:
     """What becomes of a fault: it is put in, and the plan is checked, or the run is judged."""
     place = FAMILIES[family]
+    if fault.base == PROGRAMS:
+        return program_trial.outcome(family, fault)
     if place is Place.PLAN:
         return of_a_plan(fault)
     if place is Place.RECORD:

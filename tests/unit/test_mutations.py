@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,7 @@ from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, P
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.network.fabric import band_of_class
 from tests.mutations.bases import compiled, plan_of
-from tests.mutations.fault import FAMILIES, STAR, faults_of
+from tests.mutations.fault import FAMILIES, FOLDER, STAR, faults_of, refuse_broken, refuse_unused, replace_in
 from tests.mutations.page import GUIDE, HARMLESS, NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on
 from tests.mutations.trial import Ran, is_among, judged, of_a_plan, of_a_record
 from tests.mutations.unseen import REASONS
@@ -90,3 +93,21 @@ def test_a_time_that_the_sound_run_takes_as_well_is_the_same() -> None:
     assert is_among(0.9991, sound_s)
     assert not is_among(1.005, sound_s)
     assert not is_among(0.998, sound_s)
+
+
+def test_a_fault_whose_own_code_fails_has_not_been_caught() -> None:
+    told = 'Traceback:\n  File "/gradwire/topo/tc.py", line 1, in port\n  File "/tests/mutations/queues.py", line 2, in queue\nTypeError: 5'
+    with pytest.raises(AssertionError, match="TypeError: 5"):
+        refuse_broken(told)
+    refuse_broken(f'{told}\n  File "/gradwire/topo/command.py", line 3, in run\nMachineFault: tc failed')
+
+
+def test_a_fault_that_nothing_meets_is_not_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("some")
+    setattr(module, "size", lambda: 1)  # noqa: B010
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    replace_in(module, "size", lambda original: lambda: original() + 1)
+    with pytest.raises(AssertionError, match="nothing meets it"):
+        refuse_unused(tmp_path, "larger")
+    assert module.size() == 2
+    refuse_unused(tmp_path, "larger")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.analysis.program_results import read_lines
@@ -18,6 +20,8 @@ from gradwire.scenario.definitions.inlining import read_model
 from gradwire.scenario.definitions.network_files import network_in
 from gradwire.strict_json import parse_json
 from gradwire.typed_json import decoded
+from gradwire.workloads import doubled_keys
+from tests.shared.snippets import ROOT
 
 JSON = st.recursive(
     st.none()
@@ -124,3 +128,61 @@ def test_a_key_given_twice_among_very_many_is_found_soon() -> None:
     text = "{" + ", ".join(f'"{number}": 0' for number in [*range(100_000), 99_999]) + "}"
     with pytest.raises(ValueError, match='"99999" is given twice'), reading_budget("text", 0):
         parse_json(text)
+
+
+AMONG_PROCESSES = ("agents", "controller", "inside", "programs", "recorder", "topo", "vm")
+"""Folders whose JSON is what gradwire's own processes, and tools that it calls, say to one another while they run."""
+OTHERWISE = {
+    "cli/running.py": "what pandas has just written",
+    "lab/programs.py": "what any program says, as Python's own reader has it",
+    "runs/stored/soundness.py": "types alone, of what `Fabric.from_json` then reads",
+    "strict_json.py": "the strict reader",
+    "typed_json.py": "typed messages of programs and caches, and reports of tools, of which iperf3's says a key twice itself",
+    "workloads/traces/formats/execution_trace.py": "parts of nodes that `JsonItems` has read",
+    "workloads/traces/formats/json_items.py": "traces of gigabytes, with `refuse_doubled_keys`",
+    "workloads/traces/formats/kineto_events.py": "parts of events that `JsonItems` has read",
+}
+"""Modules that read JSON by another reader, and what."""
+LOOSE_READERS = {"json.load", "json.loads", "json.JSONDecoder", "msgspec.json.decode", "msgspec.json.Decoder"}
+
+
+def test_files_of_users_are_read_by_the_strict_reader() -> None:
+    folder = ROOT / "gradwire"
+    found = {
+        str(path.relative_to(folder))
+        for path in sorted(folder.rglob("*.py"))
+        if path.relative_to(folder).parts[0] not in AMONG_PROCESSES
+        and LOOSE_READERS
+        & {ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    }
+    assert found == set(OTHERWISE)
+    for imported in ("from json import", "from msgspec.json import", "import json as", "import msgspec.json"):
+        assert [path for path in folder.rglob("*.py") if re.search(rf"^\s*{imported}", path.read_text(), re.M)] == []
+
+
+KEYS = st.text(st.sampled_from('ab"\\:{} \u00e9'), max_size=2)
+PAIRS = st.recursive(
+    st.integers(0, 9).map(str) | KEYS.map(json.dumps),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(KEYS.map(lambda key: json.dumps(key, ensure_ascii=False)), inner), max_size=4).map(
+            lambda pairs: "{" + " , ".join(f"{key} :{value}" for key, value in pairs) + "}"
+        )
+    ),
+)
+"""JSON, some of whose objects have a key twice."""
+
+
+@settings(deadline=None)  # the first example loads machine code
+@given(st.lists(PAIRS, max_size=4))
+def test_machine_code_finds_the_keys_that_python_finds(items: list[str]) -> None:
+    def refused(least_bytes: int) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(doubled_keys, "IN_CODE_FROM_BYTES", least_bytes)
+            try:
+                doubled_keys.refuse_doubled_keys(f"[{', '.join(items)}]".encode())
+            except ValueError:
+                return True
+        return False
+
+    assert refused(0) == refused(1 << 30)

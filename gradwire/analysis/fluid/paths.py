@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Int64, Plan
-from gradwire.network.fabric import Fabric, band_of_class
+from gradwire.network.fabric import Fabric, Routing, band_of_class
 from gradwire.network.routes import SummitOf, line_ends, lines_of, routes_of
 from gradwire.network.switch_hash import FlowPorts
 from gradwire.network.wire.ways import MessageWays
@@ -68,9 +68,7 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     keys = _packed(plan, remote)
     _, first, flow = np.unique(keys, return_index=True, return_inverse=True)
     sends = remote[first]
-    ways = MessageWays(plan, fabric, spine_of)
-    routes = [ways.shares(send) for send in sends.tolist()]
-    route_start, route_port, route_share = _compressed(routes)
+    route_start, route_port, route_share = _routes(plan, fabric, sends, MessageWays(plan, fabric, spine_of))
     sprayed = np.bincount(np.repeat(np.arange(len(sends)), np.diff(route_start)), route_share < 1.0, len(sends)) > 0
     share = np.where(ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
 
@@ -130,8 +128,31 @@ def port_rates_bps(fabric: Fabric) -> Float64:
     return np.array([link.rate_bps for link in lines_of(fabric)], np.float64)
 
 
-def _compressed(routes: list[list[tuple[int, float]]]) -> tuple[Int64, Int64, Float64]:
-    start: Int64 = np.zeros(len(routes) + 1, dtype=np.int64)
-    np.cumsum([len(route) for route in routes], out=start[1:])
-    ports = np.array([port for route in routes for port, _ in route], np.int64)
-    return start, ports, np.array([share for route in routes for _, share in route], np.float64)
+def _routes(plan: Plan, fabric: Fabric, sends: Int64, ways: MessageWays) -> tuple[Int64, Int64, Float64]:
+    """The ports of each of these SENDs, compressed: where each one's begin, the ports, and their shares."""
+    ops = plan.ops
+    to_one = ops.group[sends] == 0
+    source, target = plan.rank_host[ops.rank[sends]], plan.rank_host[np.where(to_one, ops.peer[sends], 0)]
+    direct = to_one & _on_one_switch(fabric, source, target)
+    ends = np.stack([np.where(source < fabric.hosts, source, -1), np.where(target < fabric.hosts, target, -1)], axis=1)
+    ends[:, 1] += np.where(ends[:, 1] < 0, 0, fabric.hosts)
+    others = [ways.shares(send) for send in sends[~direct].tolist()]
+    lengths = (ends >= 0).sum(axis=1)
+    lengths[~direct] = [len(route) for route in others]
+    start: Int64 = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    ports, shares = np.zeros(start[-1], np.int64), np.ones(start[-1])
+    of_direct = np.repeat(direct, lengths)
+    ports[of_direct] = ends[direct][ends[direct] >= 0]
+    ports[~of_direct] = [port for route in others for port, _ in route]
+    shares[~of_direct] = [share for route in others for _, share in route]
+    return start, ports, shares
+
+
+def _on_one_switch(fabric: Fabric, source: npt.NDArray[np.int32], target: npt.NDArray[np.int32]) -> Bool:
+    """Whether two endpoints have nothing but one switch between them, so that a way is the port of either. Of graphs,
+    controllers' ways and bursts nothing is said."""
+    if fabric.graph is not None or fabric.routing is Routing.CONTROLLER or fabric.routing.is_by_burst:
+        return np.zeros(len(source), np.bool_)
+    switch = np.array([fabric.switch_of(endpoint) for endpoint in range(len(fabric.endpoint_names()))], np.int64)
+    on_one: Bool = switch[source] == switch[target]
+    return on_one

@@ -27,6 +27,7 @@ from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
 from gradwire.runs.stored.soundness import refuse_absurd
 from gradwire.typed_json import Message, decoded
+from gradwire.workloads.doubled_keys import refuse_doubled_keys
 
 SEALS_FILE = "seals.json"
 OTHERWISE_WRITTEN = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
@@ -98,9 +99,11 @@ def read_message(path: Path, kind: type[Message], most_bytes: int = MESSAGE_BYTE
     """Reads a message of a type from a file of at most so many bytes.
 
     Raises OSError, msgspec.DecodeError for what is not a message of that type, and ValueError for one with a number
-    that no run has.
+    that no run has, or a key that is given twice.
     """
-    message = decoded(read_bytes(path, most_bytes), kind)
+    text = read_bytes(path, most_bytes)
+    message = decoded(text, kind)
+    refuse_doubled_keys(text)
     refuse_absurd(message)
     return message
 

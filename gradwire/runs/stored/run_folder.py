@@ -32,7 +32,7 @@ from gradwire.files import replacing
 from gradwire.inside.point_protocol import TASK_FILE, write_json
 from gradwire.named_code import MARK
 from gradwire.reading_budget import reading_budget
-from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, NEEDED_FILES, VERDICT_FILE, StoredRun
@@ -41,6 +41,7 @@ from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
 from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
+from gradwire.strict_json import parse_json
 from gradwire.typed_json import decoded
 from gradwire.vm.machines import Clock
 
@@ -154,7 +155,7 @@ def has_valid_points(folder: Path) -> bool:
     count."""
     for file in (folder / "points").glob("*/verdict.json"):
         with suppress(OSError, ValueError, RecursionError, InputFault), reading_budget(file):
-            verdict = json.loads(read_bytes(file, MESSAGE_BYTES))
+            verdict = parse_json(read_text(file, MESSAGE_BYTES))
             if isinstance(verdict, dict) and verdict.get("valid") is True:
                 return True
     return False

@@ -24,7 +24,8 @@ from gradwire.workloads.classes.pairs import add_pairs, steps_of_half
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.engines.collectives.schedule import Schedule, schedule_of
 from gradwire.workloads.engines.parallel.group_collectives import RING
-from gradwire.workloads.engines.parallel.sharded import Partition, PartitionedPlan, ShardedPlan, Sharding
+from gradwire.workloads.engines.parallel.partitioned import Partition, PartitionedPlan
+from gradwire.workloads.engines.parallel.sharded import ShardedPlan, Sharding
 from gradwire.workloads.job import Job
 
 PAIRS = "halving-doubling"
@@ -53,6 +54,9 @@ class _ShardedClasses(ShardedPlan):
     def __init__(self, job: Job, name: str, sharding: Sharding, folding: Folding) -> None:
         super().__init__(folded_job(job, folding.neighbours), name, sharding)
         self._whole, self._folding = job, folding
+
+    def _expect(self) -> None:
+        """Nothing: so few ranks are never too many."""
 
     def compile_classes(self) -> ClassPlan:
         """Builds the plan and its classes."""
@@ -93,6 +97,9 @@ class _PartitionedClasses(PartitionedPlan):
     def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], partition: Partition, folding: Folding) -> None:
         super().__init__(folded_job(job, folding.neighbours), name, buckets, partition)
         self._whole, self._folding = job, folding
+
+    def _expect(self) -> None:
+        """Nothing: so few ranks are never too many."""
 
     def compile_classes(self) -> ClassPlan:
         """Builds the plan and its classes."""

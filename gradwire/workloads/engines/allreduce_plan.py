@@ -41,7 +41,6 @@ from gradwire.workloads.engines.allreduce_transfers import (
     WorkerQueues,
     add_gates,
     add_switches,
-    transfer_ops,
 )
 from gradwire.workloads.engines.collective_routes import Routes, Rule
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
@@ -49,6 +48,7 @@ from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective, sent_bytes
 from gradwire.workloads.engines.nccl.options import Setup
+from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.engines.worker import Passes, add_passes, ops_of_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.plan_size import MostOps
@@ -98,13 +98,11 @@ def ops_of_allreduce(
     ops = workers * (ops_of_passes(job) + 2 * len(buckets) + held + 1)
     if communicator.forward_waits == "barrier":
         ops += 1 + 5 * (workers - 1)
-    alike: dict[int, tuple[Schedule, list[int]]] = {}
-    for bucket, schedule in zip(buckets, schedules, strict=True):
-        alike.setdefault(id(schedule), (schedule, []))[1].append(bucket.values)
-    return ops + sum(
-        transfer_ops(schedule, _part_bytes(schedule, values, communicator), job.costs, workers)
-        for schedule, values in alike.values()
-    )
+    moved = [
+        (schedule, _part_bytes(schedule, [bucket.values], communicator)[0])
+        for bucket, schedule in zip(buckets, schedules, strict=True)
+    ]
+    return ops + ops_of_transfers(moved, job.costs, workers)
 
 
 def _part_bytes(schedule: Schedule, values_of_buckets: Sequence[int], communicator: Communicator) -> Int64:

@@ -14,6 +14,7 @@ from gradwire.network.fabric import MAX_BANDS
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.transfer_counts import transfer_ops
 from gradwire.workloads.job import Costs
 
 REDUCE_LANE, GATE_LANE = 1, 3
@@ -123,32 +124,6 @@ def add_switches(builder: PlanBuilder, hosts: Int64, switches: Switches | None, 
     for endpoint in endpoints:
         builder.rank(Role.AGGREGATOR, endpoint)
     return np.concatenate([hosts, np.array(endpoints, np.int64)])
-
-
-def transfer_ops(schedule: Schedule, size_bytes: Int64, costs: Costs, workers: int) -> int:
-    """Returns how many ops `Transfers` adds for buckets that share a schedule; latencies of no time, which it leaves
-    out, are counted with the others.
-
-    size_bytes: by bucket and part. workers: ranks of the schedule from which on are switches.
-    """
-    rows = len(schedule.rows)
-    of_row = np.ones(rows, np.int64)  # its RECV
-    if schedule.copies is None:
-        of_row += 1
-    else:
-        first = np.zeros(rows, np.bool_)
-        first[np.unique(schedule.copies, return_index=True)[1]] = True
-        of_row += (schedule.copies < 0) | first
-    at_worker = schedule.dst < workers
-    if np.isfinite(costs.aggregation_bytes_per_s):
-        of_row += at_worker & (schedule.combine == Combine.ADD)
-    hops = schedule.hops
-    if hops is not None and (hops.inside_s or hops.between_s):
-        of_row += at_worker
-    of_part = np.bincount(schedule.part, of_row, minlength=schedule.parts).astype(np.int64)
-    gates = schedule.phases - 1 + bool(hops is not None and hops.base_s and rows)
-    members = len(np.unique(schedule.rows[:, :2]))
-    return int(((size_bytes > 0) @ of_part).sum()) + gates * members * len(size_bytes)
 
 
 class Transfers:

@@ -27,8 +27,9 @@ from gradwire.datatypes.plan import Discipline, Plan
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.parameter_server import UPDATE_LANE, Flows, ParameterServer
 from gradwire.workloads.engines.placement import Piece
-from gradwire.workloads.engines.worker import PassBuilder, Passes, add_graph_passes
+from gradwire.workloads.engines.worker import PassBuilder, Passes, add_graph_passes, ops_of_passes
 from gradwire.workloads.job import Job
+from gradwire.workloads.plan_size import MostOps
 
 Enforcement = Literal["sender", "chain", "activation"]
 """The place where an order is kept (section 5.1). "sender": by the server's counters. "chain": by the graph; a worker
@@ -53,6 +54,7 @@ def compile_ordered(
     nowhere, pieces merely become ready in it. add: adds a worker's passes in training. cost_s: time to schedule a
     transfer to a worker.
     """
+    MostOps.here().refuse(name, _ops(job, len(pieces), inference=inference, chained=enforcement == "chain"))
     servers = ParameterServer(name, job, pieces, merging=True, add=_forward_only if inference else add)
     for number in range(len(pieces)):
         servers.update(number)
@@ -71,6 +73,17 @@ def compile_ordered(
         servers.builder.produces(op, servers.chunks[number])
     _start_together(servers)
     return servers.builder.build(sum(job.compute.forward_s), job.samples)
+
+
+def _ops(job: Job, pieces: int, *, inference: bool, chained: bool) -> int:
+    """How many ops `compile_ordered` makes."""
+    cluster, copied = job.cluster, not math.isinf(job.costs.copy_bytes_per_s)
+    # Its passes and end, requests, what it gets and what asks for that, and copies.
+    of_worker = ops_of_passes(job) + 1 + 2 * cluster.servers + (2 + copied) * pieces
+    of_worker += 2 * max(0, pieces - 1) * chained
+    if inference:
+        return cluster.workers * (of_worker - len(job.profile.layers) + 4) + pieces + 1
+    return cluster.workers * (of_worker + 3 * pieces + 2 * cluster.servers) + pieces + cluster.servers
 
 
 def _forward_only(builder: PlanBuilder, job: Job, rank: int) -> Passes:

@@ -41,9 +41,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
-from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Plan, Role
+import numpy as np
+
+from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.placement import Piece, in_turn
 from gradwire.workloads.engines.worker import PassBuilder, Workers, add_passes, ops_of_passes, with_merging
@@ -97,9 +100,9 @@ class ParameterServer(Workers):
     def __init__(
         self, name: str, job: Job, pieces: Sequence[Piece], *, merging: bool = False, add: PassBuilder = add_passes
     ) -> None:
-        # Every server tells every worker something, and to and from every worker goes every piece.
-        workers = job.cluster.workers
-        MostOps.here().refuse(name, workers * (1 + 3 * len(pieces)) + len(pieces))
+        # To every worker goes every piece, and at least a result of switches comes back.
+        workers, forward = job.cluster.workers, len(job.compute.forward_s)
+        MostOps.here().refuse(name, workers * (2 + forward + 2 * len(pieces)) + 2 * len(pieces))
         super().__init__(name, with_merging(job, pieces) if merging else job, add)
         hosts = [job.cluster.server_host(server) for server in range(job.cluster.servers)]
         self.servers = [self.builder.rank(Role.SERVER, host) for host in hosts]
@@ -116,17 +119,44 @@ class ParameterServer(Workers):
         """Adds a control message from rank `src` to rank `dst`; returns its SEND and RECV."""
         return self.builder.message(self.flows.queue(src, dst, CONTROL_CLASS), dst, CONTROL_BYTES)
 
+    def tokens(self, src: Sequence[int], dst: Sequence[int]) -> tuple[Int64, Int64]:
+        """Adds a `token` from each rank to the one at the same index, all at once; returns their SENDs and RECVs."""
+        queue = [self.flows.queue(near, far, CONTROL_CLASS) for near, far in zip(src, dst, strict=True)]
+        first, none = self.builder.add_columns(OpKind.SEND, 0).start, np.full(len(src), -1, np.int64)
+        sends = first + 2 * np.arange(len(src))
+
+        def both(of_sends: Sequence[int] | Int64, of_recvs: Sequence[int] | Int64) -> Int64:
+            return np.stack([np.array(of_sends, np.int64), np.array(of_recvs, np.int64)], axis=1).ravel()
+
+        self.builder.add_columns(
+            np.tile(np.array([OpKind.SEND, OpKind.RECV], np.int64), len(src)),
+            2 * len(src),
+            rank=both(src, dst),
+            peer=both(dst, src),
+            lane=both(queue, none),
+            message=both(sends, sends),
+            size_bytes=CONTROL_BYTES,
+            combine=np.tile(np.array([0, Combine.CONTROL], np.int64), len(src)),
+        )
+        return sends, sends + 1
+
     def request(self, worker: int, server: int) -> None:
         """Adds a worker's request to a server for its parameters, at the beginning of its iteration."""
         send, recv = self.token(self.workers[worker], self.servers[server])
         self.builder.depend(send, self.passes[worker].begin)
         self.requests[worker, server] = recv
 
-    def request_all(self) -> None:
-        """Every worker asks every server."""
-        for worker in range(len(self.workers)):
-            for server in range(len(self.servers)):
-                self.request(worker, server)
+    def request_all(self, *, by_server: bool = False) -> None:
+        """Every worker asks every server: one worker after the other or, `by_server`, all of them one server after the
+        other."""
+        pairs = [(worker, server) for worker in range(len(self.workers)) for server in range(len(self.servers))]
+        if by_server:
+            pairs.sort(key=itemgetter(1))
+        sends, recvs = self.tokens(
+            [self.workers[worker] for worker, _ in pairs], [self.servers[server] for _, server in pairs]
+        )
+        self.builder.depend_columns(sends, [self.passes[worker].begin for worker, _ in pairs])
+        self.requests |= zip(pairs, recvs.tolist(), strict=True)
 
     def push(self, worker: int, number: int, *, traffic_class: int = 0, wait_free: bool = True) -> int:
         """A worker sends its gradient of a piece to the server; returns the RECV there.
@@ -212,10 +242,10 @@ class ParameterServer(Workers):
             updated = [self.updated[number] for number, piece in enumerate(self.pieces) if piece.server == server]
             asked = [self.requests[worker, server] for worker in range(len(self.workers))]
             self.builder.depend(finished, *updated, *asked)
-            for worker, dst in enumerate(self.workers):
-                send, recv = self.token(rank, dst)
-                self.builder.depend(send, finished)
-                tokens[worker].append(recv)
+            sends, recvs = self.tokens([rank] * len(self.workers), self.workers)
+            self.builder.depend_columns(sends, finished)
+            for of_worker, recv in zip(tokens, recvs.tolist(), strict=True):
+                of_worker.append(recv)
         return tokens
 
 

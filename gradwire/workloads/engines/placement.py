@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gradwire.faults import InputFault
 from gradwire.workloads.job import BYTES_PER_PARAMETER
-from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.profile import Profile, Tensor
+from gradwire.workloads.plan_size import MostOps
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ KVSTORE_PRIME = 9973
 """MXNet's KVStore puts key k whole on server k * 9973 mod n."""
 SHARE_ROUNDING = 0.01
 """Printed shares are rounded, so their sum may miss 1 by this much; they are then scaled."""
+
+
+def refuse_pieces(counts: Iterable[int], workers: int) -> None:
+    """Raises TooManyOps, before they are made, for tensors in so many pieces each, of which every worker gets each by a
+    message."""
+    MostOps.here().refuse("tensors in pieces", 2 * workers * sum(counts))
 
 
 def even_cut(parameters: int, parts: int) -> list[int]:
@@ -72,11 +79,12 @@ def whole_variables(profile: Profile, servers: int) -> list[Piece]:
     return pieces
 
 
-def partitioned(profile: Profile, servers: int) -> list[Piece]:
+def partitioned(profile: Profile, servers: int, workers: int = 1) -> list[Piece]:
     """Every tensor cut into one even shard per server (NetOps, sections 8.2.1 and 9.1).
 
     Tensors with fewer parameters than servers take the next servers in turn, so that no server is favoured.
     """
+    refuse_pieces((min(tensor.parameters, servers) for tensor in profile.tensors), workers)
     pieces: list[Piece] = []
     turn = 0
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):
@@ -88,7 +96,7 @@ def partitioned(profile: Profile, servers: int) -> list[Piece]:
     return pieces
 
 
-def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None) -> list[Piece]:
+def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None, workers: int = 1) -> list[Piece]:
     """Geryon, section IV, with TensorFlow's fixed_size_partitioner: a tensor's rows (its first axis) are dealt into
     one shard per server, and shards above the threshold into slices, all of whole rows.
 
@@ -97,11 +105,17 @@ def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None)
     320, 440 and 680; shards of any size would be 408, 520 and 808. Shards go round the servers in turn, as
     replica_device_setter deals variables.
     """
+
+    def most_rows_of(tensor: Tensor) -> int:
+        return max(1, slice_parameters // (tensor.parameters // tensor.rows)) if slice_parameters else tensor.rows
+
+    refuse_pieces(
+        (max(min(tensor.rows, servers), -(-tensor.rows // most_rows_of(tensor))) for tensor in profile.tensors), workers
+    )
     pieces: list[Piece] = []
     turn = 0
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):
-        width = tensor.parameters // tensor.rows
-        most_rows = max(1, slice_parameters // width) if slice_parameters else tensor.rows
+        width, most_rows = tensor.parameters // tensor.rows, most_rows_of(tensor)
         for shard in even_cut(tensor.rows, servers):
             pieces.extend(Piece(number, layer, turn % servers, rows * width) for rows in slices(shard, most_rows))
             turn += 1
@@ -117,12 +131,14 @@ def slices_of_layers(pieces: Sequence[Piece]) -> Counter[int]:
     return slices_of
 
 
-def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[Piece]:
+def kvstore_keys(profile: Profile, servers: int, split_parameters: int, workers: int = 1) -> list[Piece]:
     """MXNet's KVStore (P3, section 4.1): large tensors cut evenly over all servers, others whole on server key * 9973
     mod n.
 
     split_parameters: a tensor is large from this many parameters on. A tensor's key is its number.
     """
+    large = (tensor.parameters for tensor in profile.tensors if tensor.parameters >= split_parameters)
+    refuse_pieces((min(parameters, servers) for parameters in large), workers)
     pieces: list[Piece] = []
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):
         if tensor.parameters >= split_parameters:
@@ -133,13 +149,15 @@ def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[
     return pieces
 
 
-def full_slices(profile: Profile, servers: int, slice_parameters: int) -> list[Piece]:
+def full_slices(profile: Profile, servers: int, slice_parameters: int, workers: int = 1) -> list[Piece]:
     """P3, section 4.2: slices of `slice_parameters` and the rest of each tensor, all of them round robin over the
     servers.
 
     0 parameters: no slices, whole tensors. The turn carries over from tensor to tensor, as in MXNet's P3Store: if it
     began anew with each, the first server would hold all the small ones.
     """
+    if slice_parameters:
+        refuse_pieces((-(-tensor.parameters // slice_parameters) for tensor in profile.tensors), workers)
     pieces: list[Piece] = []
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):
         size = slice_parameters or tensor.parameters
@@ -191,11 +209,12 @@ def _whole_numbers(total: int, shares: Sequence[float]) -> list[int]:
     return [after - before for before, after in itertools.pairwise(bounds)]
 
 
-def in_messages(pieces: list[Piece], message_parameters: int) -> list[Piece]:
+def in_messages(pieces: list[Piece], message_parameters: int, workers: int = 1) -> list[Piece]:
     """Cuts each piece, in its place, into even messages of at most `message_parameters` (NetOps, section 9.2); 0 cuts
     none."""
     if not message_parameters:
         return pieces
+    refuse_pieces((-(-piece.parameters // message_parameters) for piece in pieces), workers)
     return [
         replace(piece, parameters=size) for piece in pieces for size in slices(piece.parameters, message_parameters)
     ]

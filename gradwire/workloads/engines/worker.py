@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gradwire.datatypes.plan import Plan, Role
+import numpy as np
+
+from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.placement import Piece, slices_of_layers
 from gradwire.workloads.job import Job
@@ -37,20 +39,18 @@ def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
 
     A GPU runs one kernel after the other, so the passes are a chain whatever branches the model has.
     """
-    begin, pace = builder.compute(rank), job.relative_time(rank)
-    last = begin
-    forward, backward = [], []
-    for layer, duration_s in enumerate(job.compute.forward_s):
-        op = builder.compute(rank, duration_s * pace, layer=layer)
-        builder.depend(op, last)
-        forward.append(op)
-        last = op
-    for layer in reversed(range(len(job.profile.layers))):
-        op = builder.compute(rank, job.compute.backward_s[layer] * pace, layer=layer)
-        builder.depend(op, last)
-        backward.append(op)
-        last = op
-    return Passes(begin, tuple(forward), tuple(reversed(backward)))
+    forward, layers = len(job.compute.forward_s), len(job.profile.layers)
+    duration_s = np.array([0.0, *job.compute.forward_s, *reversed(job.compute.backward_s[:layers])])
+    ops = builder.add_columns(
+        OpKind.COMPUTE,
+        ops_of_passes(job),
+        rank=rank,
+        lane=0,
+        duration_ns=np.rint(duration_s * job.relative_time(rank) * 1e9).astype(np.int64),
+        layer=np.array([-1, *range(forward), *reversed(range(layers))], np.int64),
+    )
+    builder.depend_columns(ops[1:], ops[:-1])
+    return Passes(ops[0], tuple(ops[1 : 1 + forward]), tuple(reversed(ops[1 + forward :])))
 
 
 def ops_of_passes(job: Job) -> int:

@@ -28,7 +28,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gradwire.datatypes.plan import Int64, Plan, Role
+from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import allreduce_load
@@ -44,6 +44,7 @@ from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.schedule import sent_bytes
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
+from gradwire.workloads.engines.transfer_counts import ops_of_transfers
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.stand_in import Load
 from gradwire.workloads.strategy import Strategy
@@ -148,6 +149,7 @@ class _Round:
             nccl=setup_of(job, options.nccl) if options.goes_by_nccl else None,
         )
         self.builder.notes.extend(notes)
+        self._expect()
         self.hosts = add_switches(self.builder, np.array(hosts, np.int64), switches)
         self.begin = [self.builder.compute(rank) for rank in self.ranks]
         self.end = [self.builder.compute(rank) for rank in self.ranks]
@@ -169,16 +171,27 @@ class _Round:
         steps = self.options.inner_steps
         return self.builder.build(steps * self.job.compute_s, steps * self.job.samples)
 
+    def _expect(self) -> None:
+        """Says how many ops this will be."""
+        workers, fragments = len(self.ranks), self.fragments
+        moved = [(way, self._sizes(each, way)) for each, way in zip(fragments, self.schedules, strict=True)]
+        of_worker = 2 + self.options.inner_steps + 2 * len(fragments)
+        self.builder.expect(workers * of_worker + ops_of_transfers(moved, self.job.costs, workers))
+
+    def _sizes(self, fragment: Fragment, schedule: Schedule) -> Int64:
+        """The bytes of each part of a fragment."""
+        parts = np.arange(schedule.parts)
+        values = fragment.values // schedule.parts + (parts < fragment.values % schedule.parts)
+        return sent_bytes(schedule, wire_bytes(values.astype(np.int64), self.options.outer_bits))
+
     def _inner_steps(self) -> Int64:
         """The steps of every worker, one after the other, each a forward and a backward pass."""
+        builder, count, pace_s = self.builder, self.options.inner_steps, self.job.compute_s
         rows = []
         for rank in self.ranks:
-            duration_s, last = self.job.compute_s * self.job.relative_time(rank), self.begin[rank]
-            row = []
-            for _ in range(self.options.inner_steps):
-                step = self.builder.compute(rank, duration_s)
-                self.builder.depend(step, last)
-                row.append(last := step)
+            duration_ns = round(pace_s * self.job.relative_time(rank) * 1e9)
+            row = builder.add_columns(OpKind.COMPUTE, count, rank=rank, lane=0, duration_ns=duration_ns)
+            builder.depend_columns(row, [self.begin[rank], *row[:-1]])
             rows.append(row)
         return np.array(rows, np.int64).T
 
@@ -203,9 +216,7 @@ class _Round:
     def _sum(self, number: int, fragment: Fragment, schedule: Schedule) -> BucketOps:
         """Returns a fragment's outer sum as one bucket, with the bytes and chunks of its parts and the ops that yield
         and need them."""
-        parts = np.arange(schedule.parts)
-        values = fragment.values // schedule.parts + (parts < fragment.values % schedule.parts)
-        sizes = sent_bytes(schedule, wire_bytes(values.astype(np.int64), self.options.outer_bits))
+        sizes = self._sizes(fragment, schedule)
         tensor = self.builder.tensor(fragment.name)
         chunks = np.full(schedule.parts, -1, np.int64)
         waiting, steps = self._waiting_step(fragment), self.options.inner_steps

@@ -101,7 +101,7 @@ def candidate_rules(profile: Profile, options: GeryonOptions) -> Mapping[str, Cl
 
 def compile_partition_slicing(job: Job, options: PartitionOptions) -> Mapping[str, Plan]:
     """Cut tensors in one traffic class."""
-    pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None)
+    pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None, job.cluster.workers)
     return {"partition-slicing": compile_parameter_server(job, pieces, "partition-slicing")}
 
 
@@ -109,7 +109,7 @@ def compile_geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
     """A plan for each candidate rule."""
     pieces = whole_tensors(job.profile, job.cluster.servers)
     if options.partition:
-        pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None)
+        pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None, job.cluster.workers)
     rules = candidate_rules(job.profile, options)
     return {label: compile_parameter_server(job, pieces, f"geryon, {label}", rule) for label, rule in rules.items()}
 

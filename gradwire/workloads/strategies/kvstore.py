@@ -46,7 +46,7 @@ class KVStoreOptions(Options):
 
 def compile_kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:
     """One connection per pair, first come, first served."""
-    pieces = kvstore_keys(job.profile, job.cluster.servers, options.split_parameters)
+    pieces = kvstore_keys(job.profile, job.cluster.servers, options.split_parameters, job.cluster.workers)
     exchange = Exchange(
         "pull", wait_free=options.wait_free, updates=options.updates, control_in_line=options.control_in_line
     )

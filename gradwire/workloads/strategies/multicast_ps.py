@@ -25,20 +25,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from gradwire.datatypes.plan import Combine, Plan
 from gradwire.workloads.engines.aggregation import Aggregators, Contribution
 from gradwire.workloads.engines.parameter_server import ParameterServer
 from gradwire.workloads.engines.placement import Piece, greedy_by_size, in_messages, in_turn, partitioned, whole_tensors
+from gradwire.workloads.engines.worker import ops_of_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.plan_size import MostOps
 from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 Placement = Literal["whole", "greedy", "split"]
-PLACE: Mapping[Placement, Callable[[Profile, int], list[Piece]]] = {
-    "whole": whole_tensors,
-    "greedy": greedy_by_size,
+PLACE: Mapping[Placement, Callable[[Profile, int, int], list[Piece]]] = {
+    "whole": lambda profile, servers, _: whole_tensors(profile, servers),
+    "greedy": lambda profile, servers, _: greedy_by_size(profile, servers),
     "split": partitioned,
 }
 
@@ -65,7 +68,10 @@ def compile_supported(
     job: Job, options: MulticastOptions, *, name: str, multicast: bool, aggregation: bool
 ) -> Mapping[str, Plan]:
     """Compiles the iteration above. Raises InputFault for a chunk beyond the switches' memory."""
-    pieces = in_messages(PLACE[options.placement](job.profile, job.cluster.servers), options.message_parameters)
+    cluster = job.cluster
+    placed = PLACE[options.placement](job.profile, cluster.servers, cluster.workers)
+    pieces = in_messages(placed, options.message_parameters, cluster.workers)
+    MostOps.here().refuse(name, _ops(job, pieces, options, multicast=multicast, aggregation=aggregation))
     servers = ParameterServer(name, job, pieces)
     aggregators = None
     if aggregation:
@@ -73,14 +79,26 @@ def compile_supported(
         aggregators = Aggregators(servers.builder, job, servers.flows, memory_bytes)
     _push(servers, aggregators)
     if options.barrier:
-        for server in range(job.cluster.servers):
-            for worker in range(job.cluster.workers):
-                servers.request(worker, server)
+        servers.request_all(by_server=True)
     _distribute(servers, multicast=multicast, barrier=options.barrier)
     tokens = servers.barrier() if options.barrier else [[]] * job.cluster.workers
     for worker, passes in enumerate(servers.passes):
         servers.end(worker, passes.backward[0], *tokens[worker])
     return {name: servers.build()}
+
+
+def _ops(job: Job, pieces: Sequence[Piece], options: MulticastOptions, *, multicast: bool, aggregation: bool) -> int:
+    """How many ops the plan has; with aggregation at least, as each worker sends its gradients and each piece is added
+    once, whatever comes of it on the way."""
+    cluster, count, barrier = job.cluster, len(pieces), options.barrier
+    ops = cluster.workers * (ops_of_passes(job) + 1 + 4 * count + 4 * cluster.servers * barrier)
+    ops += count * (2 if aggregation else 1 + cluster.workers)
+    if multicast:  # one SEND for all workers on other hosts
+        per_server = np.bincount([piece.server for piece in pieces], minlength=cluster.servers)
+        hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
+        beside = [hosts.count(cluster.server_host(server)) for server in range(cluster.servers)]
+        ops -= int(per_server @ np.maximum(cluster.workers - np.array(beside) - 1, 0))
+    return ops + barrier * cluster.servers
 
 
 def _push(servers: ParameterServer, aggregators: Aggregators | None) -> None:

@@ -56,8 +56,8 @@ def compile_ring_multicast(job: Job, options: RingMulticastOptions) -> Mapping[s
     if job.cluster.workers_per_host > 1:
         raise InputFault("strategy 'ring-multicast' has one worker per host: set cluster.workers_per_host = 1")
     count = job.cluster.workers
-    cut = partitioned if options.even else whole_tensors
-    pieces = in_messages(cut(job.profile, count), options.message_parameters)
+    placed = partitioned(job.profile, count, count) if options.even else whole_tensors(job.profile, count)
+    pieces = in_messages(placed, options.message_parameters, count)
     of_piece = 4 * (count - 1) + 1 if count > 1 else 0  # sent, received and added; then multicast
     MostOps.here().refuse("ring-multicast", len(pieces) * of_piece + count * (ops_of_passes(job) + 1))
     workers = Workers("ring-multicast", job)

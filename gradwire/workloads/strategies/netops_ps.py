@@ -82,7 +82,7 @@ def _place(job: Job, options: NetOpsOptions) -> list[Piece]:
     if options.placement == "greedy":
         return greedy_by_size(profile, servers)
     if options.placement == "split":
-        return partitioned(profile, servers)
+        return partitioned(profile, servers, job.cluster.workers)
     return whole_tensors(profile, servers)
 
 
@@ -91,7 +91,7 @@ def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
 
     Raises InputFault for options that contradict.
     """
-    pieces = in_messages(_place(job, options), options.message_parameters)
+    pieces = in_messages(_place(job, options), options.message_parameters, job.cluster.workers)
     name = "netops-ps"
     if options.barrier:
         variant = Variant(options.distribution, options.wait_free)

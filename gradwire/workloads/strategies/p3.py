@@ -62,7 +62,7 @@ class SlicingOptions(P3Options):
 
 def compile_p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
     """One sending thread per worker and server, which feeds all connections."""
-    pieces = full_slices(job.profile, job.cluster.servers, options.slice_parameters)
+    pieces = full_slices(job.profile, job.cluster.servers, options.slice_parameters, job.cluster.workers)
     exchange = Exchange(
         options.delivery,
         priority=options.priority,

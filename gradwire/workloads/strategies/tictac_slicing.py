@@ -32,7 +32,7 @@ class TictacSlicingOptions(PartitionOptions):
 
 def compile_tictac_slicing(job: Job, options: TictacSlicingOptions) -> Mapping[str, Plan]:
     """Geryon's partition and slicing, with the slices of each pair in forward order."""
-    pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None)
+    pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None, job.cluster.workers)
     forward = [list(range(len(pieces)))] * job.cluster.workers
     plan = compile_ordered(
         job, pieces, forward, "tictac-slicing", add=add_passes, cost_s=options.scheduling_cost_per_slice

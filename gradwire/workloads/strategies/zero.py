@@ -2,7 +2,7 @@
 
 Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; DeepSpeed's
 deepspeed/runtime/zero/config.py and stage_1_and_2.py. The iteration, and what it assumes, are in
-workloads/engines/parallel/sharded.py; stage 3 is `fsdp`.
+workloads/engines/parallel/partitioned.py; stage 3 is `fsdp`.
 
 Stage 1 divides the optimizer's states, and stage 2 the gradients as well. So in stage 1, gradients may stay until the
 backward pass is over, when DeepSpeed sums them (`reduce_gradients`); in stage 2, they are summed and dropped as the
@@ -26,7 +26,7 @@ from gradwire.workloads.classes.sharded import partitioned_classes
 from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, buffer_fused, fused
 from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.nccl.options import NcclKeys, setup_of
-from gradwire.workloads.engines.parallel.sharded import Partition, compile_partitioned
+from gradwire.workloads.engines.parallel.partitioned import Partition, compile_partitioned
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Strategy
 

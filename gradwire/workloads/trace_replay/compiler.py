@@ -15,6 +15,7 @@ elements than parts; what a rank sends itself in an all-to-all; and barriers, wh
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ from gradwire.workloads.engines.collective_routes import Routes
 from gradwire.workloads.engines.collectives.choice import layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise, sent_bytes
+from gradwire.workloads.engines.transfer_counts import transfer_ops
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.record import matrix
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind, Workload
@@ -53,6 +55,16 @@ class _Calls:
     traffic_class: int = 0
     #: Bytes that each member puts in for each, of an all-to-all in which they differ.
     parts: Int64 | None = None
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """Calls that are alike, the place of their root in the group, how they go, and the bytes of each part."""
+
+    calls: _Calls
+    root_index: int
+    schedule: Schedule
+    sizes: Int64
 
 
 def busiest_s(workload: Workload) -> tuple[float, ...]:
@@ -111,10 +123,12 @@ class _ReplayPlan:
 
     def compile(self, compute_s: float, samples: int) -> Plan:
         """Builds the plan."""
+        alike = [self._sized(calls) for calls in self._alike()]
+        self._expect(alike)
         self._tasks()
         self._messages()
-        for calls in self._alike():
-            self._collectives(calls)
+        for sized in alike:
+            self._collectives(sized)
         self._dependencies()
         self._builder.notes.extend(self._routes.notes())
         return self._builder.build(compute_s, samples)
@@ -194,8 +208,8 @@ class _ReplayPlan:
             same.append(_Calls(Kind(kind), ranks, root, largest, element, task, number, traffic_class, parts))
         return same
 
-    def _collectives(self, calls: _Calls) -> None:
-        """The chunks and messages of calls that are alike, and what each waits for."""
+    def _sized(self, calls: _Calls) -> _Sized:
+        """How calls that are alike go, and the bytes of each part."""
         kind, members = Collective[calls.kind.name], len(calls.members)
         layout = layout_of(calls.members, self._hosts.tolist(), self._switches)
         root_index = calls.members.index(calls.root) if calls.root in calls.members else 0
@@ -207,6 +221,23 @@ class _ReplayPlan:
         else:
             sizes = part_bytes(kind, members, schedule.parts, calls.size_bytes, calls.element_bytes)
             sizes = sent_bytes(schedule, sizes)
+        return _Sized(calls, root_index, schedule, sizes)
+
+    def _expect(self, alike: Sequence[_Sized]) -> None:
+        """Says how many ops this will be."""
+        tasks, ranks = self._workload.tasks, self._workload.ranks
+        computes = int((tasks.kind == Kind.COMPUTE).sum())
+        messages = int(((tasks.kind == POINT_TO_POINT[0]) & (tasks.size_bytes > 0)).sum())
+        ops = computes + 2 * (len(tasks) - computes) + 2 * messages + 2 * ranks
+        for sized in alike:
+            members = len(sized.calls.members)
+            ops += len(sized.calls.task) * transfer_ops(sized.schedule, sized.sizes[None, :], self._costs, members)
+        self._builder.expect(ops)
+
+    def _collectives(self, sized: _Sized) -> None:
+        """The chunks and messages of calls that are alike, and what each waits for."""
+        calls, root_index, schedule, sizes = sized.calls, sized.root_index, sized.schedule, sized.sizes
+        kind, members = Collective[calls.kind.name], len(calls.members)
         shape = len(calls.task), schedule.parts
         # Switches have the ranks behind those of all workers.
         ranks = [*calls.members, *range(self._workload.ranks, self._workload.ranks + schedule.ranks - members)]

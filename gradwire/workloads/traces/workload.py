@@ -24,6 +24,7 @@ from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.reading_budget import reading_budget
 from gradwire.regular_files import IrregularFileError
+from gradwire.strict_json import parse_json
 
 FORMAT = "gradwire trace workload"
 VERSION = 1
@@ -188,7 +189,7 @@ class Workload:
     def _load(file: Path) -> Workload:
         try:
             columns = read_arrays(file, FILE_COLUMNS, compressed=True, follow=True)
-            header = json.loads(columns.pop("header").tobytes().decode())
+            header = parse_json(columns.pop("header").tobytes().decode())
         except FileNotFoundError as error:
             raise InputFault(f"{file}: there is no such file; `gradwire import` makes one of traces") from error
         except IrregularFileError as error:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gradwire.analysis.bounds import bounds, critical_path_s, message_ns
+from gradwire.analysis.bounds import bounds, critical_path_s, message_ns, stream_bounds_s
 from gradwire.analysis.fluid.estimate import estimate
+from gradwire.analysis.fluid.paths import paths_of
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.network.graph_shapes import Ring
@@ -79,3 +81,27 @@ def test_a_multicast_goes_by_its_tree_which_need_not_be_the_way_to_its_receiver_
         line_ns = plan.ops.size_bytes[op] / fabric.multicast_goodput_share() * 8
         assert alone_ns[op] == pytest.approx(line_ns + sum(links[line].delay_s for line in branch) * 1e9, rel=1e-6)
     assert True in others
+
+
+def test_bounds_take_memory_for_ops_and_not_for_queues_of_all_ranks() -> None:
+    """Every worker of a parameter server has a queue for each server, and the other way round."""
+    cluster = Cluster(128, 128)
+    plan = compiled(job_of(profile_of([(LayerKind.FC, [1000])]), cluster), "vanilla", {})["vanilla"]
+    tracemalloc.start()
+    stream_bounds_s(plan)
+    assert tracemalloc.get_traced_memory()[1] < 50 * len(plan.ops)
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("routing", [Routing.BALANCED, Routing.ECMP, Routing.SPRAY])
+def test_ways_in_columns_are_those_of_each_message(routing: Routing) -> None:
+    fabric = Fabric(hosts=4, rate_bps=1e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2, routing=routing)
+    plan = compiled(job_of(profile_of([(LayerKind.FC, [1000])] * 2), Cluster(4, 2)), "multicast-ps", {})["multicast-ps"]
+    paths, ways = paths_of(plan, fabric, lambda *_: 0), MessageWays(plan, fabric, lambda *_: 0)
+    sends = np.flatnonzero(paths.flow_of_send >= 0).tolist()
+    assert sends
+    for send, flow in zip(sends, paths.flow_of_send[sends].tolist(), strict=True):
+        rows = slice(*paths.route_start[flow : flow + 2])
+        assert list(zip(paths.route_port[rows].tolist(), paths.route_share[rows].tolist(), strict=True)) == ways.shares(
+            send
+        )

@@ -13,6 +13,7 @@ from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.network.fabric import Fabric
 from gradwire.network.links import LinkSetting
 from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
+from tests.unit.programs.test_laws import LINES
 
 FABRIC = Fabric(2, 10e9)
 FRAMES = 1_000_000
@@ -161,3 +162,15 @@ def test_rules_are_judged_unless_a_switch_restarts() -> None:
     assert failed_with(missed, brain, fabric=FABRIC) == ["table misses"]
     lost = report_with(replace(IN_TIME, fault=brain), tcp_retransmits=1)
     assert failed_with(lost, brain, fabric=FABRIC) == ["TCP retransmits"]
+
+
+@pytest.mark.parametrize("kind", ["link-down", "switch-restart"])
+@pytest.mark.parametrize("faulty", [False, True])
+def test_what_is_not_checked_because_of_a_fault_is_named(kind: str, faulty: bool) -> None:
+    fault = replace(CUT, kind=kind, place="s1" if kind == "switch-restart" else "h1-eth0")
+    report = report_with(replace(IN_TIME, fault=fault), lines=LINES)
+    told = ((FABRIC, ()), (replace(FABRIC, faulty=faulty), [fault]))
+    without, having = ({check.name: check.value for check in checks(report, fabric, faults)} for fabric, faults in told)
+    assert "passed on by switches" in without
+    named = having["faults"].rpartition("(not checked: ")[2].removesuffix(")").split(", ")
+    assert set(without) - set(having) == set(named)

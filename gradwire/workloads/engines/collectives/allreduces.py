@@ -20,7 +20,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import Combine, Int64
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives.schedule import Collective, Row, Schedule, schedule_of
+from gradwire.workloads.engines.collectives.schedule import Collective, Row, Schedule, refuse_rows, schedule_of
 
 
 def around(
@@ -32,6 +32,7 @@ def around(
     After the reduce-scatter, member i holds block i + 1, which the allgather starts from.
     """
     count, shift = len(members), int(combine == Combine.COPY)
+    refuse_rows((count - 1) * sum(map(len, blocks)))
     for hop in range(count - 1):
         for i, member in enumerate(members):
             for k, part in enumerate(blocks[(i + shift - hop) % count]):
@@ -53,6 +54,7 @@ def ring_among(members: Sequence[int], ranks: int) -> Schedule:
     """Reduce-scatter and allgather around a ring of some of the ranks, in as many parts as there are members."""
     names = np.array(members, np.int64)
     count = len(names)
+    refuse_rows(2 * (count - 1) * count)
     hop, place = (each.ravel() for each in np.indices((2 * (count - 1), count)))
     copying = hop >= count - 1
     part = (place + copying - hop % max(count - 1, 1)) % count
@@ -96,6 +98,7 @@ def halving_doubling(ranks: int) -> Schedule:
     """
     _expect_power_of_two(ranks, "halving-doubling")
     levels = ranks.bit_length() - 1
+    refuse_rows(2 * ranks * (ranks - 1))
     every = np.arange(ranks)
 
     def rows(step: int, distance: int, combine: Combine) -> Int64:
@@ -129,6 +132,7 @@ def hierarchical_ring(ranks: int, group: int, *, scatter: bool = False) -> Sched
 
 def _master_rows(groups: int, size: int) -> Iterator[Row]:
     parts = range(groups)
+    refuse_rows(2 * groups * (groups * size - 1))
     for hop in range(size - 1):
         for first in range(0, groups * size, size):
             for part in parts:
@@ -150,6 +154,7 @@ def two_level(machines: Sequence[Sequence[int]]) -> Schedule:
     machines: members of each, equally many. Every member has its share on another rail.
     """
     size, groups = len(machines[0]), len(machines)
+    refuse_rows(2 * size * groups * (size * groups - 1))
     blocks = [range(i * groups, (i + 1) * groups) for i in range(size)]
 
     def rows() -> Iterator[Row]:
@@ -328,6 +333,7 @@ def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) ->
     of each machine in each place, so that other pairs of members connect the machines.
     """
     count = len(machines)
+    refuse_rows(channels * count * (count - 1))
     rows: list[Row] = []
     number: list[int] = []
     for channel in range(channels):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from gradwire.datatypes.plan import Combine
 from gradwire.workloads.engines.collectives.allreduces import around
-from gradwire.workloads.engines.collectives.schedule import Row, Schedule, schedule_of
+from gradwire.workloads.engines.collectives.schedule import Row, Schedule, refuse_rows, schedule_of
 
 
 def ring_turn(members: int, combine: Combine) -> Schedule:
@@ -53,6 +53,7 @@ def recursive(members: int, combine: Combine) -> Schedule:
 
     A step is one message, and ends before the next starts.
     """
+    refuse_rows(members * (members - 1))
 
     def rows() -> Iterator[Row]:
         for step in range(members.bit_length() - 1):
@@ -74,6 +75,7 @@ def two_level(machines: Sequence[Sequence[int]], combine: Combine) -> Schedule:
     rail as much.
     """
     members, size = sum(map(len, machines)), len(machines[0])
+    refuse_rows(members * (members - 1))
     rails = [[machine[index] for machine in machines] for index in range(size)]
     # Inside a machine, a member's block is all that belongs to its rail.
     blocks = [rails[index - 1] for index in range(size)]
@@ -163,4 +165,5 @@ def dissemination(members: int) -> Schedule:
 def _shifted_pairs(members: int) -> list[tuple[int, int, int]]:
     """All pairs and their distance, such that in each portion of one distance everybody sends once and receives
     once."""
+    refuse_rows(members * (members - 1))
     return [(src, (src + offset) % members, offset) for offset in range(1, members) for src in range(members)]

@@ -261,7 +261,7 @@ class Schedule:
         Segment i of part p is part p + i * parts.
         """
         if segments > 1:
-            MostOps.here().refuse(f"a collective in {segments:,} segments", 2 * len(self.rows) * segments)
+            refuse_rows(len(self.rows) * segments, f"a collective in {segments:,} segments")
         copies = [self.rows + np.array([0, 0, self.parts * i, 0, 0, 0, 0]) for i in range(segments)]
         rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
         channel = None if self.channel is None else np.repeat(self.channel, segments)
@@ -363,6 +363,11 @@ class _Ordering:
 def _pairs(waits: dict[int, list[int]]) -> Int64:
     pairs = [(row, on) for row in sorted(waits) for on in waits[row]]
     return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def refuse_rows(rows: int, name: str = "a collective") -> None:
+    """Raises TooManyOps, before they are made, for so many rows with a SEND and a RECV each."""
+    MostOps.here().refuse(name, 2 * rows)
 
 
 def schedule_of(ranks: int, parts: int, rows: Iterable[Row]) -> Schedule:

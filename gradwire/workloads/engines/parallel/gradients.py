@@ -45,12 +45,11 @@ class Replicas:
         replicas = len(members) * self.copies
         if replicas == 1 or not segments:
             return
-        overlap = self.division.overlap_gradients
-        buckets = self._buckets(segments, shares, replicas) if overlap else [list(segments)]
+        overlap, buckets = self.division.overlap_gradients, buckets_of(self.division, segments, shares, replicas)
         sums = Series(members, Combine.ADD if self.division.sharded_optimizer else None, chosen=True)
         held: list[tuple[int, int]] = []
         for bucket in buckets:
-            part_bytes = _part_values(bucket, shares, replicas) * self.division.gradient_bytes
+            part_bytes = part_values(bucket, shares, replicas) * self.division.gradient_bytes
             started = self._start_ops(sums, bucket, ready)
             self.collectives.add(
                 sums,
@@ -68,17 +67,6 @@ class Replicas:
         elif overlap:
             for rank, done in zip(members, sums.done[-1], strict=True):
                 self.late[rank].append(done)
-
-    def _buckets(self, segments: Sequence[Segment], shares: int, replicas: int) -> list[list[Segment]]:
-        """Segments as the backward pass yields their gradients, as many to a bucket as fill it; each bucket in forward
-        order."""
-        limit = self.division.bucket_values(replicas)
-        buckets: list[list[Segment]] = [[]]
-        for segment in reversed(segments):
-            if buckets[-1] and sum(other.values for other in buckets[-1]) >= limit * shares:
-                buckets.append([])
-            buckets[-1].insert(0, segment)
-        return [bucket for bucket in buckets if any(segment.values for segment in bucket)]
 
     def _start_ops(self, sums: Series, bucket: Sequence[Segment], ready: Ready) -> list[int]:
         if not self.division.overlap_gradients:
@@ -116,7 +104,7 @@ class Replicas:
         gathers = Series(members, Combine.COPY, chosen=True)
         started = list(updates.values())
         for bucket in reversed(buckets):
-            part_bytes = _part_values(bucket, shares, len(members) * self.copies) * self.division.parameter_bytes
+            part_bytes = part_values(bucket, shares, len(members) * self.copies) * self.division.parameter_bytes
             self.collectives.add(
                 gathers,
                 bucket[0].layers[0],
@@ -134,7 +122,21 @@ class Replicas:
             self._go_on(members, started)
 
 
-def _part_values(bucket: Sequence[Segment], shares: int, replicas: int) -> int:
+def buckets_of(division: Division, segments: Sequence[Segment], shares: int, replicas: int) -> list[list[Segment]]:
+    """What is summed as one: with overlap, segments as the backward pass yields their gradients, as many as fill a
+    bucket; otherwise all. Each bucket is in forward order."""
+    if not division.overlap_gradients:
+        return [list(segments)]
+    limit = division.bucket_values(replicas)
+    buckets: list[list[Segment]] = [[]]
+    for segment in reversed(segments):
+        if buckets[-1] and sum(other.values for other in buckets[-1]) >= limit * shares:
+            buckets.append([])
+        buckets[-1].insert(0, segment)
+    return [bucket for bucket in buckets if any(segment.values for segment in bucket)]
+
+
+def part_values(bucket: Sequence[Segment], shares: int, replicas: int) -> int:
     """Values of a part: those of a worker's share, padded to a multiple of the replicas."""
     share = -(-sum(segment.values for segment in bucket) // shares)
     return -(-share // replicas)

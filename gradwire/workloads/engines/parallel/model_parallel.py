@@ -43,6 +43,7 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.division import Division, Grid, Pass, passes_of_stage
 from gradwire.workloads.engines.parallel.gradients import Replicas
+from gradwire.workloads.engines.parallel.model_parallel_ops import ops_of_model_parallel
 from gradwire.workloads.engines.parallel.ring_attention import CORE, Rings, Turn, key_value_values
 from gradwire.workloads.engines.parallel.segments import Cut, Segment, cut, least_share, shares_of_workers, uncut
 from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Program, Series
@@ -51,7 +52,9 @@ from gradwire.workloads.job import Job
 
 def compile_megatron(job: Job, name: str, division: Division) -> Plan:
     """Compiles an iteration. Raises InputFault if workers, model or microbatches do not divide as asked."""
-    return ModelParallelPlan(job, name, division).compile()
+    plan = ModelParallelPlan(job, name, division)
+    plan.builder.expect(ops_of_model_parallel(job, division, plan.grid, plan.cut, plan.batch))
+    return plan.compile()
 
 
 class ModelParallelPlan:

@@ -1,30 +1,4 @@
-"""Data parallelism whose state is divided among workers: optimizer states and gradients (ZeRO's stages 1 and 2), or
-parameters too (FSDP).
-
-Optimizer states and gradients: `compile_partitioned`
-=====================================================
-
-Everyone has all parameters, and each worker updates a part of them.
-
-Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020: stage 1
-(optimizer states) and stage 2 (gradients as well, in buckets). An iteration of N workers:
-
-1. The backward pass yields gradients, which fill buckets. A bucket's gradients are summed so that each worker has the
-   sum of its part: by a reduce-scatter, or by an allreduce, of which a worker uses its part and drops the rest. That
-   happens as buckets fill up, during the backward pass, or after it.
-2. When all buckets are summed, each worker updates its part of every bucket's parameters.
-3. An allgather of each bucket brings the updated parameters to all, in the order in which the next forward pass uses
-   them. That begins when all of them are there, or else each bucket's layers wait for their own.
-
-Collectives go around a ring, one after the other, as on the one stream of a process group. Assumed: each bucket is cut
-evenly, padded to a multiple of the workers, as Megatron-LM's distributed optimizer has it (in ZeRO's own, a worker's
-part is a stretch of all parameters, so that a bucket may belong to few of the workers); filling a bucket costs no
-copy, and an update no time.
-
-Parameters too: `compile_sharded`
-=================================
-
-Sharded data parallelism: parameters are gathered before a unit computes, and gradients scattered as sums after it.
+"""Sharded data parallelism: parameters are gathered before a unit computes, and gradients scattered as sums after it.
 
 Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; Zhao et al.,
 PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023. Of each unit of layers, each of N workers
@@ -51,16 +25,16 @@ which a group's owner contributes and which its group receives.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.engines.allreduce_buckets import Bucket
-from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, add_gates
-from gradwire.workloads.engines.collectives import Schedule, ring_among
+from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.nccl.options import NCCL, Setup
@@ -77,143 +51,10 @@ from gradwire.workloads.engines.parallel.group_collectives import (
     reduce_scatters,
     shards_in_pieces,
 )
-from gradwire.workloads.engines.worker import add_passes
+from gradwire.workloads.engines.transfer_counts import ops_of_transfers
+from gradwire.workloads.engines.worker import add_passes, ops_of_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
-
-
-@dataclass(frozen=True)
-class Partition:
-    """Sizes and times of the transfers of a partitioned optimizer."""
-
-    #: Size of a parameter on the wire.
-    parameter_bytes: int
-    #: Size of a gradient on the wire.
-    gradient_bytes: int
-    #: Step 1: whether by a reduce-scatter; otherwise by an allreduce.
-    scatter: bool
-    #: Step 1: whether during the backward pass.
-    overlap: bool
-    #: Step 3: whether layers wait for their own parameters alone.
-    overlap_gather: bool
-    #: The machines as NCCL sees them, if it chooses; None: rings.
-    nccl: Setup | None = None
-
-
-def compile_partitioned(job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> Plan:
-    """Compiles an iteration with these buckets, in the order in which the backward pass fills them."""
-    return PartitionedPlan(job, name, buckets, partition).compile()
-
-
-class PartitionedPlan:
-    """The plan under construction. Arrays of ops have an axis for ranks."""
-
-    def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> None:
-        self.job, self.buckets, self.partition = job, buckets, partition
-        self.builder = PlanBuilder(name)
-        cluster = job.cluster
-        self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
-        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
-        self.collectives = Collectives(self.builder, job)
-        self.ways = None if partition.nccl is None else SizedWays(partition.nccl, self.collectives.hosts.tolist())
-        self.tensors = [self.builder.tensor(bucket.name) for bucket in buckets]
-        #: Step 2, of each worker.
-        self.updates = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)[0]
-
-    def compile(self) -> Plan:
-        """Builds the plan."""
-        add, partition = self.collectives.add, self.partition
-        whole = ring_among(self.ranks, len(self.ranks))
-        rings = {half: whole if half is None else whole.only(half) for half in (self.summing, Combine.COPY)}
-
-        def schedule(bucket: Bucket, half: Combine | None, value_bytes: int) -> Schedule:
-            size = self._part_values(bucket) * value_bytes
-            return rings[half] if self.ways is None else self.ways.schedule(half, size)
-
-        sums = [add(each.ready_layer, schedule(each, self.summing, partition.gradient_bytes)) for each in self.buckets]
-        gathers = [
-            add(each.ready_layer, schedule(each, Combine.COPY, partition.parameter_bytes))
-            for each in reversed(self.buckets)
-        ]
-        self._wait(sums, gathers)
-        self._gradients(sums)
-        self._parameters(gathers)
-        queues = self.collectives.queues(sums)
-        self.collectives.transfer(queues, [*sums, *gathers])
-        self._boundaries(gathers)
-        self.builder.notes.extend(self.ways.notes() if self.ways else ())
-        return self.builder.build(self.job.compute_s, self.job.samples)
-
-    @property
-    def summing(self) -> Combine | None:
-        """Returns the half of an allreduce by which gradients are summed; None for a whole one."""
-        return Combine.ADD if self.partition.scatter else None
-
-    def _wait(self, sums: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
-        """Sums, then updates, then gathers, each in their order."""
-        builder = self.builder
-        for collective, bucket in zip(sums, self.buckets, strict=True):
-            ready = bucket.ready_layer if self.partition.overlap else 0
-            builder.depend_columns(collective.started, [worker.backward[ready] for worker in self.passes])
-        for before, collective in pairwise(sums):
-            builder.depend_columns(collective.started, before.done)
-        builder.depend_columns(self.updates, sums[-1].done)
-        builder.depend_columns(self.updates, [worker.backward[0] for worker in self.passes])
-        builder.depend_columns(gathers[0].started, self.updates)
-        for before, collective in pairwise(gathers):
-            builder.depend_columns(collective.started, before.done)
-
-    def _gradients(self, sums: Sequence[PlannedCollective]) -> None:
-        """Chunks of gradients, to which all contribute, and which whoever updates the part needs; all do after an
-        allreduce."""
-        builder = self.builder
-        for collective, bucket, tensor in zip(sums, self.buckets, self.tensors, strict=True):
-            share_bytes = self._part_values(bucket) * self.partition.gradient_bytes
-            sizes = shards_in_pieces(collective.schedule, self.summing, len(self.ranks), share_bytes)
-            for part, size_bytes in enumerate(sizes):
-                if not size_bytes:
-                    collective.chunks.append(NO_CHUNK)
-                    continue
-                receivers = [owner(self.ranks, part)] if self.partition.scatter else self.ranks
-                chunk = builder.chunk(tensor, size_bytes, receivers=receivers)
-                for worker in self.passes:
-                    builder.produces(worker.backward[bucket.ready_layer], chunk)
-                for rank in receivers:
-                    builder.needs(int(self.updates[rank]), chunk)
-                collective.chunks.append(chunk)
-
-    def _parameters(self, gathers: Sequence[PlannedCollective]) -> None:
-        """Chunks of updated parameters, which their owners have, and which all need in the next iteration."""
-        builder = self.builder
-        for collective, bucket, tensor in zip(gathers, reversed(self.buckets), reversed(self.tensors), strict=True):
-            share_bytes = self._part_values(bucket) * self.partition.parameter_bytes
-            sizes = shards_in_pieces(collective.schedule, Combine.COPY, len(self.ranks), share_bytes)
-            for part, size_bytes in enumerate(sizes):
-                if not size_bytes:
-                    collective.chunks.append(NO_CHUNK)
-                    continue
-                has = owner(self.ranks, part)
-                chunk = builder.chunk(tensor, size_bytes, contributors=[has])
-                builder.produces(int(self.updates[has]), chunk)
-                for worker in self.passes:
-                    builder.consumes(worker.forward[bucket.ready_layer], chunk)
-                collective.chunks.append(chunk)
-
-    def _part_values(self, bucket: Bucket) -> int:
-        return -(-bucket.values // len(self.ranks))
-
-    def _boundaries(self, gathers: Sequence[PlannedCollective]) -> None:
-        """Adds the end of the iteration at each rank, and the gathers that the next iteration waits for."""
-        builder, late = self.builder, self.partition.overlap_gather
-        for rank, worker in enumerate(self.passes):
-            end = builder.compute(rank)
-            builder.depend(end, worker.backward[0], int(self.updates[rank]))
-            builder.depend(worker.begin, end, lag=1)
-            for gather, bucket in zip(gathers, reversed(self.buckets), strict=True):
-                waiting, lag = (worker.forward[bucket.ready_layer], 1) if late else (end, 0)
-                builder.depend(waiting, int(gather.done[rank]), lag=lag)
-            builder.iteration(rank, worker.begin, end)
-
 
 ROOT = "root"
 BLOCK = re.compile(r"block\d+(/unit\d+)?(?=/)")
@@ -283,7 +124,6 @@ class ShardedPlan:
         cluster = job.cluster
         self.groups = _groups(cluster.workers, sharding.group or cluster.workers)
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
-        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
         switches = Switches.of(job) if sharding.algorithm == IN_NETWORK else None
         # A set for each group's reduce-scatters, and one for the allreduces of shards.
         self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
@@ -297,16 +137,18 @@ class ShardedPlan:
         self.units = units_of(job.profile)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
         self.uses = self._uses()
+        self._schedules: dict[Combine, Schedule] = {}
         #: In the order in which gradients are there: the blocks from the last to the first, and then the root, whose
         #: first layer is the last of the backward pass.
         self.yields = self.units[::-1]
+        self._expect()
+        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
 
     def compile(self) -> Plan:
         """Builds the plan."""
         add = self.collectives.add
-        gather, scatter = self._schedules()
-        gathers = [add(unit.layers[0], gather(unit)) for unit, _ in self.uses]
-        scatters = [add(unit.layers[0], scatter(unit)) for unit in self.yields]
+        gathers = [add(unit.layers[0], self._schedule(unit, Combine.COPY)) for unit, _ in self.uses]
+        scatters = [add(unit.layers[0], self._schedule(unit, Combine.ADD)) for unit in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
         self._parameters(gathers)
@@ -318,16 +160,30 @@ class ShardedPlan:
         self.builder.notes.extend(self.ways.notes() if self.ways else ())
         return self.builder.build(self.job.compute_s, self.job.samples)
 
-    def _schedules(self) -> tuple[Callable[[Unit], Schedule], Callable[[Unit], Schedule]]:
-        """Returns two functions of a unit: the schedule of its allgather, and that of its reduce-scatter."""
-        ways, sharding = self.ways, self.sharding
-        if ways is None:
-            gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)
-            return lambda _: gather, lambda _: scatter
-        return (
-            lambda unit: ways.schedule(Combine.COPY, self._shard_values(unit) * sharding.parameter_bytes),
-            lambda unit: ways.schedule(Combine.ADD, self._shard_values(unit) * sharding.gradient_bytes),
-        )
+    def _expect(self) -> None:
+        """Says how many ops this will be."""
+        workers, job = len(self.ranks), self.job
+        moved = []
+        for unit, half in [
+            *((unit, Combine.COPY) for unit, _ in self.uses),
+            *((unit, Combine.ADD) for unit in self.yields),
+        ]:
+            schedule = self._schedule(unit, half)
+            moved.append((schedule, np.array(self._sizes(schedule, unit, half), np.int64)))
+        if len(self.groups) > 1:
+            schedule = allreduces_of_shares(self.groups, self.way)
+            moved += [(schedule, sizes) for _, sizes in moved[len(self.uses) :]]
+        gates = 2 * len(moved) + 1  # of each collective, and its end
+        self.builder.expect(workers * (ops_of_passes(job) + gates) + ops_of_transfers(moved, job.costs, workers))
+
+    def _schedule(self, unit: Unit, half: Combine) -> Schedule:
+        """Returns the schedule of a unit's allgather (COPY), or of its reduce-scatter (ADD)."""
+        if self.ways is not None:
+            return self.ways.schedule(half, self._shard_bytes(unit, half))
+        if half not in self._schedules:
+            build = allgathers if half is Combine.COPY else reduce_scatters
+            self._schedules[half] = build(self.groups, self.way)
+        return self._schedules[half]
 
     def _uses(self) -> list[tuple[Unit, bool]]:
         """Units in the order in which they need their parameters, and whether for the forward pass."""
@@ -375,40 +231,36 @@ class ShardedPlan:
         builder, alone = self.builder, len(self.groups) == 1
         for gather, (unit, forward) in zip(gathers, self.uses, strict=True):
             begins = self._begins(unit, forward)
-            share_bytes = self._shard_values(unit) * self.sharding.parameter_bytes
-            for group in self.groups:
-                for part, size_bytes in enumerate(self._pieces(gather, Combine.COPY, share_bytes)):
-                    if not size_bytes:
-                        gather.chunks.append(NO_CHUNK)
-                        continue
-                    has = owner(group, part)
-                    chunk = builder.chunk(self.tensors[unit], size_bytes, [has], None if alone else group)
-                    builder.produces(int(gather.started[has]), chunk)
-                    for rank in group:
-                        builder.needs(begins[rank], chunk)
-                    gather.chunks.append(chunk)
+            shards = len(self.groups[0])
+            for part, size_bytes in enumerate(self._sizes(gather.schedule, unit, Combine.COPY)):
+                if not size_bytes:
+                    gather.chunks.append(NO_CHUNK)
+                    continue
+                group = self.groups[0 if alone else part // shards]
+                has = owner(group, part)
+                chunk = builder.chunk(self.tensors[unit], size_bytes, [has], None if alone else group)
+                builder.produces(int(gather.started[has]), chunk)
+                for rank in group:
+                    builder.needs(begins[rank], chunk)
+                gather.chunks.append(chunk)
 
     def _gradients(self, scatters: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
         """Chunks of gradients, which every owner of a shard needs before it offers what the optimizer made of them."""
         builder, pieces = self.builder, len(self.groups)
         first_gather = {unit: gather for gather, (unit, _) in reversed(list(zip(gathers, self.uses, strict=True)))}
         for scatter, unit in zip(scatters, self.yields, strict=True):
-            ready, share_bytes = self._ends(unit, False), self._shard_values(unit) * self.sharding.gradient_bytes
-            for part, whole_bytes in enumerate(self._pieces(scatter, Combine.ADD, share_bytes)):
-                owners = [owner(group, part) for group in self.groups]
-                values = whole_bytes // self.sharding.gradient_bytes
-                for piece in range(pieces):
-                    size_bytes = (values // pieces + (piece < values % pieces)) * self.sharding.gradient_bytes
-                    size_bytes = whole_bytes if pieces == 1 else size_bytes
-                    if not size_bytes:
-                        scatter.chunks.append(NO_CHUNK)
-                        continue
-                    chunk = builder.chunk(self.tensors[unit], size_bytes, receivers=owners)
-                    for rank in self.ranks:
-                        builder.produces(ready[rank], chunk)
-                    for rank in owners:
-                        builder.consumes(int(first_gather[unit].started[rank]), chunk)
-                    scatter.chunks.append(chunk)
+            ready = self._ends(unit, False)
+            for part, size_bytes in enumerate(self._sizes(scatter.schedule, unit, Combine.ADD)):
+                if not size_bytes:
+                    scatter.chunks.append(NO_CHUNK)
+                    continue
+                owners = [owner(group, part // pieces) for group in self.groups]
+                chunk = builder.chunk(self.tensors[unit], size_bytes, receivers=owners)
+                for rank in self.ranks:
+                    builder.produces(ready[rank], chunk)
+                for rank in owners:
+                    builder.consumes(int(first_gather[unit].started[rank]), chunk)
+                scatter.chunks.append(chunk)
 
     def _sums(self, scatters: Sequence[PlannedCollective]) -> list[PlannedCollective]:
         """An allreduce among groups behind each reduce-scatter."""
@@ -421,17 +273,23 @@ class ShardedPlan:
             self.builder.depend_columns(allreduce.started, before.done)
         return sums
 
-    def _pieces(self, collective: PlannedCollective, half: Combine, share_bytes: int) -> list[int]:
-        """Bytes of each part of a group's shards: whole shards, or as NCCL cuts them."""
-        shards = len(self.groups[0])
-        if self.ways is None:
-            return [share_bytes] * shards
-        return shards_in_pieces(collective.schedule, half, shards, share_bytes)
+    def _sizes(self, schedule: Schedule, unit: Unit, half: Combine) -> list[int]:
+        """Bytes of each part of a schedule: whole shards, or as NCCL cuts them; of all groups' allgathers, or of the
+        pieces in which shards are summed among groups."""
+        groups, shards, shard_bytes = len(self.groups), len(self.groups[0]), self._shard_bytes(unit, half)
+        if self.ways is not None:
+            return shards_in_pieces(schedule, half, shards, shard_bytes)
+        if half is Combine.COPY or groups == 1:
+            return [shard_bytes] * schedule.parts
+        value_bytes = self.sharding.gradient_bytes
+        values, larger = divmod(shard_bytes // value_bytes, groups)
+        return [(values + (piece < larger)) * value_bytes for piece in range(groups)] * shards
 
-    def _shard_values(self, unit: Unit) -> int:
-        """Values of a shard: the unit's, padded to a multiple of the workers that share it, as FSDP's flat parameter
-        is."""
-        return -(-unit.values // len(self.groups[0]))
+    def _shard_bytes(self, unit: Unit, half: Combine) -> int:
+        """Bytes of a shard, of parameters (COPY) or gradients: the unit's values, padded to a multiple of the workers
+        that share it, as FSDP's flat parameter is."""
+        value_bytes = self.sharding.parameter_bytes if half is Combine.COPY else self.sharding.gradient_bytes
+        return -(-unit.values // len(self.groups[0])) * value_bytes
 
     def _boundaries(self, collectives: Sequence[PlannedCollective]) -> None:
         """The optimizer steps when all gradients are reduced, and the next iteration follows."""

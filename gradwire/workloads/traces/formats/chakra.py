@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import msgspec
 from google.protobuf.message import DecodeError
 
 from gradwire.faults import InputFault
+from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.json_items import opened, progress
 from gradwire.workloads.traces.formats.pytorch_calls import configured_groups
@@ -262,8 +262,8 @@ class _ChakraReader:
         """Process groups as the converter keeps them: PyTorch's JSON in a list that is written as Python does."""
         for text in re.findall(r"\[\{.*\}\]", node.inputs.values):
             try:
-                config = msgspec.json.decode(text)
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                config = parse_json(text)
+            except ValueError:
                 continue
             self._record.learn_groups(configured_groups(config, None, self._record.room))
 

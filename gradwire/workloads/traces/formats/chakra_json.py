@@ -23,6 +23,7 @@ import msgspec
 from google.protobuf import json_format
 
 from gradwire.faults import InputFault
+from gradwire.strict_json import STREAMED
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra import fill
 from gradwire.workloads.traces.formats.json_items import JsonItems, beginning, opened, progress
@@ -88,12 +89,12 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
 
 def _objects(path: Path, watch: Watch) -> Iterator[Any]:
     """The values of a file, one right behind the other. Raises InputFault where it is cut off or damaged."""
-    decoder, text, at, taken = json.JSONDecoder(), "", 0, 0
+    text, at, taken = "", 0, 0
     for block in _blocks(path, watch):
         text, at = text[at:] + block, 0
         while (begin := _past_space(text, at)) < len(text):
             try:
-                value, at = decoder.raw_decode(text, begin)
+                value, at = STREAMED.raw_decode(text, begin)
             except json.JSONDecodeError:
                 break  # it may go on in the next block
             except (ValueError, RecursionError) as error:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from gradwire.faults import InputFault
+from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.formats.json_items import JsonItems
 from gradwire.workloads.traces.formats.pytorch_calls import CallArguments, call_of, configured_groups, is_wait, plain
 from gradwire.workloads.traces.record import Findings, RankRecord, Reading, Watch
@@ -123,8 +124,8 @@ class _ExecutionTraceReader:
         values = self._decode(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
         for text in values if isinstance(values, list) else []:
             try:
-                config = msgspec.json.decode(text) if isinstance(text, str) else None
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                config = parse_json(text) if isinstance(text, str) else None
+            except ValueError:
                 continue
             groups = configured_groups(config, None, self._record.room)
             self._record.learn_groups(groups)

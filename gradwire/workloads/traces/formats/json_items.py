@@ -23,6 +23,7 @@ import msgspec
 
 from gradwire import regular_files
 from gradwire.faults import InputFault
+from gradwire.workloads.doubled_keys import refuse_doubled_keys
 from gradwire.workloads.traces.record import Watch
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -122,9 +123,11 @@ class JsonItems(Generic[Item, Head]):
         """Returns the fields of the object besides the list, once all items have been read. Raises InputFault."""
         text = self._before + b"null" + self._after
         try:
-            return self._head.decode(text)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            head: Head = self._head.decode(text)
+            refuse_doubled_keys(text)
+        except (ValueError, RecursionError) as error:  # msgspec.DecodeError is a ValueError
             raise InputFault(f"{self._path}: besides its '{self._key}': {_reason(error)}") from error
+        return head
 
     def _list_start(self, file: IO[bytes]) -> bytes:
         """Reads up to the list; returns what follows its bracket."""
@@ -164,8 +167,9 @@ class JsonItems(Generic[Item, Head]):
 
     def _decode(self, text: bytes, *, last: bool = False) -> list[Item] | None:
         """The items of a text; None if it is cut at a wrong place."""
+        whole = b"[" + text + b"]"
         try:
-            return self._items.decode(b"[" + text + b"]")
+            items: list[Item] = self._items.decode(whole)
         except msgspec.ValidationError as error:
             raise self._misfit(error) from error
         except RecursionError as error:
@@ -174,6 +178,11 @@ class JsonItems(Generic[Item, Head]):
             if last:
                 raise self._fault(_reason(error)) from error
             return None
+        try:
+            refuse_doubled_keys(whole)
+        except ValueError as error:
+            raise self._fault(str(error)) from error
+        return items
 
     def _misfit(self, error: msgspec.ValidationError) -> InputFault:
         """The fault of an item that is JSON and has a value of another type."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from gradwire.strict_json import parse_json
 from gradwire.workloads.traces.record import (
     CUT_SHORT,
     MOST_RANKS,
@@ -306,6 +306,6 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
 
 def _listed_ranks(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return None

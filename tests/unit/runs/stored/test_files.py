@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gradwire.faults import InputFault, InternalFault
-from gradwire.runs.stored.files import fitting, note_made_here, reading, refuse_changed, seal
+from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
 
 
 def test_a_changed_file_is_refused_and_others_are_not(tmp_path: Path) -> None:
@@ -54,3 +56,16 @@ def test_what_a_damaged_file_repeats_of_itself_is_cut(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="is damaged: names differ") as refused, reading(tmp_path / "ops.npz"):
         raise zipfile.BadZipFile("names differ: " + "ab " * 10_000)
     assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize("count", [1, 50_000])  # small files and large ones are looked through by different code
+def test_a_key_that_is_given_twice_is_refused(tmp_path: Path, count: int) -> None:
+    whole = ", ".join(f'{{"number {number}": "{"a" * 20}"}}' for number in range(count))
+    path = tmp_path / "verdict.json"
+    for twice in ("", ', "valid": true'):
+        path.write_text(f'{{"checks": [{whole}], "valid": false{twice}}}')
+        with (
+            contextlib.nullcontext() if not twice else pytest.raises(InputFault, match='"valid" is given twice'),
+            reading(path),
+        ):
+            assert read_message(path, dict[str, Any])["valid"] is False

@@ -6,8 +6,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,12 +18,14 @@ import pytest
 
 from gradwire import regular_files
 from gradwire.faults import InputFault
+from gradwire.workloads import doubled_keys
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.json_items import opened, progress
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
     chakra_file,
+    chakra_json_file,
     chakra_node,
     ddp_step,
     execution_trace,
@@ -58,6 +62,29 @@ def refusal(path: Path) -> str:
     assert time.monotonic() - begun_s < SOON_S
     assert str(path) in said
     return said
+
+
+def chakra_json(folder: Path, graph: bool) -> bytes:
+    nodes = [chakra_node(1, chakra.COMP, duration_us=5), chakra_node(2, chakra.COLL, [1], comm_type=0, comm_size=8)]
+    return chakra_json_file(folder / "sound.json", nodes, graph=graph).read_bytes()
+
+
+JSON_FILES = [kineto, traced, partial(chakra_json, graph=False), partial(chakra_json, graph=True)]
+
+
+@pytest.mark.parametrize("in_code", [False, True])
+@pytest.mark.parametrize("sound", JSON_FILES)
+def test_a_key_that_is_given_twice_is_refused_wherever_it_is(
+    tmp_path: Path, sound: Callable[[Path], bytes], in_code: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if in_code:
+        monkeypatch.setattr(doubled_keys, "IN_CODE_FROM_BYTES", 0)
+    content, path = sound(tmp_path), tmp_path / "doubled.json"
+    pairs = list(re.finditer(rb'"[A-Za-z_]+"\s*:\s*(?:"[^"\\]*"|[-+.0-9e]+|true|false|null)(?=\s*[,}])', content))
+    assert len(pairs) > 5
+    for pair in pairs[:: max(1, len(pairs) // 40)]:
+        path.write_bytes(content[: pair.start()] + pair[0] + b"," + content[pair.start() :])
+        assert "given twice" in refusal(path), pair[0]
 
 
 @pytest.mark.parametrize("sound", [kineto, traced, chakra_bytes])

@@ -1,0 +1,112 @@
+"""Runs programs with a fault in their network, and says what became of it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.analysis.verdict.checks import Check
+from gradwire.faults import Fault as GradwireFault
+from gradwire.inside.program_protocol import Report
+from gradwire.network.fabric import Fabric
+from gradwire.programs import execution
+from gradwire.programs.execution import Request
+from gradwire.programs.launch import Started
+from gradwire.programs.verdict import checks, line_bytes
+from gradwire.vm.session import Session, session
+from tests.mutations.fault import NOTHING, PROGRAMS, Fault, Outcome, refuse_broken, refuse_unused
+from tests.mutations.inside import FAULT_FILE
+
+HARMLESS = 0.001
+JOBS = {"gradwire.inside.exec_job": "tests.mutations.inside_programs"}
+WALL_LIMIT_S = 180.0
+MEMORY_MB = 1024
+FABRIC = Fabric(hosts=3, rate_bps=10e9)
+TALK = """
+import os, socket, sys
+first, second = ("10.0.0.1", "10.0.0.2")
+if os.environ["GRADWIRE_HOST"] == "h1":
+    said = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(100):
+        said.sendto(b"x" * 1000, (second, 9))
+    sent = socket.create_connection((second, 7000), timeout=10)
+    sent.sendall(bytes(60_000_000))
+    sent.shutdown(socket.SHUT_WR)
+    sent.recv(1)
+elif os.environ["GRADWIRE_HOST"] == "h2":
+    heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    heard.bind((second, 9))
+    taken = socket.create_server((second, 7000)).accept()[0]
+    while taken.recv(1 << 20):
+        pass
+"""
+"""h1 sends h2 datagrams, which nobody misses, and then 50 ms of TCP. h3 has a line and sends nothing."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run left: a report, or what ended it."""
+
+    report: Report | None
+    error: str = ""
+
+    @property
+    def measures(self) -> tuple[float, float]:
+        """Duration, and bytes that left all ports."""
+        assert self.report is not None
+        return self.report.duration_s, float(sum(map(line_bytes, self.report.ports)))
+
+
+def run(family: str, fault: str) -> Ran:
+    """Runs the programs in the virtual-time kernel with a fault."""
+    with tempfile.TemporaryDirectory(prefix="gradwire-") as temporary, pytest.MonkeyPatch.context() as patch:
+        folder = Path(temporary)
+        (folder / FAULT_FILE).write_text(f"{family}\n{fault}\n")
+        patch.setattr("gradwire.programs.execution.session", _with_fault)
+        talk = Started([sys.executable, "-c", TALK], [0, 1])
+        request = Request(FABRIC, [talk], MEMORY_MB, 20.0, WALL_LIMIT_S, WALL_LIMIT_S, (), folder)
+        try:
+            ran = Ran(execution.execute(request).report)
+        except GradwireFault as error:
+            refuse_broken(str(error))
+            ran = Ran(None, f"{type(error).__name__}: {error}")
+        refuse_unused(folder, fault)
+        return ran
+
+
+def _with_fault(argv: Sequence[str], **named: Any) -> AbstractContextManager[Session]:
+    """The machine's session, whose job is started through `inside_programs`."""
+    return session([JOBS.get(word, word) for word in argv], **named)
+
+
+@lru_cache(maxsize=1)
+def sound() -> Ran:
+    """The programs' run without a fault."""
+    return run("tc", NOTHING)
+
+
+def outcome(family: str, fault: Fault) -> Outcome:
+    """What becomes of a fault."""
+    assert fault.base == PROGRAMS
+    ran = run(family, fault.name)
+    if ran.report is None:
+        return Outcome(family, fault.name, ("run",), ran.error)
+    failed = tuple(check.name for check in judged(ran.report) if not check.ok)
+    if failed:
+        return Outcome(family, fault.name, failed)
+    time, size = (abs(one / other - 1) for one, other in zip(ran.measures, sound().measures, strict=True))
+    remark = f"times {time:.2%} apart, bytes {size:.2%}"
+    return Outcome(family, fault.name, (), remark, harmless=max(time, size) <= HARMLESS)
+
+
+def judged(report: Report) -> list[Check]:
+    """The checks of programs' runs."""
+    return checks(report, FABRIC)
