@@ -1,14 +1,13 @@
-"""A job that prints, as JSON, which of the modules that a run imports have no byte code where it is looked for."""
+"""A job that prints, as JSON, which of the modules in FOLDER/modules.json, and of those that they import, have no byte code where it is
+looked for."""
 
 import importlib
 import json
 import sys
 from pathlib import Path
 
-from gradwire.vm.code_digest import machine_modules
-
 if __name__ == "__main__":
-    for name in machine_modules():
+    for name in json.loads((Path(sys.argv[1]) / "modules.json").read_text()):
         importlib.import_module(name)
     prefix = sys.pycache_prefix or "none"
     lacking = [
