@@ -43,7 +43,7 @@ from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.outside import NO_WAY_OUT, tail_of, wanted_outside
 from gradwire.programs.pace import complete_with
 from gradwire.programs.program_file import check_folder, check_program
-from gradwire.programs.verdict import CARRIED, NO_PLAN, checks
+from gradwire.programs.verdict import CARRIED, checks
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.network_size import (
     WALL_LIMIT_S,
@@ -218,7 +218,7 @@ def _show(summary: Summary, request: Request) -> bool:
     made = checks(report, request.fabric)
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)
-    terminal.console.print(f"{values}; {', '.join(NO_PLAN)}: no plan", highlight=False)
+    terminal.console.print(f"{values}; programs have no plan to be checked against", highlight=False)
     for line in pause_lines(request.fabric, report.pauses):
         terminal.console.print(line, markup=False, highlight=False)
     _tell_state(summary, request, failed)

@@ -20,8 +20,6 @@ from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.network.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 
 CARRIED = "the network carried all that it was given"
-NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")
-"""Checks of a point's verdict that compare with its plan."""
 STOCK_RESENT_SHARE = 0.01
 """Share of the segments that TCP on stock hosts may send again although none was lost: probes of a tail whose answer
 is late (RFC 8985), and segments that wait in their own host's queue for longer than its timer. Tuned hosts have
