@@ -13,6 +13,7 @@ from gradwire.inside.channel import Channel
 from gradwire.inside.deadlock_times import DeadlockTimes, Together
 from gradwire.inside.fault_times import FaultTimes, Timed
 from gradwire.inside.forking import interpreters
+from gradwire.inside.injection import Patient
 from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.lab import Lab, run_inside
 from gradwire.inside.processes import Processes, Schedule
@@ -61,7 +62,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         processes.end_all()
         forks.end()
         lab.sandbox.end()
-        lab.built.controller.check_alive()
+        lab.testbed.controller.check_alive()
         counts = lab.count_since(before)
         pauses = _settled(control, lab.network.fabric) if control is not None else None
         if control is not None:
@@ -105,7 +106,7 @@ def _faults(task: Task, lab: Lab, begin_s: float) -> FaultTimes | None:
     """The task's faults; None if it has none."""
     if not task.faults:
         return None
-    return FaultTimes(task.faults, lab.built.patient(), begin_s)
+    return FaultTimes(task.faults, lab.testbed.patient(Patient), begin_s)
 
 
 def _run(task: Task, processes: Processes, schedule: Schedule, timed: Timed) -> bool:

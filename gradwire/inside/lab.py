@@ -10,20 +10,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.faults import Fault, InternalFault
 from gradwire.inside.channel import Channel
 from gradwire.inside.computation import charge_computation
 from gradwire.inside.door import door
 from gradwire.inside.host import Host
-from gradwire.inside.injection import Patient
 from gradwire.inside.namespaces import name_hosts
 from gradwire.inside.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
 from gradwire.inside.sandbox import Sandbox
+from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
 from gradwire.network.fabric import Fabric, Port
 from gradwire.network_namespace import namespace_of, network_namespace
-from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.counters import PortQueues
 from gradwire.topo.fault_commands import impaired_ports
@@ -31,8 +29,6 @@ from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
 from gradwire.topo.rdma import add_rdma_devices
 
-CONTROLLER_PORT = 6653
-CONTROLLER_TIMEOUT_S = 60.0
 UNKILLABLE = "-1000"
 UNSENT_LIMIT_KEY = "net.ipv4.tcp_limit_output_bytes"
 UNSENT_LIMIT_BYTES = 131072
@@ -69,30 +65,17 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class BuiltNetwork:
-    """A network, and the controller that programs its switches."""
-
-    network: Network
-    controller: ControllerProcess
-    abilities: Abilities
-
-    def patient(self) -> Patient:
-        """Returns the object that carries out faults on this network."""
-        return Patient(self.network, self.controller, CONTROLLER_PORT, has_seed=self.abilities.has_netem_seed)
-
-
-@dataclass(frozen=True)
 class Lab:
     """A network with its flows installed, and the hosts that programs enter."""
 
-    built: BuiltNetwork
+    testbed: Testbed
     hosts: Sequence[Host]
     sandbox: Sandbox
 
     @property
     def network(self) -> Network:
         """The network."""
-        return self.built.network
+        return self.testbed.network
 
     def read(self) -> Reading:
         """All counters since the network was built but those of lines; those of switches' rules come last, for Open vSwitch
@@ -124,22 +107,16 @@ class Lab:
 
 
 @contextmanager
-def built(fabric: Fabric, impaired: Collection[Port], labels: Mapping[str, str]) -> Iterator[BuiltNetwork]:
-    """Builds the network that programs run on, and takes it down at the end. `BuiltNetwork.controller` may still be
-    installing flows. impaired: ports at which faults will lose or delay packets. labels: as of `Network`. Raises
+def network_of_programs(fabric: Fabric, impaired: Collection[Port], labels: Mapping[str, str]) -> Iterator[Testbed]:
+    """Builds the network that programs run on, and takes it down at the end. impaired, labels: as for `Network`. Raises
     MachineFault."""
-    with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller:
-        abilities = probe_kernel()
-        network = Network(
-            fabric, abilities, controller_port=CONTROLLER_PORT, owns_kernel=True, impaired=impaired, labels=labels
-        )
-        with network:
-            add_rdma_devices(network)
-            for host in range(fabric.hosts):
-                if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[host]:
-                    with network_namespace(namespace_of(network.host_pid(host))):
-                        write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
-            yield BuiltNetwork(network, controller, abilities)
+    with build_testbed(fabric, FOLDER, TestbedOptions(impaired=impaired, labels=labels)) as bed:
+        add_rdma_devices(bed.network)
+        for host in range(fabric.hosts):
+            if not fabric.host_tcp.is_stock and UNSENT_LIMIT_KEY not in fabric.host_parameters[host]:
+                with network_namespace(namespace_of(bed.network.host_pid(host))):
+                    write_sysctl(path_of(UNSENT_LIMIT_KEY), str(UNSENT_LIMIT_BYTES))
+        yield bed
 
 
 @contextmanager
@@ -152,18 +129,18 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
     name_hosts(fabric, names)
     ports = [port for port, _ in fabric.ports()]
     impaired = ports if task.any_fault else impaired_ports(fabric, task.faults)
-    with built(fabric, impaired, task.labels) as made, ExitStack() as held:
+    with network_of_programs(fabric, impaired, task.labels) as bed, ExitStack() as held:
         sandbox = Sandbox(folder, task.covered)
         held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(names):
-            hosts.append(Host(name, made.network.host_pid(index), sandbox))
+            hosts.append(Host(name, bed.network.host_pid(index), sandbox))
             held.callback(hosts[-1].end)
         if task.enters:
             held.enter_context(door(hosts, sandbox))
-        made.controller.wait_ready(CONTROLLER_TIMEOUT_S)
+        bed.wait_ready()
         charge_computation(task.cpu_time)
-        yield Lab(made, hosts, sandbox)
+        yield Lab(bed, hosts, sandbox)
 
 
 def ports_traffic(

@@ -16,6 +16,7 @@ from gradwire.agents.timer import Timer
 from gradwire.faults import Fault, InputFault
 from gradwire.inside.channel import Channel
 from gradwire.inside.fault_times import FaultTimes
+from gradwire.inside.injection import Patient
 from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.lab import Lab, ports_traffic, run_inside
 from gradwire.inside.processes import Processes, Running, Streams, pipes
@@ -74,7 +75,7 @@ class Bench:
         self._processes = Processes(
             lab.hosts, lab.sandbox, _Timestamps(channel, self._begin_ns), task.output_limit_bytes
         )
-        self._faults = FaultTimes(task.faults, lab.built.patient(), self._begin_ns / S_NS)
+        self._faults = FaultTimes(task.faults, lab.testbed.patient(Patient), self._begin_ns / S_NS)
         self._timer, self._has_rung = Timer(), False
         self._processes.watch(self._timer.descriptor, self._ring)
         self._programs: dict[str, Running] = {}

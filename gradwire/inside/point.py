@@ -23,7 +23,6 @@ from gradwire.agents.agent_processes import UNHARMED, AgentGroup, Mishaps
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.transfers import steady_flow_time_s
-from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import (
     LOSING,
@@ -62,9 +61,10 @@ from gradwire.inside.point_protocol import (
 )
 from gradwire.inside.processor_load import Reading as ProcessorReading
 from gradwire.inside.queue_sampling import sampling
+from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
 from gradwire.network.fabric import Fabric
 from gradwire.network_namespace import namespace_of
-from gradwire.topo.abilities import Abilities, probe_kernel
+from gradwire.topo.abilities import Abilities
 from gradwire.topo.counters import parse_input_drops
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.network import Network
@@ -81,8 +81,6 @@ PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
 PROBE_MESSAGES = 5
 """Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes
 have to pass."""
-CONTROLLER_PORT = 6653
-CONTROLLER_TIMEOUT_S = 60.0
 
 
 class Reading:
@@ -132,10 +130,8 @@ class Reading:
 class Bench:
     """A network with its flows installed and agents on its hosts, ready to replay plans."""
 
-    network: Network
-    controller: ControllerProcess
+    testbed: Testbed
     agents: AgentGroup
-    abilities: Abilities
     #: What a user's controller says; empty without one.
     ways: tuple[tuple[int, ...], ...] = ()
 
@@ -161,34 +157,27 @@ def bench(
     say(NetworkStarted())
     # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
     by_fork = clock == "virtual"
-    with (
-        ControllerProcess(
-            fabric, CONTROLLER_PORT, folder, by_fork=by_fork, switch_prefix=switch_prefix, own_app=controller_app
-        ) as controller,
-        AgentGroup(fabric, folder, per_host=per_host, by_fork=by_fork) as agents,
-    ):
-        abilities = probe_kernel()
-        network = Network(
-            fabric,
-            abilities,
-            controller_port=CONTROLLER_PORT,
-            switch_prefix=switch_prefix,
-            owns_kernel=clock == "virtual",
-            impaired=impaired_ports(fabric, faults),
-            socket_bytes=sockets.buffer_bytes,
-            first_window=first_window_segments(fabric, sockets, faults),
-        )
-        with network:
-            ways = await_ways(fabric, network, controller) if controller_app else ()
-            if not controller_app:
-                controller.wait_ready(CONTROLLER_TIMEOUT_S)
-            hosts = [
-                HostEntry(index, fabric.host_ip(index), namespace_of(network.host_pid(index)))
-                for index in range(fabric.endpoints)
-            ]
-            say(AgentsStarted())
-            with agents.carrying(hosts, sockets, compiled_agent):
-                yield Bench(network, controller, agents, abilities, ways)
+    agents = AgentGroup(fabric, folder, per_host=per_host, by_fork=by_fork)
+    options = TestbedOptions(
+        owns_kernel=clock == "virtual",
+        by_fork=by_fork,
+        controller_app=controller_app,
+        switch_prefix=switch_prefix,
+        impaired=impaired_ports(fabric, faults),
+        socket_bytes=sockets.buffer_bytes,
+        first_window=first_window_segments(fabric, sockets, faults),
+    )
+    with build_testbed(fabric, folder, options, agents) as bed:
+        ways = await_ways(fabric, bed.network, bed.controller) if controller_app else ()
+        if not controller_app:
+            bed.wait_ready()
+        hosts = [
+            HostEntry(index, fabric.host_ip(index), namespace_of(bed.network.host_pid(index)))
+            for index in range(fabric.endpoints)
+        ]
+        say(AgentsStarted())
+        with agents.carrying(hosts, sockets, compiled_agent):
+            yield Bench(bed, agents, ways)
 
 
 def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequence[PlannedFault]) -> int:
@@ -228,7 +217,7 @@ def run_point(folder: Path) -> None:
 
 
 def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
-    network, agents = ready.network, ready.agents
+    network, agents = ready.testbed.network, ready.agents
     say(FirstByte())
     with watching(network, agents):
         probe_ratio = _probe_rate(task, folder, ready)
@@ -255,7 +244,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
             log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, harm, waits=waits)
         load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
-        ready.controller.check_alive()
+        ready.testbed.controller.check_alive()
         counts = Reading(network).since(before)
         parameters = network.host_parameters()
         pauses = network.flow_control.state() if network.flow_control is not None else None
@@ -273,7 +262,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         rate_probe=probe_ratio,
         cpu_saturation=load.busiest if load else 0.0,
         cpu_wait=load.waited if load else 0.0,
-        shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
+        shaping=_shaping(ready.testbed.abilities),
         notes=tuple(notes),
         captures=capture.records if capture else (),
         faults=(
@@ -287,6 +276,11 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     )
     write_json(folder / "record.json", record, indent=1)
     say(PointRecorded(chosen.label))
+
+
+def _shaping(abilities: Abilities) -> str:
+    """Returns which queueing disciplines serve the bands and the flows of a band."""
+    return f"{'prio' if abilities.has_prio else 'htb'}, {'fq' if abilities.has_fq else 'fifo'}"
 
 
 def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContextManager[None]:
@@ -319,7 +313,7 @@ def _faults(task: PointTask, ready: Bench) -> Iterator[_Harm]:
         return
     from gradwire.inside.fault_injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
 
-    patient = Patient(ready.network, ready.controller, CONTROLLER_PORT, has_seed=ready.abilities.has_netem_seed)
+    patient = ready.testbed.patient(Patient)
     patient.let_in(task.faults, task.sockets)
     injection = Injection([fault for fault in task.faults if not fault.is_of_worker], patient)
     of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)

@@ -57,13 +57,13 @@ def _replay_all(folder: Path) -> None:
     ) as ready:
         for number in range(task.plans):
             path = folder / plan_file(number)
-            before = Reading(ready.network) if task.count else None
-            control = ready.network.flow_control
+            before = Reading(ready.testbed.network) if task.count else None
+            control = ready.testbed.network.flow_control
             if control is not None:
                 control.forget()
             with (
-                sampling(ready.network.switch_interfaces(), task.queue_period_ns) as sampler,
-                watching(ready.network, ready.agents),
+                sampling(ready.testbed.network.switch_interfaces(), task.queue_period_ns) as sampler,
+                watching(ready.testbed.network, ready.agents),
             ):
                 log, summaries = ready.agents.replay(
                     Plan.load(path), path, task.iterations, lambda _: None, waits=not task.queue_period_ns
@@ -71,7 +71,7 @@ def _replay_all(folder: Path) -> None:
             log.save(folder / log_file(number))
             if sampler is not None:
                 sampler.lengths(ready.agents.start_ns).save(folder / queues_file(number))
-            counts = Reading(ready.network).since(before) if before else None
+            counts = Reading(ready.testbed.network).since(before) if before else None
             repairs = sum(agent.multicast_repairs for agent in summaries)
             write_json(
                 folder / note_file(number),

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import Fault
-from gradwire.inside.injection import Act
-from gradwire.inside.lab import CONTROLLER_TIMEOUT_S, BuiltNetwork, built
+from gradwire.inside.injection import Act, Patient
+from gradwire.inside.lab import network_of_programs
 from gradwire.inside.namespaces import name_hosts
+from gradwire.inside.testbed import Testbed
 from gradwire.network.fabric import Fabric
 from gradwire.topo.prompt import Prompt
 from gradwire.workloads.units import rate_text
@@ -26,8 +27,8 @@ STALE_S = 1.0
 class Changes:
     """Links and switches that are out of the network."""
 
-    def __init__(self, network: BuiltNetwork) -> None:
-        self._patient = network.patient()
+    def __init__(self, bed: Testbed) -> None:
+        self._patient = bed.patient(Patient)
         self._out: list[PlannedFault] = []
 
     def change(self, kind: str, place: str, is_out: bool) -> None:
@@ -58,11 +59,11 @@ def main() -> None:
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         name_hosts(fabric)
-        with built(fabric, (), {}) as network:
-            network.controller.wait_ready(CONTROLLER_TIMEOUT_S)
+        with network_of_programs(fabric, (), {}) as bed:
+            bed.wait_ready()
             signal.signal(signal.SIGINT, usual)
             print(greeting(fabric))
-            Prompt(network.network, Changes(network).change)
+            Prompt(bed.network, Changes(bed).change)
             sys.stdout.flush()
             os._exit(0)
     except Fault as fault:

@@ -120,7 +120,11 @@ def later(share: float, interface: str) -> Callable[[], None]:
         def probe(task: PointTask, folder: Path, ready: Bench) -> float:
             ratio = original(task, folder, ready)
             (shaper,) = option("rate", f"{round(_bit_s(shapers[0]) * share)}bit")(shapers)
-            with network_namespace(_namespace_of_first(ready.network)) if interface == FIRST_HOST else nullcontext():
+            with (
+                network_namespace(_namespace_of_first(ready.testbed.network))
+                if interface == FIRST_HOST
+                else nullcontext()
+            ):
                 run(["tc", *["change" if word == "add" else word for word in shaper]])
             return ratio
 
