@@ -22,6 +22,8 @@ BYTES_PER_OP = 600
 and 540 at most."""
 MOST_KEPT_BYTES_PER_OP = 250
 """Of what the builder itself keeps, with dependencies and chunks: plans of all strategies have 100 to 210."""
+BYTES_PER_DEPENDENCY = 24
+"""Of those."""
 CGROUP = Path("/sys/fs/cgroup")
 
 
