@@ -23,6 +23,8 @@ million ops took 510 and 540 at most."""
 MOST_KEPT_BYTES_PER_OP = 250
 """The most bytes that the builder itself keeps for each op, with dependencies and chunks: plans of all strategies have
 100 to 210."""
+BYTES_PER_DEPENDENCY = 24
+"""Bytes that each dependency takes of them."""
 CGROUP = Path("/sys/fs/cgroup")
 
 

@@ -35,7 +35,7 @@ from gradwire.workloads.engines.placement import Piece, greedy_by_size, in_messa
 from gradwire.workloads.engines.worker import ops_of_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.plan_size import MostOps
+from gradwire.workloads.plan_size import BYTES_PER_DEPENDENCY, MOST_KEPT_BYTES_PER_OP, MostOps
 from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 Placement = Literal["whole", "greedy", "split"]
@@ -98,6 +98,9 @@ def _ops(job: Job, pieces: Sequence[Piece], options: MulticastOptions, *, multic
         hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
         beside = [hosts.count(cluster.server_host(server)) for server in range(cluster.servers)]
         ops -= int(per_server @ np.maximum(cluster.workers - np.array(beside) - 1, 0))
+    if barrier and not multicast:  # each copy waits for all requests, which takes more memory than ops do
+        waits_bytes = BYTES_PER_DEPENDENCY * cluster.workers**2 * count
+        ops = max(ops, waits_bytes // MOST_KEPT_BYTES_PER_OP)
     return ops + barrier * cluster.servers
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import cached_property
 
 import numpy as np
@@ -96,15 +95,14 @@ def _counter_edges(plan: Plan) -> tuple[Int64, Int64, Int64]:
     """
     ops = plan.ops
     sends = np.flatnonzero(ops.kind == OpKind.SEND)
-    edges: list[tuple[int, int, int]] = []
-    for queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
-        queued = sends[ops.lane[sends] == queue]
-        queued = queued[np.argsort(ops.order[queued], kind="stable")]
-        edges += [(a, b, 0) for a, b in itertools.pairwise(queued.tolist())]
-        if len(queued):
-            edges.append((int(queued[-1]), int(queued[0]), 1))
-    columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2]
+    queued = sends[plan.queue_discipline[ops.lane[sends]] == Discipline.COUNTER]
+    queued = queued[np.lexsort((ops.order[queued], ops.lane[queued]))]
+    lanes = ops.lane[queued]
+    is_first = np.diff(lanes, prepend=-1) != 0
+    is_last = np.diff(lanes, append=-1) != 0
+    following = np.roll(queued, -1)
+    following[is_last] = queued[is_first]
+    return queued, following, is_last.astype(np.int64)
 
 
 WORD_BITS = 64

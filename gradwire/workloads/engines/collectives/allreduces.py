@@ -127,24 +127,28 @@ def hierarchical_ring(ranks: int, group: int, *, scatter: bool = False) -> Sched
         raise InputFault(f"strategy.options.group = {group}: must divide cluster.workers = {ranks}")
     if scatter:
         return two_level([range(first, first + group) for first in range(0, ranks, group)])
-    return schedule_of(ranks, ranks // group, _master_rows(ranks // group, group))
+    return Schedule(ranks, ranks // group, _master_rows(ranks // group, group))
 
 
-def _master_rows(groups: int, size: int) -> Iterator[Row]:
-    parts = range(groups)
+def _master_rows(groups: int, size: int) -> Int64:
+    parts, masters = range(groups), range(0, groups * size, size)
     refuse_rows(2 * groups * (groups * size - 1))
-    for hop in range(size - 1):
-        for first in range(0, groups * size, size):
-            for part in parts:
-                src = first + size - 1 - hop
-                yield src, src - 1, part, hop, Combine.ADD, 0, int(part == 0)
-    masters = range(0, groups * size, size)
-    yield from ring_rows(masters, [[part] for part in parts], size - 1, 1)
+    among_masters = ring_among(masters, groups * size).rows
     last = size - 1 + 2 * (groups - 1)
-    for hop in range(size - 1):
-        for first in masters:
-            for part in parts:
-                yield first + hop, first + hop + 1, part, last + hop, Combine.COPY, 2, int(part == 0)
+
+    def chains(first_step: int, combine: Combine, phase: int) -> Int64:
+        """Up to all masters, or down from them."""
+        rows = [
+            (first + place, first + place + toward, part, first_step + hop, combine, phase, int(part == 0))
+            for hop in range(size - 1)
+            for place, toward in [(size - 1 - hop, -1) if combine is Combine.ADD else (hop, 1)]
+            for first in masters
+            for part in parts
+        ]
+        return np.array(rows, np.int64).reshape(-1, 7)
+
+    ring_behind = among_masters + np.array([0, 0, 0, size - 1, 0, 1, 0])
+    return np.concatenate([chains(0, Combine.ADD, 0), ring_behind, chains(last, Combine.COPY, 2)])
 
 
 def two_level(machines: Sequence[Sequence[int]]) -> Schedule:

@@ -3,12 +3,14 @@ that has none."""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradwire.datatypes.plan import Combine, Plan, Role
+from gradwire.datatypes.plan import Combine, Discipline, OpKind, Plan, Role
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Costs, Job
@@ -195,3 +197,16 @@ def test_portions_find_the_same(name: str, most: int, monkeypatch: pytest.Monkey
     plan = plan_of(job_of(profile_of([(LayerKind.FC, [64, 8])]), Cluster(4)), "ddp")
     assert race_of(plan) is None
     assert race_of(summed_by_one(waits_for="recv")) is not None
+
+
+def test_queues_of_all_pairs_are_ordered_in_one_pass() -> None:
+    """A queue for each of 65,536 pairs: to look for the messages of each among all takes half a minute."""
+    job = job_of(profile_of([(LayerKind.FC, [1000])] * 2), Cluster(256, 256))
+    (plan,) = compiled(job, "tictac", {}).values()
+    begun_s = time.process_time()
+    graph = Graph(plan)
+    assert time.process_time() - begun_s < 2
+    counting = plan.queue_discipline[plan.ops.lane] == Discipline.COUNTER
+    assert len(graph.source) == len(plan.dep_op) + int((plan.ops.message >= 0).sum()) // 2 + int(
+        (counting & (plan.ops.kind == OpKind.SEND)).sum()
+    )
