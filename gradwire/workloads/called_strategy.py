@@ -19,6 +19,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import Fault, InputFault
 from gradwire.workloads.checker import check_references
 from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan_size import TooManyOps
 from gradwire.workloads.strategy import Options, Strategy
 
 
@@ -56,8 +57,11 @@ def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fa
     fabric lacks; PlanError for references to what is not there, which estimates, that come before the other checks,
     could not follow. OverflowError, of ops that are too large to count, is the caller's.
     """
-    with _blaming(strategy, "compile"):
-        plans: Any = strategy.compile(job, options)
+    try:
+        with _blaming(strategy, "compile"):
+            plans: Any = strategy.compile(job, options)
+    except TooManyOps as fault:
+        raise fault if fault.name else TooManyOps(strategy.name, fault.said) from fault
     if not isinstance(plans, Mapping) or not plans:
         returned = f"a {type(plans).__name__}" if not isinstance(plans, Mapping) else "an empty mapping"
         raise InputFault(
