@@ -20,6 +20,7 @@ from gradwire.named_code import running
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.checker import check_references
 from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan_size import TooManyOps
 from gradwire.workloads.strategy import Options, Strategy
 
 
@@ -57,8 +58,11 @@ def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fa
     fabric lacks; PlanError for references to what is not there, which estimates, that come before the other checks,
     could not follow. OverflowError, of ops that are too large to count, is the caller's.
     """
-    with _blaming(strategy, "compile"):
-        return _examined(strategy, strategy.compile(job, options), fabric)
+    try:
+        with _blaming(strategy, "compile"):
+            return _examined(strategy, strategy.compile(job, options), fabric)
+    except TooManyOps as fault:
+        raise fault if fault.name else TooManyOps(strategy.name, fault.said) from fault
 
 
 def _examined(strategy: Strategy, plans: Any, fabric: Fabric) -> Mapping[str, Plan]:

@@ -29,7 +29,16 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 class TooManyOps(InputFault):
-    """A plan with all ranks has more ops than it may have."""
+    """A plan with all ranks has more ops than it may have, or a part of it has."""
+
+    def __init__(self, name: str, said: str) -> None:
+        """said: how many ops, and what to do. name: the plan's; "" of a part, which does not know what it is for."""
+        super().__init__(f"the plan of '{name}' has {said}" if name else f"a part of the plan has {said}")
+        self.name, self.said = name, said
+
+    def __reduce__(self) -> tuple[type[TooManyOps], tuple[str, str]]:
+        """Comes back whole from the processes that compile points side by side."""
+        return TooManyOps, (self.name, self.said)
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,14 @@ class MostOps:
         return f"may have {self.ops:,}, which fit into the {self.free_bytes / 1e9:.1f} GB of memory that are free"
 
     def refuse(self, name: str, ops: int, *, more: bool = False) -> None:
-        """Raises TooManyOps, with what to do, for a plan of more ops. more: it has not been made to its end."""
+        """Raises TooManyOps, with what to do, for a plan of more ops. more: it has not been made to its end. name: "" for a
+        part of one."""
         if ops > self.ops:
             raise TooManyOps(
-                f"the plan of '{name}' has {'more than ' if more else ''}{ops:,} ops, and {self.reason}: take fewer workers "
+                name,
+                f"{'more than ' if more else ''}{ops:,} ops, and {self.reason}: take fewer workers "
                 "(cluster.workers), fewer layers (model.blocks) or messages (strategy.options), fuse small tensors "
-                "(model.fused_parameters), or estimate it by classes of ranks (docs/thousands.md)"
+                "(model.fused_parameters), or estimate it by classes of ranks (docs/thousands.md)",
             )
 
 

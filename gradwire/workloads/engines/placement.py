@@ -37,7 +37,7 @@ SHARE_ROUNDING = 0.01
 def refuse_pieces(counts: Iterable[int], workers: int) -> None:
     """Raises TooManyOps, before they are made, for tensors in so many pieces each, of which every worker gets each by a
     message."""
-    MostOps.here().refuse("tensors in pieces", 2 * workers * sum(counts))
+    MostOps.here().refuse("", 2 * workers * sum(counts))
 
 
 def even_cut(parameters: int, parts: int) -> list[int]:

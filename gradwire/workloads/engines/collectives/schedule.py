@@ -365,7 +365,7 @@ def _pairs(waits: dict[int, list[int]]) -> Int64:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def refuse_rows(rows: int, name: str = "a collective") -> None:
+def refuse_rows(rows: int, name: str = "") -> None:
     """Raises TooManyOps, before they are made, for so many rows with a SEND and a RECV each."""
     MostOps.here().refuse(name, 2 * rows)
 

@@ -74,7 +74,7 @@ def test_colliding_spines_are_refused_with_what_to_change() -> None:
     assert by_class(points["several"]) is None
 
     def too_large() -> dict[str, Plan]:
-        raise TooManyOps("the plan has more than 8,000,000 ops: take fewer workers")
+        raise TooManyOps("star", "more than 8,000,000 ops: take fewer workers")
 
     with pytest.raises(
         InputFault, match=r"take fewer workers. Classes of ranks .* has none, because .*fabric.spines = 1"
