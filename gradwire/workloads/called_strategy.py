@@ -62,7 +62,9 @@ def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fa
         with _blaming(strategy, "compile"):
             return _examined(strategy, strategy.compile(job, options), fabric)
     except TooManyOps as fault:
-        raise fault if fault.name else TooManyOps(strategy.name, fault.said) from fault
+        if fault.name:
+            raise  # a fault that is its own cause cannot be pickled by who pickles causes, as Dask does
+        raise TooManyOps(strategy.name, fault.said) from fault
 
 
 def _examined(strategy: Strategy, plans: Any, fabric: Fabric) -> Mapping[str, Plan]:

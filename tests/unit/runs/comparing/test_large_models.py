@@ -133,7 +133,7 @@ def test_where_all_are_too_large_with_all_blocks_nothing_runs(
     needs_no_kernel(monkeypatch)
     monkeypatch.setattr(plan_size, "MOST_OPS", ops_of_all_blocks("ring") * 9 // 10)
     status, out, err = call(*BERT)
-    assert (status, out) == (2, "")
+    assert (status, out) == (2, ""), err
     assert "no strategy can run: the plan of all 24 blocks has about" in " ".join(err.split())
     assert not list((tmp_path / "runs").glob("*/points/*"))
 
