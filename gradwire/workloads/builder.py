@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gradwire.datatypes.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan, Role
 from gradwire.workloads.plan_size import MOST_KEPT_BYTES_PER_OP, MostOps
@@ -427,6 +428,14 @@ class PlanBuilder:
         start = np.zeros(self._count + 1, np.int64)
         np.cumsum(np.bincount(ops, minlength=self._count), out=start[1:])
         return start, ons[by_op], lags[by_op].astype(np.uint8)
+
+
+def nanoseconds(duration_s: npt.NDArray[np.float64]) -> Int64:
+    """Returns durations in whole nanoseconds. Raises OverflowError for what 64 bits cannot count."""
+    found = np.rint(duration_s * 1e9)
+    if not (np.abs(found) < 2.0**63).all():
+        raise OverflowError(f"a duration is too long: {np.max(found):g} ns")
+    return found.astype(np.int64)
 
 
 def _extend(cells: array[int], values: Columns, count: int) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gradwire.datatypes.plan import CONTROL_CLASS, LATENCY_LANE, Combine, Int64, OpKind, Role
 from gradwire.network.fabric import MAX_BANDS
-from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.builder import PlanBuilder, nanoseconds
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.transfer_counts import transfer_ops
@@ -105,7 +105,7 @@ class BucketOps:
 def add_gates(builder: PlanBuilder, durations_s: Sequence[float], ranks: int, lane: int) -> Int64:
     """Adds a COMPUTE op for each duration and rank, shape (durations, ranks); among those ready together, earlier rows
     go first."""
-    durations_ns = np.rint(np.array(durations_s, np.float64) * 1e9).astype(np.int64)
+    durations_ns = nanoseconds(np.array(durations_s, np.float64))
     rows = len(durations_ns)
     ops = builder.add_columns(
         OpKind.COMPUTE,
@@ -206,7 +206,7 @@ class Transfers:
             peer=peer,
             group=grouped,
             lane=workers.queues(src[lead], np.where(to_itself, src[lead], dst[lead]), channel, traffic_class[lead]),
-            duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64)[lead],
+            duration_ns=nanoseconds(latency_s + link_s)[lead],
             order=(self.number * (self.buckets.orders or max(schedule.steps, 1)) + schedule.step[row])[lead],
             **{name: values[lead] for name, values in columns.items()},
         )
@@ -236,7 +236,7 @@ class Transfers:
 
     def _latencies(self, recvs: Int64) -> Int64:
         """The ops at which messages are there: their RECVs or, where latencies overlap, the latency after them."""
-        duration_ns = np.rint(self._latency_s * 1e9).astype(np.int64)
+        duration_ns = nanoseconds(self._latency_s)
         late = np.flatnonzero(self._overlaps & (duration_ns > 0))
         if not len(late):
             return recvs
@@ -292,7 +292,7 @@ class Transfers:
             OpKind.REDUCE,
             len(adding),
             rank=self.dst[adding],
-            duration_ns=np.rint(self.size[adding] / rate * 1e9).astype(np.int64),
+            duration_ns=nanoseconds(self.size[adding] / rate),
             size_bytes=self.size[adding],
             chunk=self.chunk[adding],
             order=self.number[adding],

@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Int64, OpKind, Plan
-from gradwire.workloads.builder import CONTROL_BYTES
+from gradwire.workloads.builder import CONTROL_BYTES, nanoseconds
 from gradwire.workloads.engines.parameter_server import UPDATE_LANE, Flows, ParameterServer
 from gradwire.workloads.engines.placement import Piece
 from gradwire.workloads.engines.worker import ops_of_passes
@@ -178,7 +178,7 @@ class _Steps:
             len(keys),
             rank=keys.server,
             lane=FIRST_KEY_LANE + keys.chunk if self._exchange.updates == "parallel" else ADDING_LANE,
-            duration_ns=np.rint(keys.size_bytes / bytes_per_s * 1e9).astype(np.int64),
+            duration_ns=nanoseconds(keys.size_bytes / bytes_per_s),
             size_bytes=keys.size_bytes,
             chunk=keys.chunk,
             layer=keys.layer,

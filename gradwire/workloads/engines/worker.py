@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradwire.datatypes.plan import OpKind, Plan, Role
-from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.builder import PlanBuilder, nanoseconds
 from gradwire.workloads.engines.placement import Piece, slices_of_layers
 from gradwire.workloads.job import Job
 
@@ -46,7 +46,7 @@ def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
         ops_of_passes(job),
         rank=rank,
         lane=0,
-        duration_ns=np.rint(duration_s * job.relative_time(rank) * 1e9).astype(np.int64),
+        duration_ns=nanoseconds(duration_s * job.relative_time(rank)),
         layer=np.array([-1, *range(forward), *reversed(range(layers))], np.int64),
     )
     builder.depend_columns(ops[1:], ops[:-1])
