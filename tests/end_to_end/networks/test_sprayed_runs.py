@@ -22,7 +22,7 @@ rate = "10gbit"
 routing = "{routing}"
 [model]
 name = "one-layer"
-layers = [{{ name = "fc", kind = "fc", size = ["8MB"], forward = "1ms", backward = "1ms" }}]
+layers = [{{ name = "fc", kind = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }}]
 [strategy]
 name = "{strategy}"
 [run]
