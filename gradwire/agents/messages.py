@@ -63,7 +63,7 @@ class Connect(msgspec.Struct, frozen=True, tag_field="command", tag="connect"):
 
 
 class Go(msgspec.Struct, frozen=True, tag_field="command", tag="go"):
-    """Replay; answered by an RanksIterated after each iteration, and by Replayed."""
+    """Replay; answered by a RanksIterated after each iteration, and by Replayed."""
 
     #: When to begin, by the monotonic clock.
     start_ns: int

@@ -1,2 +1,2 @@
-"""Code that runs inside the machine: the network's construction and replay of plans, the network without agents, the
-hosts that programs enter, and who starts and follows them."""
+"""Code that runs inside the machine: it builds the network, replays plans on it, starts and follows users' programs on its
+hosts, carries out faults, and reports to the command outside."""

@@ -7,6 +7,7 @@ Switches are numbered row by row, or group by group.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar, Protocol
@@ -40,7 +41,7 @@ class GraphShape(Protocol):
         """Returns the switches at the ends of each link."""
 
 
-class OfSwitches:
+class OfSwitches(ABC):
     """A shape that the number of its switches describes. Subclasses say which are joined."""
 
     keys: ClassVar[tuple[str, ...]] = ("switches",)
@@ -55,9 +56,13 @@ class OfSwitches:
         return f"{self.word} of {self.switch_count} switches"
 
     @property
+    @abstractmethod
     def link_count(self) -> int:
         """Number of links between switches."""
-        return self.switch_count
+
+    @abstractmethod
+    def pairs(self) -> Pairs:
+        """Returns the switches at the ends of each link."""
 
     def defect(self) -> str:
         """Returns "": any number will do."""
@@ -83,6 +88,11 @@ class Ring(OfSwitches):
     """Each switch is joined to the next, and the last to the first."""
 
     word = "a ring"
+
+    @property
+    def link_count(self) -> int:
+        """Number of links between switches."""
+        return self.switch_count
 
     def pairs(self) -> Pairs:
         """Returns the switches at the ends of each link."""
@@ -228,5 +238,4 @@ GRAPH_SHAPES: Mapping[Topology, type[OfSwitches] | type[Torus] | type[Dragonfly]
 def graph_shape(topology: Topology, values: Mapping[str, Any]) -> GraphShape:
     """Returns the shape of this name. values: of the keys of `fabric`, also those that do not concern it."""
     made = GRAPH_SHAPES[topology]
-    shape: GraphShape = made(**{key: values[key] for key in made.keys})  # type: ignore[assignment]
-    return shape
+    return made(**{key: values[key] for key in made.keys})

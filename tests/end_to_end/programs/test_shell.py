@@ -57,8 +57,8 @@ def test_links_and_switches_come_back_as_they_were(typist: Typist) -> None:
     typist.ask("link h1 s1 up")
     assert "0% dropped" in typist.ask("pingall")
     assert qdiscs() == before
-    assert "receiver" in (said := typist.ask("h1 iperf3 -s -1 -D >/dev/null; sleep 1; iperf3 -c h1 -n 50M"))
-    assert re.search(r"9\.[34]\d* Gbits/sec +receiver", typist.ask("h3 iperf3 -c h1 -n 50M")) or said
+    typist.ask("h1 iperf3 -s -D >/dev/null")
+    assert re.search(r"9\.[34]\d* Gbits/sec +receiver", typist.ask("h2 iperf3 -c h1 -n 50M"))
 
 
 def test_ctrl_c_ends_the_program_and_not_the_shell(typist: Typist) -> None:
