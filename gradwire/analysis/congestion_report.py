@@ -10,7 +10,8 @@ import numpy as np
 
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.pause_report import pause_lines
-from gradwire.datatypes.records import BandCount, PointRecord, QueueLengths
+from gradwire.datatypes.network_counts import BandCount
+from gradwire.datatypes.records import PointRecord, QueueLengths
 from gradwire.network.fabric import Fabric
 
 MOST_PORTS = 3

@@ -18,6 +18,7 @@ import typer
 from rich.markup import escape
 
 from gradwire.analysis.pause_report import pause_lines
+from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.cli import terminal
@@ -214,7 +215,7 @@ def _show(summary: Summary, request: Request) -> bool:
         f"{summary.memory_bytes / 2**30:.2f} GiB of {request.memory_mb / 1024:.2f}",
         highlight=False,
     )
-    terminal.console.print(TerminalTable(ports_table(report)))
+    terminal.console.print(TerminalTable(ports_table(ports_traffic(request.fabric, report.counts), report.duration_s)))
     made = checks(report, request.fabric)
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
 from gradwire.datatypes.host_settings import HostParameter
-from gradwire.datatypes.line_counts import LineCount
+from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseState
 
 Int64 = npt.NDArray[np.int64]
@@ -172,48 +172,6 @@ class AgentSummary:
     host_parameters: tuple[HostParameter, ...] = ()
     #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.
     code: str = "python"
-
-
-@dataclass(frozen=True)
-class BandCount:
-    """Counters of one priority band of one port over the run."""
-
-    port: str
-    band: int
-    bytes_sent: int
-    packets_sent: int
-    drops: int
-    #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
-    marks: int = 0
-    above_threshold: int = 0
-    #: For a switch's queue that drops or marks, as the kernel has it: the most bytes that it holds, the length from
-    #: which it marks some packets, and the length from which it marks all. 0 for those that it does not have.
-    limit_bytes: int = 0
-    threshold_bytes: int = 0
-    all_marked_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class NetworkCounts:
-    """Counters of the whole network over the run."""
-
-    bands: tuple[BandCount, ...]
-    #: TCP segments, summed over hosts.
-    tcp_segments_sent: int
-    #: Retransmitted TCP segments, summed over hosts.
-    tcp_retransmits: int
-    #: Packets that the datapath had to ask the switch process about.
-    upcalls: int
-    #: Packets that the switch dropped because they matched no flow.
-    table_miss_packets: int
-    #: Packets that arrived at hosts with a mark (ECN).
-    marked_arrivals: int = 0
-    #: Expiries of TCP's retransmission timers, summed over hosts.
-    tcp_timeouts: int = 0
-    #: Packets that the kernel dropped before it took them in, because it had too many waiting.
-    input_drops: int = 0
-    #: What each line was given; empty without counters of lines, as on the wall clock.
-    lines: tuple[LineCount, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from gradwire.inside.kernel_messages import killed_for_memory
 from gradwire.inside.lab import Lab, run_inside
 from gradwire.inside.processes import Processes, Schedule
 from gradwire.inside.program_protocol import Report, Task, write_hosts_files
+from gradwire.inside.readings import Reading, forget_counts
 from gradwire.inside.traffic_classes import make_classes
 from gradwire.network.fabric import Fabric
 from gradwire.topo.deadlocks import Deadlocks
@@ -39,12 +40,9 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         interpreters(task.programs, task.folder, lab.hosts, lab.sandbox) as forks,
         capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1),
     ):
-        before, killed_before = lab.read(), killed_for_memory()
+        before, killed_before = Reading(lab.network), killed_for_memory()
         control = lab.network.flow_control
-        if control is not None:
-            control.forget()
-        if lab.network.line_counters is not None:
-            lab.network.line_counters.forget()
+        forget_counts(lab.network)
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         faults = _faults(task, lab, begin_s)
@@ -63,20 +61,14 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         forks.end()
         lab.sandbox.end()
         lab.testbed.controller.check_alive()
-        counts = lab.count_since(before)
+        counts = Reading(lab.network, settles=True).since(before)
         pauses = _settled(control, lab.network.fabric) if control is not None else None
         if control is not None:
             control.events(round(begin_s * 1e9)).save(folder / PAUSES_FILE)
     report = Report(
         duration_s=duration_s,
         timed_out=not in_time,
-        ports=counts.ports,
-        lines=counts.lines,
-        tcp_segments=counts.tcp_segments,
-        tcp_retransmits=counts.tcp_retransmits,
-        table_misses=counts.table_misses,
-        dropped_reports=counts.dropped_reports,
-        upcalls=counts.upcalls,
+        counts=counts,
         killed_for_memory=killed_for_memory() - killed_before,
         dropped_output_bytes=processes.dropped_bytes,
         host_parameters=lab.network.host_parameters(),

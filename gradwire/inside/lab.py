@@ -10,20 +10,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gradwire.datatypes.line_counts import LineCount
 from gradwire.faults import Fault, InternalFault
 from gradwire.inside.channel import Channel
 from gradwire.inside.computation import charge_computation
 from gradwire.inside.door import door
 from gradwire.inside.host import Host
 from gradwire.inside.namespaces import name_hosts
-from gradwire.inside.program_protocol import FOLDER, TASK_FILE, PortTraffic, Ready, Refused, Task, read_task
+from gradwire.inside.program_protocol import FOLDER, TASK_FILE, Ready, Refused, Task, read_task
 from gradwire.inside.sandbox import Sandbox
 from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
 from gradwire.network.fabric import Fabric, Port
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.command import write_sysctl
-from gradwire.topo.counters import PortQueues
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.host_parameters import path_of
 from gradwire.topo.network import Network
@@ -39,32 +37,6 @@ receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The network's counters at one moment."""
-
-    queues: Sequence[PortQueues]
-    tcp_segments: int
-    tcp_retransmits: int
-    table_misses: int
-    dropped_reports: int
-    upcalls: int
-
-
-@dataclass(frozen=True)
-class Counted:
-    """The network's counters between two readings."""
-
-    ports: tuple[PortTraffic, ...]
-    #: Empty in a kernel without counters of lines.
-    lines: tuple[LineCount, ...]
-    tcp_segments: int
-    tcp_retransmits: int
-    table_misses: int
-    dropped_reports: int
-    upcalls: int
-
-
-@dataclass(frozen=True)
 class Lab:
     """A network with its flows installed, and the hosts that programs enter."""
 
@@ -76,34 +48,6 @@ class Lab:
     def network(self) -> Network:
         """The network."""
         return self.testbed.network
-
-    def read(self) -> Reading:
-        """All counters since the network was built but those of lines; those of switches' rules come last, for Open vSwitch
-        collects them only every half a second, and ports would carry on meanwhile."""
-        tcp, ports, datapath = self.network.tcp_counters(), self.network.port_queues(), self.network.datapath_counters()
-        return Reading(
-            ports,
-            sum(host.segments_sent for host in tcp),
-            sum(host.segments_retransmitted for host in tcp),
-            datapath.table_misses,
-            datapath.dropped_reports,
-            datapath.upcalls,
-        )
-
-    def count_since(self, earlier: Reading) -> Counted:
-        """Returns what the network carried after the reading `earlier`."""
-        counters = self.network.line_counters
-        lines = counters.settled() if counters is not None else ()
-        now = self.read()
-        return Counted(
-            ports_traffic(self.network, now.queues, earlier.queues, lines),
-            lines,
-            now.tcp_segments - earlier.tcp_segments,
-            now.tcp_retransmits - earlier.tcp_retransmits,
-            now.table_misses - earlier.table_misses,
-            now.dropped_reports - earlier.dropped_reports,
-            now.upcalls - earlier.upcalls,
-        )
 
 
 @contextmanager
@@ -141,34 +85,6 @@ def lab(task: Task, folder: Path) -> Iterator[Lab]:
         bed.wait_ready()
         charge_computation(task.cpu_time)
         yield Lab(bed, hosts, sandbox)
-
-
-def ports_traffic(
-    network: Network, now: Sequence[PortQueues], before: Sequence[PortQueues], lines: Sequence[LineCount]
-) -> tuple[PortTraffic, ...]:
-    """Returns what each port sent between two readings, in their order. lines: as counted between the same readings."""
-    rates = {port.interface: rate for port, rate in network.fabric.ports()}
-    by_port = {line.port: line for line in lines}
-    return tuple(
-        port_traffic(queues, earlier, rates[queues.port.interface], by_port.get(queues.port.interface))
-        for queues, earlier in zip(now, before, strict=True)
-    )
-
-
-def port_traffic(now: PortQueues, before: PortQueues, rate_bps: float, line: LineCount | None) -> PortTraffic:
-    """Returns what a port sent between two readings, by its line, or by its queues in a kernel without counters of
-    lines."""
-    interface, replaced_by = now.port.interface, now.put_in_place_of(before)
-    sent_bytes, packets = now.sent_bytes - before.sent_bytes, now.packets_sent - before.packets_sent
-    by_band: tuple[int, ...] = ()
-    drops = now.drops - before.drops
-    if now.bands and before.bands and not replaced_by:
-        bands = now.bands.since(before.bands)
-        sent_bytes, packets, drops = bands.sent_bytes, sum(band.packets_sent for band in bands.bands), bands.drops
-        by_band = tuple(band.bytes_sent for band in bands.bands)
-    if line is not None:
-        sent_bytes, packets = line.size_bytes, line.frames
-    return PortTraffic(interface, rate_bps, sent_bytes, packets, drops, by_band, replaced_by)
 
 
 Job = Callable[[Task, Path, Lab, Channel], None]

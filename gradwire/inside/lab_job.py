@@ -18,7 +18,7 @@ from gradwire.inside.channel import Channel
 from gradwire.inside.fault_times import FaultTimes
 from gradwire.inside.injection import Patient
 from gradwire.inside.kernel_messages import killed_for_memory
-from gradwire.inside.lab import Lab, ports_traffic, run_inside
+from gradwire.inside.lab import Lab, run_inside
 from gradwire.inside.processes import Processes, Running, Streams, pipes
 from gradwire.inside.program_protocol import (
     Begin,
@@ -37,6 +37,7 @@ from gradwire.inside.program_protocol import (
     Refused,
     Task,
 )
+from gradwire.inside.readings import Reading, forget_counts
 from gradwire.inside.recording import Recording
 
 S_NS = 1_000_000_000
@@ -68,9 +69,8 @@ class Bench:
     def __init__(self, task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         self._lab, self._channel = lab, channel
         self._recording = Recording(lab.network, task.capture, folder, task.snaplen_bytes) if task.capture else None
-        self._before, self._killed_before = lab.network.port_queues(), killed_for_memory()
-        if lab.network.line_counters is not None:
-            lab.network.line_counters.forget()
+        self._before, self._killed_before = Reading(lab.network, asks_switches=False), killed_for_memory()
+        forget_counts(lab.network)
         self._begin_ns = time.monotonic_ns()
         self._processes = Processes(
             lab.hosts, lab.sandbox, _Timestamps(channel, self._begin_ns), task.output_limit_bytes
@@ -153,10 +153,8 @@ class Bench:
     def _counted(self) -> Counted:
         """Without the counters of Open vSwitch, which it collects twice a second, and which nobody can read without
         waiting."""
-        network, counters = self._lab.network, self._lab.network.line_counters
-        lines = counters.counts() if counters is not None else ()
-        ports = ports_traffic(network, network.port_queues(), self._before, lines)
-        return Counted(ports, killed_for_memory() - self._killed_before)
+        counts = Reading(self._lab.network, asks_switches=False).since(self._before)
+        return Counted(counts, killed_for_memory() - self._killed_before)
 
 
 def _with_input(data: bytes) -> Streams:

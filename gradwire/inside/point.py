@@ -27,8 +27,6 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import (
     LOSING,
     AgentSummary,
-    BandCount,
-    NetworkCounts,
     OpLog,
     PlannedFault,
     PointRecord,
@@ -61,11 +59,11 @@ from gradwire.inside.point_protocol import (
 )
 from gradwire.inside.processor_load import Reading as ProcessorReading
 from gradwire.inside.queue_sampling import sampling
+from gradwire.inside.readings import Reading, forget_counts
 from gradwire.inside.testbed import Testbed, TestbedOptions, build_testbed
 from gradwire.network.fabric import Fabric
 from gradwire.network_namespace import namespace_of
 from gradwire.topo.abilities import Abilities
-from gradwire.topo.counters import parse_input_drops
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.network import Network
 from gradwire.workloads.patterns import compile_transfers, probe_phases
@@ -81,49 +79,6 @@ PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
 PROBE_MESSAGES = 5
 """Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes
 have to pass."""
-
-
-class Reading:
-    """The network's counters at one moment."""
-
-    def __init__(self, network: Network) -> None:
-        self.ports = network.counters()
-        self.tcp = network.tcp_counters()
-        self.datapath = network.datapath_counters()
-        self.input_drops = parse_input_drops(Path("/proc/net/softnet_stat").read_text())
-        self.lines = network.line_counters.counts() if network.line_counters is not None else ()
-
-    def since(self, earlier: Reading) -> NetworkCounts:
-        """Returns what was counted after the reading `earlier`."""
-        ports = [now.since(then) for now, then in zip(self.ports, earlier.ports, strict=True)]
-        tcp = [now.since(then) for now, then in zip(self.tcp, earlier.tcp, strict=True)]
-        datapath = self.datapath.since(earlier.datapath)
-        return NetworkCounts(
-            bands=tuple(
-                BandCount(
-                    port=port.port.interface,
-                    band=band,
-                    bytes_sent=counted.bytes_sent,
-                    packets_sent=counted.packets_sent,
-                    drops=counted.drops,
-                    marks=counted.marks,
-                    above_threshold=counted.above_threshold,
-                    limit_bytes=counted.limit_bytes,
-                    threshold_bytes=counted.threshold_bytes,
-                    all_marked_bytes=counted.all_marked_bytes,
-                )
-                for port in ports
-                for band, counted in enumerate(port.bands)
-            ),
-            tcp_segments_sent=sum(host.segments_sent for host in tcp),
-            tcp_retransmits=sum(host.segments_retransmitted for host in tcp),
-            upcalls=datapath.upcalls,
-            table_miss_packets=datapath.table_misses,
-            marked_arrivals=sum(host.marked_packets for host in tcp),
-            tcp_timeouts=sum(host.timeouts for host in tcp),
-            input_drops=self.input_drops - earlier.input_drops,
-            lines=self.lines,
-        )
 
 
 @dataclass(frozen=True)
@@ -227,10 +182,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         network, task.capture, folder, snaplen_bytes=task.capture_snaplen, workers=len(plan.workers)
     ) as capture:
         before = Reading(network)
-        if network.flow_control is not None:
-            network.flow_control.forget()
-        if network.line_counters is not None:
-            network.line_counters.forget()
+        forget_counts(network)
         say(ReplayStarted())
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
         with (
@@ -245,7 +197,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
         ready.testbed.controller.check_alive()
-        counts = Reading(network).since(before)
+        counts = Reading(network, settles=True).since(before)
         parameters = network.host_parameters()
         pauses = network.flow_control.state() if network.flow_control is not None else None
     log.save(folder / "ops.npz")

@@ -18,10 +18,11 @@ from typing import Any
 import msgspec
 
 from gradwire.agents.connections import SocketOptions
+from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PAUSES_FILE as PAUSES_FILE  # noqa: PLC0414 (beside the other files of a point)
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import NetworkCounts, PlannedFault, SocketState
+from gradwire.datatypes.records import PlannedFault, SocketState
 from gradwire.faults import InternalFault
 from gradwire.network.fabric import Fabric, MulticastGroup
 from gradwire.typed_json import Message, decoded

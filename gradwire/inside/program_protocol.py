@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.datatypes.host_settings import HostParameter
-from gradwire.datatypes.line_counts import LineCount
+from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.records import FaultRecord, PlannedFault
 from gradwire.inside.typed_protocol import TypedCommand, TypedEvent
@@ -137,20 +137,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     cpu_time: float = 0.0
 
 
-class PortTraffic(msgspec.Struct, frozen=True):
-    """The traffic that a port sent. Bytes are those of whole frames as tc counts them, without preamble, FCS and gap."""
-
-    interface: str
-    rate_bps: float
-    sent_bytes: int
-    packets: int
-    drops: int
-    #: The same bytes by band; empty where programs replaced queues, which count in sum and from then on.
-    band_bytes: tuple[int, ...] = ()
-    #: What programs put in the place of the port's queues, in the words of tc: "1:1 netem".
-    replaced_by: tuple[str, ...] = ()
-
-
 class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
     """The network is there."""
 
@@ -198,15 +184,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     duration_s: float
     #: Whether programs were ended because they took longer than the limit.
     timed_out: bool
-    ports: tuple[PortTraffic, ...]
-    #: Empty from a kernel without counters of lines.
-    lines: tuple[LineCount, ...] = ()
-    tcp_segments: int
-    tcp_retransmits: int
-    table_misses: int
-    #: Reports of groups that hosts' kernels sent, which switches have rules to drop.
-    dropped_reports: int = 0
-    upcalls: int
+    counts: NetworkCounts
     #: Programs that the kernel killed because its memory was full.
     killed_for_memory: int
     #: What programs wrote beyond their limit, which was not kept.
@@ -245,9 +223,9 @@ class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
 
 
 class Counted(msgspec.Struct, frozen=True, tag_field="event", tag="counted"):
-    """The traffic that the network of a lab has carried so far."""
+    """The traffic that the network of a lab has carried so far, without the counters of Open vSwitch."""
 
-    ports: tuple[PortTraffic, ...]
+    counts: NetworkCounts
     #: Programs that the kernel killed because its memory was full.
     killed_for_memory: int
 

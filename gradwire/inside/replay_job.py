@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradwire.datatypes.plan import Plan
 from gradwire.inside.deadlock_watch import watching
-from gradwire.inside.point import Reading, bench, run_inside
+from gradwire.inside.point import bench, run_inside
 from gradwire.inside.point_protocol import (
     REPLAY_TASK_FILE,
     PlanReplayed,
@@ -19,6 +19,7 @@ from gradwire.inside.point_protocol import (
     write_json,
 )
 from gradwire.inside.queue_sampling import sampling
+from gradwire.inside.readings import Reading, forget_counts
 from gradwire.network.fabric import Fabric
 
 
@@ -59,8 +60,7 @@ def _replay_all(folder: Path) -> None:
             path = folder / plan_file(number)
             before = Reading(ready.testbed.network) if task.count else None
             control = ready.testbed.network.flow_control
-            if control is not None:
-                control.forget()
+            forget_counts(ready.testbed.network)
             with (
                 sampling(ready.testbed.network.switch_interfaces(), task.queue_period_ns) as sampler,
                 watching(ready.testbed.network, ready.agents),
@@ -71,7 +71,7 @@ def _replay_all(folder: Path) -> None:
             log.save(folder / log_file(number))
             if sampler is not None:
                 sampler.lengths(ready.agents.start_ns).save(folder / queues_file(number))
-            counts = Reading(ready.testbed.network).since(before) if before else None
+            counts = Reading(ready.testbed.network, settles=True).since(before) if before else None
             repairs = sum(agent.multicast_repairs for agent in summaries)
             write_json(
                 folder / note_file(number),

@@ -20,6 +20,7 @@ from gradwire.inside.program_protocol import (
     TASK_FILE,
     Begin,
     Conclude,
+    Count,
     Counted,
     Ended,
     Full,
@@ -68,8 +69,7 @@ class Machine:
         self.is_output_full = False
         self._held: Held | None = None
         self._refused: Refused | None = None
-        #: Traffic of the network when it was last asked for.
-        self.counted = Counted((), 0)
+        self._counted: Counted | None = None
         self._ended = ""
         self._stack = ExitStack()
         try:
@@ -114,6 +114,12 @@ class Machine:
             self._end_after(error)
         self._refuse()
         return held
+
+    def count(self) -> Counted:
+        """Returns what the network has carried so far. Raises what `ask` raises."""
+        self.ask(Count())
+        assert self._counted is not None
+        return self._counted
 
     @property
     def is_alive(self) -> bool:
@@ -175,7 +181,7 @@ class Machine:
             case Full():
                 self._running.answer(line_of(Taken()))
             case Counted():
-                self.counted = event
+                self._counted = event
             case Refused():
                 self._refused = event
             case Held(time_ns=time_ns):

@@ -12,16 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gradwire.analysis.port_traffic import PortTraffic, ports_traffic
 from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import (
     Begin,
     Conclude,
-    Count,
     Inject,
     Kill,
     Moment,
-    PortTraffic,
     Proceed,
     how_it_ended,
 )
@@ -177,9 +176,9 @@ class Network:
         """Returns what each port has sent, lost and dropped so far, by the name of its interface, such as
         "h1-eth0"."""
         machine = self._built()
-        machine.ask(Count())
-        labels = self._labels()
-        return {_labelled(port.interface, labels): port for port in machine.counted.ports}
+        fabric, labels = self._fabric, self._labels()
+        assert fabric is not None
+        return {_labelled(port.interface, labels): port for port in ports_traffic(fabric, machine.count().counts)}
 
     def close(self) -> None:
         """Ends all programs and the machine, and leaves the packets where the settings say. May be called twice."""
@@ -326,9 +325,9 @@ class Network:
             self._warn_of_memory(machine)
 
     def _warn_of_memory(self, machine: Machine) -> None:
-        machine.ask(Count())
-        if machine.counted.killed_for_memory > self._killed_for_memory:
-            self._killed_for_memory = machine.counted.killed_for_memory
+        killed = machine.count().killed_for_memory
+        if killed > self._killed_for_memory:
+            self._killed_for_memory = killed
             warnings.warn(
                 f"the kernel's memory of {self.settings.memory} was full, so it ended a program; memory gives it more",
                 stacklevel=5,

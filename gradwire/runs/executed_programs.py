@@ -6,38 +6,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
 from gradwire.analysis.packets.capture_files import Packets, read_capture
+from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.timeline.trace import Event
 from gradwire.datatypes.records import CAPTURE_FOLDER
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import TASK_FILE, how_it_ended
+from gradwire.network.fabric import Fabric
 from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.runs.listings import Timeline
 from gradwire.runs.program_listings import BUSIEST_SHOWN, ports_table
 from gradwire.runs.program_work import refuse_unsound
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE
+from gradwire.runs.stored.soundness import sound_fabric
 from gradwire.runs.stored.symbolic_links import refuse_links
-from gradwire.strict_json import parse_json
 
 MOST_PACKETS = 1_000_000
 """Largest number of packets in a trace, which Perfetto shows: a line of 100 bytes each."""
 REMEDY = "`gradwire exec` writes it anew"
 NETWORK = 1
 """The process of a trace that stands for the network."""
-
-
-class _Network(msgspec.Struct):
-    """The part of the fabric that is needed."""
-
-    mtu_bytes: Annotated[int, msgspec.Meta(ge=576, le=65535)] = 1500
 
 
 class _Task(msgspec.Struct):
@@ -59,17 +55,17 @@ class Executed:
 
     def summary(self) -> Summary:
         """Reads the summary of the programs' run. Raises InputFault for a file that cannot be read."""
-        path = self.folder / SUMMARY_FILE
+        path, fabric = self.folder / SUMMARY_FILE, self.fabric()
         with reading(path, REMEDY):
             summary = read_message(path, Summary)
-            refuse_unsound(summary, ())
+            refuse_unsound(summary, (), fabric)
         return summary
 
-    def mtu_bytes(self) -> int:
-        """The network's. Raises InputFault for a file that cannot be read."""
+    def fabric(self) -> Fabric:
+        """Reads the network that the programs ran on. Raises InputFault for a file that cannot be read."""
         path = self.folder / TASK_FILE
         with reading(path, REMEDY):
-            return msgspec.convert(parse_json(read_message(path, _Task).fabric), type=_Network).mtu_bytes
+            return sound_fabric(read_message(path, _Task).fabric)
 
 
 def executed_in(run: Path) -> Executed | None:
@@ -102,12 +98,14 @@ def network_of(executed: Executed, *, every: bool) -> Iterator[RenderableType]:
     """Yields a report of the traffic that the network carried while the programs ran. every: whether it has all ports,
     or only those that carried most."""
     summary = executed.summary()
-    report = summary.report
+    report, counts = summary.report, summary.report.counts
     yield Text(f"{executed.label}: {report.duration_s:.6f} s of virtual time", style="bold")
     if summary.failed:
         yield Text(f"{summary.failed} {how_it_ended(summary.exit_status)}")
-    yield TerminalTable(ports_table(report, None if every else BUSIEST_SHOWN))
-    yield Text(f"{report.tcp_retransmits:,} of {report.tcp_segments:,} TCP segments were sent again")
+    yield TerminalTable(
+        ports_table(ports_traffic(executed.fabric(), counts), report.duration_s, None if every else BUSIEST_SHOWN)
+    )
+    yield Text(f"{counts.tcp_retransmits:,} of {counts.tcp_segments_sent:,} TCP segments were sent again")
     yield Text(
         "Programs have no plan, so nobody knows what the network was waited for. `gradwire trace` shows captured packets."
     )
@@ -116,8 +114,8 @@ def network_of(executed: Executed, *, every: bool) -> Iterator[RenderableType]:
 def packets_of(executed: Executed) -> Timeline:
     """Each captured packet, for as long as its port's line is busy with it. Raises InputFault where nothing was captured, or too much to be
     shown."""
-    summary, mtu_bytes = executed.summary(), executed.mtu_bytes()
-    rates_bps = {port.interface: port.rate_bps for port in summary.report.ports}
+    fabric = executed.fabric()
+    rates_bps = {port.interface: rate_bps for port, rate_bps in fabric.ports()}
     files = sorted((executed.folder / CAPTURE_FOLDER).glob("*.pcapng"))
     files = [file for file in files if file.stem in rates_bps]
     if not files:
@@ -128,7 +126,7 @@ def packets_of(executed: Executed) -> Timeline:
     captures: dict[str, Packets] = {}
     count = 0
     for file in files:
-        captures[file.stem] = read_capture(file, mtu_bytes, start_ns=0).packets
+        captures[file.stem] = read_capture(file, fabric.mtu_bytes, start_ns=0).packets
         count += len(captures[file.stem].time_ns)
         if count > MOST_PACKETS:  # the other files are not read: there may be any number
             raise InputFault(

@@ -3,19 +3,18 @@ ports that paused others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from gradwire.analysis.pause_report import far_ends_of, pause_events, pause_lines, paused_longest
+from gradwire.analysis.port_traffic import PortTraffic, busiest, ports_traffic
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.datatypes.pauses import PAUSES_FILE, PauseEvents, PauseState
 from gradwire.faults import InputFault
-from gradwire.inside.program_protocol import Report
 from gradwire.network.fabric import Fabric
-from gradwire.programs.verdict import busiest, line_bytes, line_use
 from gradwire.runs.listings import Timeline, unless_valid
 from gradwire.runs.program_work import judge_program_run, read_summary
 from gradwire.runs.stored.files import fitting, reading
@@ -30,20 +29,20 @@ NETWORK = 1
 """The process of a trace that stands for the network."""
 
 
-def ports_table(report: Report, most: int | None = BUSIEST_SHOWN) -> TextTable:
-    """The ports that carried most, or all."""
-    shown = busiest(report.ports, most or len(report.ports))
+def ports_table(ports: Sequence[PortTraffic], duration_s: float, most: int | None = BUSIEST_SHOWN) -> TextTable:
+    """The ports that carried most in so much time, or all."""
+    shown = busiest(ports, most or len(ports))
     rows = tuple(
         (
             port.interface,
             rate_text(port.rate_bps),
-            f"{line_bytes(port) / 1e6:.3f}",
-            f"{line_use(port, report.duration_s):.1%}",
+            f"{port.line_bytes / 1e6:.3f}",
+            f"{port.line_use(duration_s):.1%}",
             str(port.drops),
         )
         for port in shown
     )
-    left = len(report.ports) - len(shown)
+    left = len(ports) - len(shown)
     foot = f"and {left} ports that carried less" if left > 0 else ""
     headers = ("port", "line rate", "on the line (MB)", "mean use", "drops")
     return TextTable("", headers, rows, 1, ("",) * len(rows), foot)
@@ -80,7 +79,9 @@ def network_shown(stored: StoredRun[ProgramPoint], *, every: bool) -> Iterator[R
     ran = f"{report.duration_s:.6f} s from the start of the first program to the end of the last"
     yield Text(f"{stored.label}: {ran}", style="bold")
     yield from unless_valid(verdict)
-    yield TerminalTable(ports_table(report, None if every else BUSIEST_SHOWN))
+    yield TerminalTable(
+        ports_table(ports_traffic(point.fabric, report.counts), report.duration_s, None if every else BUSIEST_SHOWN)
+    )
     if point.fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):
         yield Text("")
         yield TerminalTable(pauses_table(point.fabric, report.pauses))

@@ -37,7 +37,7 @@ from gradwire.runs.screen import Screen
 from gradwire.runs.stored.files import read_message, reading, refuse_changed
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
-from gradwire.runs.stored.soundness import refuse_outside, refuse_unsound_state, shown
+from gradwire.runs.stored.soundness import refuse_outside, refuse_unsound_counts, refuse_unsound_state, shown
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.runs.stored.symbolic_links import make_empty
@@ -84,13 +84,11 @@ def read_summary(stored: StoredRun[ProgramPoint], point: ProgramPoint) -> Summar
     with reading(path):
         summary = read_message(path, Summary)
         refuse_changed(path)
-        refuse_unsound(summary, point.faults)
+        refuse_unsound(summary, point.faults, point.fabric)
         names = point.fabric.host_names()
         places = {place_name(name, host) for name in point.section.program for host in names}
         if others := summary.statuses.keys() - places:
             raise ValueError(f"statuses: {shown(min(others))} is not a program of the scenario on a host")
-        if summary.report.pauses is not None:
-            refuse_unsound_state(summary.report.pauses, point.fabric)
     return summary
 
 
@@ -103,8 +101,9 @@ def failed_program_run(
     )
 
 
-def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
-    """Raises ValueError for numbers that no run of programs has, and for faults that its scenario does not have."""
+def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault], fabric: Fabric) -> None:
+    """Raises ValueError for numbers that no run of programs on this network has, and for faults that its scenario does not
+    have."""
     for record in summary.report.faults:
         if record.fault not in faults:
             raise ValueError(f"report.faults: {shown(record.fault.name)} is not one of the scenario")
@@ -115,17 +114,11 @@ def refuse_unsound(summary: Summary, faults: Sequence[PlannedFault]) -> None:
     refuse_outside("wall_s", summary.wall_s, 0, LONGEST_S)
     refuse_outside("duration_s", summary.report.duration_s, 0, LONGEST_S)
     refuse_outside("memory_bytes", summary.memory_bytes, 0)
-    for name in (
-        "tcp_segments",
-        "tcp_retransmits",
-        "table_misses",
-        "upcalls",
-        "killed_for_memory",
-        "dropped_output_bytes",
-    ):
+    for name in ("killed_for_memory", "dropped_output_bytes"):
         refuse_outside(name, getattr(summary.report, name), 0)
-    for port in summary.report.ports:
-        refuse_outside("rate_bps", port.rate_bps, 1)
+    refuse_unsound_counts(summary.report.counts, fabric)
+    if summary.report.pauses is not None:
+        refuse_unsound_state(summary.report.pauses, fabric)
 
 
 def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:

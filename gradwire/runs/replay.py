@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.agents.connections import SocketOptions
+from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseState
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import NetworkCounts, OpLog, QueueLengths, SocketState
+from gradwire.datatypes.records import OpLog, QueueLengths, SocketState
 from gradwire.faults import MachineFault
 from gradwire.inside.point_protocol import (
     REPLAY_TASK_FILE,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from gradwire.datatypes.line_counts import LineCount
+from gradwire.datatypes.network_counts import LineCount
 from gradwire.faults import MachineFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Port
 from gradwire.network_namespace import network_namespace

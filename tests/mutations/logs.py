@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import OpKind, Plan
-from gradwire.datatypes.records import AgentSummary, BandCount, Int64, NetworkCounts, OpLog, PointRecord
+from gradwire.datatypes.records import AgentSummary, Int64, OpLog, PointRecord
 from gradwire.network.fabric import Fabric
 from tests.mutations.fault import Fault
 

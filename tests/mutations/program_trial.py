@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gradwire.analysis.port_traffic import ports_traffic
 from gradwire.analysis.verdict.checks import Check
 from gradwire.faults import Fault as GradwireFault
 from gradwire.inside.program_protocol import Report
@@ -20,7 +21,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.programs import execution
 from gradwire.programs.execution import Request
 from gradwire.programs.launch import Started
-from gradwire.programs.verdict import checks, line_bytes
+from gradwire.programs.verdict import checks
 from gradwire.vm.session import Session, session
 from tests.mutations.fault import NOTHING, PROGRAMS, Fault, Outcome, refuse_broken, refuse_unused
 from tests.mutations.inside import FAULT_FILE
@@ -62,7 +63,7 @@ class Ran:
     def measures(self) -> tuple[float, float]:
         """Duration, and bytes that left all ports."""
         assert self.report is not None
-        return self.report.duration_s, float(sum(map(line_bytes, self.report.ports)))
+        return self.report.duration_s, float(sum(port.line_bytes for port in ports_traffic(FABRIC, self.report.counts)))
 
 
 def run(family: str, fault: str) -> Ran:

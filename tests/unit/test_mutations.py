@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import transfers
-from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, PointRecord
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
+from gradwire.datatypes.records import AgentSummary, PointRecord
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.network.fabric import band_of_class
 from tests.mutations.bases import compiled, plan_of

@@ -1,25 +1,20 @@
-"""Checks of losses, congestion control, marks and windows: a setting that changes nothing must not pass for one that
-does not matter.
-
-A lossless fabric loses nothing, and others as much as was asked for. Where links have a delay, they are the limit,
-and not sockets' windows.
-"""
+"""Checks of the rate, congestion control, marks and windows: a setting that changes nothing must not pass for one that
+does not matter. Where links have a delay, they are the limit, and not sockets' windows."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
 
-import numpy as np
-
 from gradwire.analysis.agreement.short_windows import WindowUse
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.host_checks import all_ask_for_ecn, resending_keys, sets_tcp
+from gradwire.analysis.verdict.host_checks import all_ask_for_ecn, sets_tcp
 from gradwire.datatypes.host_settings import CONGESTION_KEY
+from gradwire.datatypes.network_counts import BandCount
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import BandCount, PointRecord
-from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing
+from gradwire.datatypes.records import PointRecord
+from gradwire.network.fabric import Fabric
 from gradwire.network.static_routes import most_trunks_on_way
 from gradwire.network.wire.flows import connections_of
 
@@ -47,93 +42,6 @@ WINDOW_TOLERANCE = 0.02
 ideal network before a cause is looked for. Of two hosts at 25 Gbit/s with a round trip of 4 ms, buffers of 4 MiB made
 iterations 3.87 times as long, 16 MiB 1.06 times, and the default not longer at all."""
 WINDOWS_MEANING = "Sockets' windows, not the links, limited how fast data went: set a larger transport.buffer."
-
-
-def drops_check(fabric: Fabric, record: PointRecord) -> Check:
-    """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard
-    deviations and ten.
-
-    Finite buffers drop what they must, at switches' ports; those of hosts still drop nothing. Nor does the kernel, ever,
-    before it has taken a packet in.
-    """
-    if unseen := record.counts.input_drops:
-        return Check(
-            "drops",
-            f"{unseen} before the kernel took them in",
-            "0",
-            False,
-            "The kernel lost packets that the network did not drop: its input queue (net.core.netdev_max_backlog) was full. Use "
-            "fewer hosts; on the wall clock, raise it with sysctl.",
-        )
-    meaning = "A queue overflowed: the fabric was not lossless, and TCP slowed down. PFC would have prevented that."
-    drops = {band.port: 0 for band in record.counts.bands}
-    for band in record.counts.bands:
-        drops[band.port] += band.drops
-    total = sum(drops.values())
-    if fabric.drops:
-        at_hosts = sum(drops.get(f"{host}-eth0", 0) for host in fabric.host_names())
-        value = f"{total}, {at_hosts} of them at hosts"
-        limit = f"0 at hosts; at switches what {_buffers(fabric)} bytes cannot hold"
-        return Check(
-            "drops",
-            value,
-            limit,
-            at_hosts == 0,
-            "A host dropped packets that it was to send, although its memory could hold them.",
-        )
-    losses = fabric.losses
-    requested = sum(losses.get(band.port, 0.0) * band.packets_sent for band in record.counts.bands)
-    if fabric.loss:
-        requested = max(requested, fabric.loss * sum(band.packets_sent for band in record.counts.bands))
-    most = int(requested + 6 * np.sqrt(requested) + 10) if losses else 0
-    return Check("drops", str(total), str(most), total <= most, meaning)
-
-
-OVERTAKEN_AGAIN = 0.05
-"""Share of segments that TCP may send again where flowlets take several ways: hosts have Linux's own rules for what comes
-late, which is not a fault of the network. It was 0.5 to 1 % for halving-doubling over 4 spines. Hosts that spray take what
-comes in any order, and send nothing again (ANY_ORDER_SYSCTLS, topo/wiring.py)."""
-
-
-def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
-    """TCP sent nothing again; on a lossy fabric, at most every segment of each dropped burst twice.
-
-    With finite buffers, at least what they dropped of the data: of a segment that was sent n times, n - 1 times again,
-    one has arrived. At most twice what was dropped, and the last segment of each message, which TCP sends again for a
-    probe if its answer is late (RFC 8985). Stock hosts probe so without drops as well.
-    """
-    sent, counts = record.counts.tcp_retransmits, record.counts.bands
-    drops = sum(band.drops for band in counts)
-    most = 0 if fabric.is_lossless else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
-    if keys := resending_keys(fabric):
-        return Check(
-            "TCP retransmits",
-            str(sent),
-            f"any number, for the scenario sets {', '.join(keys)}",
-            True,
-            "TCP sends again what may not be lost, as the scenario asks.",
-        )
-    if fabric.routing is Routing.FLOWLET:
-        most = round(OVERTAKEN_AGAIN * record.counts.tcp_segments_sent)
-        limit = f"{most}, {OVERTAKEN_AGAIN:.0%} of the segments"
-        return Check(
-            "TCP retransmits", str(sent), limit, sent <= most, "TCP took for lost what came another way later."
-        )
-    if fabric.host_tcp.is_stock and not fabric.drops:
-        most += sum(agent.messages_sent for agent in record.agents)
-    if fabric.drops:
-        dropped = sum(band.drops for band in counts if band.band != CONTROL_BAND)
-        most += sum(agent.messages_sent for agent in record.agents)
-        limit = f"{dropped}, the packets of data that were dropped, to {most}"
-        meaning = "Data was dropped and never sent again, or sent again although it was not dropped."
-        return Check("TCP retransmits", str(sent), limit, dropped <= sent <= most, meaning)
-    return Check(
-        "TCP retransmits",
-        str(sent),
-        str(most),
-        sent <= most,
-        "TCP considered a segment lost: data was sent twice, and a congestion window shrank.",
-    )
 
 
 def rate_probe_check(fabric: Fabric, record: PointRecord, congestion: str) -> Check:
@@ -285,11 +193,6 @@ def _marks(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         ok,
         MARKS_MEANING,
     )
-
-
-def _buffers(fabric: Fabric) -> str:
-    """Sizes of the queues that drop, in bytes, in words."""
-    return " or ".join(str(size_bytes) for size_bytes in sorted({link.buffer_bytes for link in fabric.links()} - {0}))
 
 
 def _thresholds(fabric: Fabric) -> str:

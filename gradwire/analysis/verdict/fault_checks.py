@@ -21,16 +21,16 @@ FAULTS_MEANING = "A fault is not the one that the scenario asks for, or happened
 def fault_check(
     faults: Sequence[PlannedFault],
     records: Sequence[FaultRecord],
-    replay_ns: int,
+    ended_ns: int,
     left_out: str,
-    ended: str = "the last iteration ended",
+    ended: str,
 ) -> Check:
-    """Every fault began and ended when it should have. replay_ns: when the replay ended, with which faults end that
+    """Every fault began and ended when it should have. ended_ns: when the run ended, with which faults end that
     last longer.
 
     left_out: checks that were not made because of the faults, for the check's value. ended: the end in words.
     """
-    wrong = [line for fault in faults for line in _defects(fault, records, replay_ns, ended)]
+    wrong = [line for fault in faults for line in _defects(fault, records, ended_ns, ended)]
     times = "; ".join(_times(record) for record in records)
     value = "; ".join(wrong) if wrong else f"{times} (not checked: {left_out})" if left_out else times
     return Check("faults", value, "each as the scenario says", not wrong, FAULTS_MEANING)
@@ -42,7 +42,7 @@ def _times(record: FaultRecord) -> str:
     )
 
 
-def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int, ended: str) -> Iterator[str]:
+def _defects(fault: PlannedFault, records: Sequence[FaultRecord], ended_ns: int, ended: str) -> Iterator[str]:
     record = next((record for record in records if record.fault == fault), None)
     if record is None or record.begun_ns < 0:
         yield f"{fault.name}: {ended} before it began"
@@ -50,7 +50,7 @@ def _defects(fault: PlannedFault, records: Sequence[FaultRecord], replay_ns: int
     tolerance_ns = RESTART_TOLERANCE_NS if fault.kind.endswith("restart") else TOLERANCE_NS
     if not 0 <= record.begun_ns - record.due_ns <= tolerance_ns:
         yield f"{fault.name}: began at {record.begun_ns / 1e9:.6f} s instead of {record.due_ns / 1e9:.6f} s"
-    due_ns = replay_ns if fault.duration_ns < 0 else min(replay_ns, record.due_ns + fault.duration_ns)
+    due_ns = ended_ns if fault.duration_ns < 0 else min(ended_ns, record.due_ns + fault.duration_ns)
     # A link that flaps may be up when its time is over, and a worker's agent may end before the others.
     early_ns = round(fault.value * 1e9) if fault.kind == "flapping" else due_ns if fault.is_of_worker else 0
     if not -early_ns <= record.ended_ns - due_ns <= tolerance_ns:

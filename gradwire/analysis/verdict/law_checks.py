@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradwire.analysis.verdict.checks import Check
-from gradwire.datatypes.line_counts import LineCount
+from gradwire.datatypes.network_counts import LineCount
 from gradwire.network.fabric import Fabric
 
 RATE_MEANING = (

@@ -31,21 +31,12 @@ from gradwire.analysis.verdict.condition_checks import (
     division_check,
     steady_check,
 )
-from gradwire.analysis.verdict.congestion_checks import (
-    congestion_checks,
-    drops_check,
-    rate_probe_check,
-    retransmits_check,
-    window_check,
-)
-from gradwire.analysis.verdict.fault_checks import fault_check
-from gradwire.analysis.verdict.host_checks import parameter_checks
+from gradwire.analysis.verdict.congestion_checks import congestion_checks, rate_probe_check, window_check
 from gradwire.analysis.verdict.job_checks import job_timing
-from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.analysis.verdict.line_checks import line_checks
+from gradwire.analysis.verdict.network_checks import NetworkState, faults_check, network_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
-from gradwire.analysis.verdict.pause_checks import pause_checks
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord
@@ -56,10 +47,8 @@ from gradwire.network.wire.flows import connections_of
 
 STEADY = "steady state"
 """Name of the check that iterations are alike, which they are not meant to be with faults."""
-OF_LOSSLESS = ("drops", "TCP retransmits", "upcalls", "port counters", "bytes by class", "bytes by uplink")
-"""Checks that only hold where no packet gets lost, by their names."""
-OF_RULES = ("table misses",)
-"""Checks that only hold while switches keep their rules."""
+OF_LOSSLESS = ("upcalls", "port counters", "bytes by class", "bytes by uplink")
+"""Checks of a plan that only hold where no packet gets lost, by their names."""
 LATENESS_SHARE = 0.01
 """The difference that `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so the latest
 timer makes an iteration longer by about as much at most. Of 4,200 points, 25 exceeded a tenth of the limit."""
@@ -142,15 +131,13 @@ def judge(
     windows, divided = circumstances.windows, circumstances.divided
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty
+    messages = sum(agent.messages_sent for agent in record.agents) if beside is None else None
+    state = NetworkState(fabric, record.counts, record.host_parameters, record.pauses, faults, messages)
     checks = [
         complete,
-        *((drops_check(fabric, record), retransmits_check(fabric, record)) if not fabric.faulty else ()),
-        *(() if _restarts(faults) else (_table_misses(record),)),
+        *network_checks(state),
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
-        *law_checks(fabric, record.counts.lines),
-        *pause_checks(fabric, record.pauses),
-        *parameter_checks(fabric, record.host_parameters),
         *((window_check(windows, circumstances.buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),
         *(_of_all_bytes(plan, fabric, record, circumstances.spine_of) if as_planned else ()),
@@ -162,7 +149,9 @@ def judge(
     ]
     if faults:
         checks = [check for check in checks if check.name != STEADY or not complete.ok]
-        checks.append(_faults(fabric, log, record, faults))
+        further = [STEADY, *(OF_LOSSLESS if fabric.faulty else ())]
+        ended_ns = int(log.end_ns.max(initial=0))
+        checks.append(faults_check(state, record.faults, ended_ns, "the last iteration ended", further))
     if record.clock != VIRTUAL_CLOCK:
         checks += [_cpu_saturation(record), _cpu_wait(record)]
     return verdict_of(checks)
@@ -177,16 +166,6 @@ def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
         band_bytes_check(plan, fabric, record),
         *uplink_checks(plan, fabric, record, spine_of),
     ]
-
-
-def _faults(fabric: Fabric, log: OpLog, record: PointRecord, faults: Sequence[PlannedFault]) -> Check:
-    """Faults happened as the scenario says; its value names the checks that they leave no ground for."""
-    left_out = [STEADY, *(OF_LOSSLESS if fabric.faulty else ()), *(OF_RULES if _restarts(faults) else ())]
-    return fault_check(faults, record.faults, int(log.end_ns.max(initial=0)), ", ".join(left_out))
-
-
-def _restarts(faults: Sequence[PlannedFault]) -> bool:
-    return any(fault.kind == "switch-restart" for fault in faults)
 
 
 def _of_captures(
@@ -250,18 +229,6 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         f"{limit} = {UPCALLS_PER_FLOW} x {flows} flows that can exist",
         record.counts.upcalls <= limit,
         "Packets went through the switch process instead of the kernel, which reorders and delays them.",
-    )
-
-
-def _table_misses(record: PointRecord) -> Check:
-    """Every packet matched a flow of the controller."""
-    missed = record.counts.table_miss_packets
-    return Check(
-        "table misses",
-        str(missed),
-        "0",
-        missed == 0,
-        "The controller had not installed a flow for some packets, so the switch dropped them.",
     )
 
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.array_files import most_bytes
+from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.pauses import PauseEvents, PauseState
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, OpKind, Plan, Role
 from gradwire.datatypes.records import (
     AgentSummary,
     FaultRecord,
-    NetworkCounts,
     OpLog,
     PlannedFault,
     PointRecord,
@@ -309,7 +309,7 @@ def refuse_unsound_record(record: PointRecord, task: PointTask, fabric: Fabric) 
     hosts = [host for agent in record.agents for host in agent.hosts]
     if len(set(hosts)) < len(hosts):
         raise ValueError("two agents ran the same host")
-    _refuse_counts(record.counts, fabric)
+    refuse_unsound_counts(record.counts, fabric)
     _refuse_captures(record, fabric)
     for fault in (*record.faults, *(fault for agent in record.agents for fault in agent.faults)):
         _refuse_fault(fault, task)
@@ -347,9 +347,10 @@ def _refuse_negative(message: object, *names: str) -> None:
         refuse_outside(name, getattr(message, name), 0)
 
 
-def _refuse_counts(counts: NetworkCounts, fabric: Fabric) -> None:
+def refuse_unsound_counts(counts: NetworkCounts, fabric: Fabric) -> None:
+    """Raises ValueError for counts that no network has, and for those of ports that this one has not."""
     _refuse_negative(counts, "tcp_segments_sent", "tcp_retransmits", "upcalls", "table_miss_packets", "marked_arrivals")
-    _refuse_negative(counts, "tcp_timeouts", "input_drops")
+    _refuse_negative(counts, "tcp_timeouts", "input_drops", "dropped_reports")
     ports = {port.interface for port, _ in fabric.ports()}
     for line in counts.lines:
         if line.port not in ports:
@@ -366,6 +367,10 @@ def _refuse_counts(counts: NetworkCounts, fabric: Fabric) -> None:
         if (band.port, band.band) in seen:
             raise ValueError(f"counts.bands: port {band.port} has band {band.band} twice")
         seen.add((band.port, band.band))
+    for other in counts.replaced:
+        if other.port not in ports:
+            raise ValueError(f"counts.replaced: the network has no port {shown(other.port)}")
+        _refuse_negative(other, "bytes_sent", "packets_sent", "drops")
 
 
 def _refuse_captures(record: PointRecord, fabric: Fabric) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from gradwire.agents.flowlets import Flowlets
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.datatypes.records import AgentSummary, BandCount, FlowletCount, NetworkCounts, PointRecord
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
+from gradwire.datatypes.records import AgentSummary, FlowletCount, PointRecord
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
 from gradwire.network.flowlets import FLOWLET_GAP_S, flowlet_way, mark_of_way
 from gradwire.network.routes import line_interfaces

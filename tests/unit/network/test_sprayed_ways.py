@@ -13,7 +13,8 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.controller.flows import switch_rules
 from gradwire.controller.rules import FIRST_TABLE, PAIR_TABLE
-from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
+from gradwire.datatypes.records import PointRecord
 from gradwire.faults import InputFault
 from gradwire.network.fabric import ETHERNET_HEADER_BYTES, Fabric, Routing, Topology
 from gradwire.network.graph_shapes import Dragonfly, FullMesh, Ring, Torus

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradwire.datatypes.network_counts import NetworkCounts
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import AgentSummary, NetworkCounts, OpLog, PointRecord
+from gradwire.datatypes.records import AgentSummary, OpLog, PointRecord
 from gradwire.network.fabric import Fabric
 from reproduction.measuring import from_critical_path
 from reproduction.scoring.evidence import NoEvidence, PointEvidence, Points

@@ -19,8 +19,9 @@ from rich.console import Console
 
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.datatypes.records import AgentSummary, OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.inside.point_protocol import (
     Event,

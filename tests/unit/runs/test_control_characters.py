@@ -14,10 +14,10 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from gradwire.analysis.port_traffic import PortTraffic
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.runs.program_listings import ports_table
 from gradwire.runs.screen import PlainConsole
 from gradwire.terminal_text import visible
@@ -68,19 +68,9 @@ MARKUP = "a [/b] [link=https://example.org]b[/link]"
 
 def test_what_others_have_written_is_no_markup_in_tables() -> None:
     port = PortTraffic(MARKUP, 1e9, 1, 1, 0)
-    report = Report(
-        duration_s=1.0,
-        timed_out=False,
-        ports=(port,),
-        tcp_segments=0,
-        tcp_retransmits=0,
-        table_misses=0,
-        upcalls=0,
-        killed_for_memory=0,
-    )
     for table, places in (
         (TextTable(MARKUP, (MARKUP,), ((MARKUP,),), 1, ("",), MARKUP), 4),
-        (ports_table(report), 1),
+        (ports_table([port], 1.0), 1),
     ):
         file = io.StringIO()
         PlainConsole(file=file, width=200, force_terminal=True).print(TerminalTable(table))

@@ -12,19 +12,22 @@ import pytest
 from gradwire.analysis.packets.capture_files import Packets
 from gradwire.cli.stored_runs import why
 from gradwire.faults import InputFault
+from gradwire.network.fabric import Fabric
 from gradwire.runs.executed_programs import executed_in, packet_events, packets_of
 from gradwire.runs.stored.run_folder import run_folder
 
-PORT = {"interface": "h1-eth0", "rate_bps": 1e10, "sent_bytes": 5000, "packets": 4, "drops": 0}
+COUNTS: dict[str, Any] = {
+    "bands": [{"port": "h1-eth0", "band": 1, "bytes_sent": 5000, "packets_sent": 4, "drops": 0}],
+    "tcp_segments_sent": 4,
+    "tcp_retransmits": 1,
+    "upcalls": 0,
+    "table_miss_packets": 0,
+}
 REPORT = {
     "event": "report",
     "duration_s": 0.5,
     "timed_out": False,
-    "ports": [PORT],
-    "tcp_segments": 4,
-    "tcp_retransmits": 1,
-    "table_misses": 0,
-    "upcalls": 0,
+    "counts": COUNTS,
     "killed_for_memory": 0,
 }
 SUMMARY: dict[str, Any] = {
@@ -40,7 +43,7 @@ SUMMARY: dict[str, Any] = {
 def run_in(folder: Path, summary: Any = SUMMARY, task: Any = None) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "summary.json").write_text(json.dumps(summary))
-    (folder / "task.json").write_text(json.dumps(task or {"fabric": '{"mtu_bytes": 1500}', "folder": "/"}))
+    (folder / "task.json").write_text(json.dumps(task or {"fabric": Fabric(2, 10e9).to_json(), "folder": "/"}))
     return folder
 
 
@@ -87,6 +90,8 @@ def test_a_mininet_script_and_other_folders_are_told_apart(tmp_path: Path) -> No
         {**SUMMARY, "wall_s": -1},
         {**SUMMARY, "failed": "nobody"},
         {**SUMMARY, "report": {**REPORT, "duration_s": 1e300}},
+        {**SUMMARY, "report": {**REPORT, "counts": {**COUNTS, "tcp_retransmits": -1}}},
+        {**SUMMARY, "report": {**REPORT, "counts": {**COUNTS, "bands": [{**COUNTS["bands"][0], "port": "h9-eth0"}]}}},
     ],
 )
 def test_files_from_others_that_are_wrong_are_named(tmp_path: Path, wrong: Any) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from gradwire.analysis.program_results import ProgramResult
 from gradwire.analysis.verdict.verdict import failed_run
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.pauses import PauseCount, PauseState
 from gradwire.faults import InputFault
 from gradwire.inside.point_protocol import write_json
-from gradwire.inside.program_protocol import PortTraffic, Report
+from gradwire.inside.program_protocol import Report
 from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.runs.judged import write_verdict
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
@@ -31,17 +32,9 @@ SECTION = ProgramPointSection.model_validate(
     }
 )
 POINT = ProgramPoint({"rate": "10gbit"}, SECTION)
-PORT = PortTraffic("h1-eth0", 10e9, 1_000_000, 700, 0)
-REPORT = Report(
-    duration_s=0.01,
-    timed_out=False,
-    ports=(PORT,),
-    tcp_segments=700,
-    tcp_retransmits=0,
-    table_misses=0,
-    upcalls=2,
-    killed_for_memory=0,
-)
+PORT = BandCount("h1-eth0", 1, 1_000_000, 700, 0)
+COUNTS = NetworkCounts((PORT,), 700, 0, upcalls=2, table_miss_packets=0)
+REPORT = Report(duration_s=0.01, timed_out=False, counts=COUNTS, killed_for_memory=0)
 
 
 def stored(folder: Path, report: Report = REPORT, lines: str = '{"time_s": 0.01}\n', **ended: object) -> Path:
@@ -87,7 +80,7 @@ def test_that_a_program_failed_and_what_the_network_did_are_two_facts(tmp_path: 
 
 
 def test_a_network_that_lost_something_is_told_beside_a_program_that_failed(tmp_path: Path) -> None:
-    lossy = msgspec.structs.replace(REPORT, ports=(msgspec.structs.replace(PORT, drops=3),))
+    lossy = msgspec.structs.replace(REPORT, counts=replace(COUNTS, bands=(replace(PORT, drops=3),)))
     folder = stored(tmp_path, lossy, lines='{"time', statuses={"client/h2": 1}, failed="client/h2")
     summary = judge_programs(POINT, folder).verdict.summary
     assert summary.startswith(
@@ -116,7 +109,7 @@ def test_figures_that_cannot_be_read_make_the_point_invalid(tmp_path: Path) -> N
 
 
 def test_a_network_that_lost_something_makes_the_point_invalid(tmp_path: Path) -> None:
-    lossy = msgspec.structs.replace(REPORT, ports=(msgspec.structs.replace(PORT, drops=3),), tcp_retransmits=3)
+    lossy = msgspec.structs.replace(REPORT, counts=replace(COUNTS, bands=(replace(PORT, drops=3),), tcp_retransmits=3))
     assert judge_programs(POINT, stored(tmp_path, lossy)).verdict.summary == (
         "invalid: drops 3 (limit 0); TCP retransmits 3 (limit 0)"
     )

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.points import PointResult
+from gradwire.analysis.port_traffic import PortTraffic
 from gradwire.analysis.printed import Comparison
 from gradwire.analysis.report.ranking import rank, ranking_table
 from gradwire.analysis.report.tables import GIVES_WAY, points_table
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.inside.program_protocol import PortTraffic, Report
 from gradwire.runs.listings import findings_table
 from gradwire.runs.program_listings import ports_table
 from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole
@@ -70,17 +70,8 @@ DOCTOR = findings_table(
     ]
 )
 PORTS = ports_table(
-    Report(
-        duration_s=1.0,
-        timed_out=False,
-        ports=(PortTraffic("h1-eth0", 1e10, 10**9, 10**6, 0), PortTraffic("s1-eth12", 1e10, 10**8, 10**6, 3)),
-        tcp_segments=0,
-        tcp_retransmits=0,
-        table_misses=0,
-        upcalls=0,
-        killed_for_memory=0,
-    )
-)  # fmt: skip
+    [PortTraffic("h1-eth0", 1e10, 10**9, 10**6, 0), PortTraffic("s1-eth12", 1e10, 10**8, 10**6, 3)], 1.0
+)
 TABLES = {"points": QUESTION, "ranking": RANKING, "doctor": DOCTOR, "ports": PORTS}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.datatypes.records import AgentSummary, OpLog, PointRecord
 from gradwire.datatypes.wire.framing import Framing
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder

@@ -9,8 +9,9 @@ import pytest
 
 from gradwire.analysis.verdict.byte_checks import band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
+from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from tests.unit.analysis.verdict.sound_run import (

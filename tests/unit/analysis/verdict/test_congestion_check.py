@@ -8,8 +8,9 @@ import pytest
 
 from gradwire.analysis.verdict.congestion_checks import congestion_checks
 from gradwire.analysis.verdict.verdict import Circumstances, Verdict, judge
+from gradwire.datatypes.network_counts import BandCount
 from gradwire.datatypes.plan import Role
-from gradwire.datatypes.records import BandCount, PointRecord
+from gradwire.datatypes.records import PointRecord
 from gradwire.network.fabric import Fabric
 from gradwire.workloads.builder import PlanBuilder
 from tests.unit.analysis.verdict.sound_run import FABRIC, MESSAGES, pushes, sound_log, sound_record

@@ -10,7 +10,8 @@ import pytest
 from gradwire.analysis.verdict.byte_checks import band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.datatypes.records import BandCount, FaultRecord, PlannedFault, PointRecord
+from gradwire.datatypes.network_counts import BandCount
+from gradwire.datatypes.records import FaultRecord, PlannedFault, PointRecord
 from gradwire.network.fabric import Fabric, Topology
 from tests.unit.analysis.verdict.sound_run import FABRIC, FAT_TREE, LEAF_SPINE, pushes, sound_log, sound_record
 

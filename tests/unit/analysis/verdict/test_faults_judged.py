@@ -18,7 +18,7 @@ def record(fault: PlannedFault = CUT, begun: int = 1_000_000_000, ended: int = 1
 
 
 def test_faults_that_happened_as_they_should_pass_and_say_what_is_not_checked() -> None:
-    found = fault_check([CUT], [record()], END_NS, "drops")
+    found = fault_check([CUT], [record()], END_NS, "drops", "the last iteration ended")
     assert found.ok
     assert found.value == "cut: link h1-eth0 is down from 1.000000 s to 1.500000 s (not checked: drops)"
 
@@ -35,14 +35,14 @@ def test_faults_that_happened_as_they_should_pass_and_say_what_is_not_checked() 
     ],
 )
 def test_faults_that_did_not_fail(records: list[FaultRecord], complaint: str) -> None:
-    found = fault_check([CUT], records, END_NS, "")
+    found = fault_check([CUT], records, END_NS, "", "the last iteration ended")
     assert not found.ok
     assert complaint in found.value
 
 
 def test_a_fault_may_begin_with_the_run() -> None:
     first = PlannedFault("cut", "link-down", 0, duration_ns=500, place="h1-eth0")
-    assert fault_check([first], [FaultRecord(first, 0, 0, 500)], END_NS, "").ok
+    assert fault_check([first], [FaultRecord(first, 0, 0, 500)], END_NS, "", "the last iteration ended").ok
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,23 @@ def test_a_fault_may_begin_with_the_run() -> None:
 def test_a_link_that_flaps_may_be_up_for_a_period_when_its_time_is_over(fault: PlannedFault, early_ns: int) -> None:
     due_ns = 1_500_000_000
     for ended_ns, is_ok in ((due_ns - early_ns, True), (due_ns - early_ns - 1, False), (due_ns + TOLERANCE_NS, True)):
-        assert fault_check([fault], [record(fault, ended=ended_ns)], END_NS, "").ok is is_ok
+        assert fault_check([fault], [record(fault, ended=ended_ns)], END_NS, "", "the last iteration ended").ok is is_ok
 
 
 def test_a_fault_without_an_end_lasts_as_long_as_the_replay() -> None:
     open_ended = PlannedFault("loss", "loss", 1_000_000_000, place="h1-eth0", value=0.1)
-    assert fault_check([open_ended], [record(open_ended, ended=END_NS + 1000)], END_NS, "").ok
-    assert not fault_check([open_ended], [record(open_ended, ended=END_NS - 1)], END_NS, "").ok
+    assert fault_check(
+        [open_ended], [record(open_ended, ended=END_NS + 1000)], END_NS, "", "the last iteration ended"
+    ).ok
+    assert not fault_check(
+        [open_ended], [record(open_ended, ended=END_NS - 1)], END_NS, "", "the last iteration ended"
+    ).ok
 
 
 def test_restarts_may_take_longer() -> None:
     boot = PlannedFault("boot", "switch-restart", 1_000_000_000, duration_ns=500_000_000, place="s1")
     late = record(boot, begun=1_000_000_000 + RESTART_TOLERANCE_NS)
-    assert fault_check([boot], [late], END_NS, "").ok
+    assert fault_check([boot], [late], END_NS, "", "the last iteration ended").ok
 
 
 def test_iterations_are_told_apart_by_the_fault() -> None:

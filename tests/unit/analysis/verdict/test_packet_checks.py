@@ -17,8 +17,9 @@ from gradwire.analysis.report.utilisation import port_use, save_use, use_table
 from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.packet_checks import capture_checks, expected_messages
 from gradwire.analysis.verdict.verdict import Circumstances, judge
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan, Role
-from gradwire.datatypes.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
+from gradwire.datatypes.records import CaptureRecord, OpLog, PointRecord
 from gradwire.faults import InputFault, InternalFault
 from gradwire.network.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder

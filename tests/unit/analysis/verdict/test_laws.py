@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.law_checks import law_checks
-from gradwire.datatypes.line_counts import LineCount
+from gradwire.analysis.verdict.network_checks import NetworkState, passed_on_check
+from gradwire.datatypes.network_counts import LineCount, NetworkCounts
 from gradwire.network.fabric import Fabric
 from gradwire.network.shape import Topology
-from gradwire.programs.verdict import passed_on_check
 
 FABRIC = Fabric(2, 10e9)
 GIVEN = {"h1-eth0": 700, "s1-eth1": 300, "h2-eth0": 300, "s1-eth2": 700}
@@ -33,8 +34,13 @@ def changed(port: str, **values: object) -> tuple[LineCount, ...]:
     return tuple(replace(line, **values) if line.port == port else line for line in LINES)  # type: ignore[arg-type]
 
 
+def passed_on(fabric: Fabric, lines: tuple[LineCount, ...], lost_packets: int = 0) -> list[Check]:
+    counts = NetworkCounts((), 0, 0, upcalls=0, table_miss_packets=lost_packets, lines=lines)
+    return [*passed_on_check(NetworkState(fabric, counts))]
+
+
 def failed(lines: tuple[LineCount, ...], fabric: Fabric = FABRIC, lost_packets: int = 0) -> list[str]:
-    checks = [*law_checks(fabric, lines), *passed_on_check(fabric, lines, lost_packets)]
+    checks = [*law_checks(fabric, lines), *passed_on(fabric, lines, lost_packets)]
     assert len(checks) == 3
     return [check.name for check in checks if not check.ok]
 
@@ -78,7 +84,7 @@ def test_frames_between_switches_are_not_passed_on_to_a_host() -> None:
     assert len(hosts) == 2
     frames = {port.interface: 0 if port.interface in hosts.values() else 50 for port, _ in fabric.ports()}
     lines = tuple(replace(LINES[0], port=port, frames=number) for port, number in frames.items())
-    (check,) = passed_on_check(fabric, lines, 0)
+    (check,) = passed_on(fabric, lines)
     assert (check.ok, check.value) == (False, "0 of 100 frames")
 
 
@@ -91,5 +97,5 @@ def test_the_worst_line_is_named_with_when_and_by_how_much() -> None:
 
 
 def test_a_kernel_without_counters_of_lines_is_not_judged_by_them() -> None:
-    assert [*law_checks(FABRIC, ()), *passed_on_check(FABRIC, (), 0)] == []
-    assert [*passed_on_check(replace(FABRIC, controller="own.py"), LINES, 0)] == []
+    assert [*law_checks(FABRIC, ()), *passed_on(FABRIC, ())] == []
+    assert passed_on(replace(FABRIC, controller="own.py"), LINES) == []

@@ -1,4 +1,4 @@
-"""The checks of what a network carried for programs."""
+"""Checks of what a network did, whatever ran on it, over counts made by hand."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from gradwire.analysis.port_traffic import busiest, ports_traffic
 from gradwire.datatypes.host_settings import HostTcp
+from gradwire.datatypes.network_counts import BandCount, NetworkCounts, ReplacedQueues
 from gradwire.datatypes.records import FaultRecord, PlannedFault
-from gradwire.inside.program_protocol import PortTraffic, Report
+from gradwire.inside.program_protocol import Report
 from gradwire.network.fabric import Fabric
 from gradwire.network.links import LinkSetting
-from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
-from tests.unit.programs.test_laws import LINES
+from gradwire.programs.verdict import checks
+from tests.unit.analysis.verdict.test_laws import LINES
 
 FABRIC = Fabric(2, 10e9)
 FRAMES = 1_000_000
-PORT = PortTraffic("h1-eth0", 10e9, FRAMES * 1514, FRAMES, 0)
+PORT = BandCount("h1-eth0", 1, FRAMES * 1514, FRAMES, 0)
 LINE_S = FRAMES * 1538 * 8 / 10e9
-SOUND = Report(
-    duration_s=LINE_S,
-    timed_out=False,
-    ports=(PORT, PortTraffic("h2-eth0", 10e9, 0, 0, 0)),
-    tcp_segments=FRAMES,
-    tcp_retransmits=0,
-    table_misses=0,
-    upcalls=2,
-    killed_for_memory=0,
-)
+COUNTS = NetworkCounts((PORT, BandCount("h2-eth0", 1, 0, 0, 0)), FRAMES, 0, upcalls=2, table_miss_packets=0)
+SOUND = Report(duration_s=LINE_S, timed_out=False, counts=COUNTS, killed_for_memory=0)
+
+
+def counted(*bands: BandCount, report: Report = SOUND, **changes: object) -> Report:
+    """The report with other counts."""
+    counts = replace(report.counts, **({"bands": bands} if bands else {}), **changes)  # type: ignore[arg-type]
+    return msgspec.structs.replace(report, counts=counts)
 
 
 def failed(report: Report, fabric: Fabric = FABRIC) -> list[str]:
@@ -36,8 +36,10 @@ def failed(report: Report, fabric: Fabric = FABRIC) -> list[str]:
 
 
 def test_a_port_that_was_full_all_the_time_is_sound() -> None:
-    assert line_bytes(PORT) == FRAMES * 1538
-    assert line_use(PORT, LINE_S) == pytest.approx(1)
+    port = ports_traffic(FABRIC, COUNTS)[0]
+    assert port.line_bytes == FRAMES * 1538
+    assert port.line_use(LINE_S) == pytest.approx(1)
+    assert port.line_use(0.0) == 0.0
     assert failed(SOUND) == []
 
 
@@ -45,71 +47,66 @@ def test_a_port_that_was_full_all_the_time_is_sound() -> None:
     ("change", "check"),
     [
         ({"tcp_retransmits": 1}, "TCP retransmits"),
-        ({"table_misses": 1}, "table misses"),
-        ({"ports": (msgspec.structs.replace(PORT, drops=1),)}, "drops"),
+        ({"table_miss_packets": 1}, "table misses"),
+        ({"bands": (replace(PORT, drops=1),)}, "drops"),
+        ({"input_drops": 1}, "drops"),
     ],
 )
 def test_each_check_fails_alone(change: dict[str, object], check: str) -> None:
-    assert failed(msgspec.structs.replace(SOUND, **change)) == [check]
+    assert failed(msgspec.structs.replace(SOUND, counts=replace(COUNTS, **change))) == [check]  # type: ignore[arg-type]
 
 
 def test_losses_that_were_asked_for_are_allowed_and_no_more() -> None:
-    lossy, far = replace(FABRIC, loss=0.001), PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 1000)
-    lost = msgspec.structs.replace(SOUND, ports=(PORT, far), tcp_retransmits=1000)
+    lossy, far = replace(FABRIC, loss=0.001), BandCount("s1-eth2", 1, FRAMES * 1514, FRAMES, 1000)
+    lost = counted(PORT, far, tcp_retransmits=1000)
     assert failed(lost, lossy) == []
-    assert failed(msgspec.structs.replace(lost, ports=(PORT, msgspec.structs.replace(far, drops=2000))), lossy) == [
-        "drops"
-    ]
+    assert failed(counted(PORT, replace(far, drops=2000), report=lost), lossy) == ["drops"]
 
 
 def test_losses_of_single_links_are_known() -> None:
     """The fabric's own loss is 0 there, so that every drop of such a link failed the run."""
     lossy = replace(FABRIC, link_settings=(LinkSetting("h1", loss=0.001),))
-    lost = msgspec.structs.replace(SOUND, ports=(msgspec.structs.replace(PORT, drops=1000),), tcp_retransmits=1000)
+    lost = counted(replace(PORT, drops=1000), tcp_retransmits=1000)
     assert failed(lost, lossy) == []
-    other = PortTraffic("h2-eth0", 10e9, FRAMES * 1514, FRAMES, 5000)
-    assert failed(msgspec.structs.replace(lost, ports=(PORT, other)), lossy) == ["drops"]
-
-
-def test_a_run_that_took_no_time_has_no_use() -> None:
-    assert line_use(PORT, 0.0) == 0.0
+    other = BandCount("h2-eth0", 1, FRAMES * 1514, FRAMES, 5000)
+    assert failed(counted(PORT, other, report=lost), lossy) == ["drops"]
 
 
 def test_the_busiest_ports_come_first() -> None:
-    assert [port.interface for port in busiest(SOUND.ports[::-1], 1)] == ["h1-eth0"]
+    assert [port.interface for port in busiest(ports_traffic(FABRIC, COUNTS)[::-1], 1)] == ["h1-eth0"]
 
 
 def test_finite_buffers_drop_what_they_must_at_switches_and_nothing_at_hosts() -> None:
     finite = replace(FABRIC, gso_bytes=1514, buffer_bytes=100_000)
-    switch = PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 500)
-    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, switch), tcp_retransmits=500), finite) == []
-    host = msgspec.structs.replace(PORT, drops=1)
-    assert failed(msgspec.structs.replace(SOUND, ports=(host, switch)), finite) == ["drops"]
+    switch = BandCount("s1-eth2", 1, FRAMES * 1514, FRAMES, 500)
+    assert failed(counted(PORT, switch, tcp_retransmits=500), finite) == []
+    host = replace(PORT, drops=1)
+    assert failed(counted(host, switch), finite) == ["drops"]
 
 
 def test_queues_that_programs_put_below_a_band_may_drop() -> None:
-    netem = msgspec.structs.replace(PORT, drops=100, replaced_by=("1:1 netem",))
-    assert failed(msgspec.structs.replace(SOUND, ports=(netem, SOUND.ports[1]), tcp_retransmits=100)) == []
+    netem = ReplacedQueues("h1-eth0", ("1:1 netem",), FRAMES * 1514, FRAMES, drops=100)
+    assert failed(counted(COUNTS.bands[1], replaced=(netem,), tcp_retransmits=100)) == []
 
 
 def test_buffers_of_single_links_are_known() -> None:
     setting = LinkSetting("h2", loss=0.001, buffer_bytes=100_000)
     finite = replace(FABRIC, gso_bytes=1514, link_settings=(setting,))
-    switch = PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 500)
-    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, switch), tcp_retransmits=500), finite) == []
-    lossy_host = PortTraffic("h2-eth0", 10e9, FRAMES * 1514, FRAMES, 1000)
-    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, lossy_host)), finite) == []
-    host = msgspec.structs.replace(PORT, drops=1)
+    switch = BandCount("s1-eth2", 1, FRAMES * 1514, FRAMES, 500)
+    assert failed(counted(PORT, switch, tcp_retransmits=500), finite) == []
+    lossy_host = BandCount("h2-eth0", 1, FRAMES * 1514, FRAMES, 1000)
+    assert failed(counted(PORT, lossy_host), finite) == []
+    host = replace(PORT, drops=1)
     assert failed(
-        msgspec.structs.replace(SOUND, ports=(host, switch)),
+        counted(host, switch),
         replace(finite, link_settings=(replace(setting, loss=None),)),
     ) == ["drops"]
 
 
 def test_stock_hosts_may_probe_and_not_send_everything_again() -> None:
     stock = replace(FABRIC, host_tcp=HostTcp.STOCK)
-    assert failed(msgspec.structs.replace(SOUND, tcp_retransmits=FRAMES // 200), stock) == []
-    assert failed(msgspec.structs.replace(SOUND, tcp_retransmits=FRAMES // 50), stock) == ["TCP retransmits"]
+    assert failed(counted(tcp_retransmits=FRAMES // 200), stock) == []
+    assert failed(counted(tcp_retransmits=FRAMES // 50), stock) == ["TCP retransmits"]
 
 
 CUT = PlannedFault("cut", "link-down", 100_000_000, duration_ns=200_000_000, place="h1-eth0")
@@ -118,7 +115,7 @@ LOSSY = replace(FABRIC, faulty=True)
 
 
 def report_with(*records: FaultRecord, **changes: object) -> Report:
-    return msgspec.structs.replace(SOUND, faults=records, **changes)
+    return msgspec.structs.replace(counted(**changes), faults=records)
 
 
 def failed_with(report: Report, *faults: PlannedFault, fabric: Fabric = LOSSY) -> list[str]:
@@ -126,8 +123,8 @@ def failed_with(report: Report, *faults: PlannedFault, fabric: Fabric = LOSSY) -
 
 
 def test_a_fault_that_happened_in_its_time_is_named_and_what_it_loses_is_not_judged() -> None:
-    lossy = msgspec.structs.replace(PORT, drops=7)
-    report = report_with(IN_TIME, ports=(lossy,), tcp_retransmits=9)
+    lossy = replace(PORT, drops=7)
+    report = report_with(IN_TIME, bands=(lossy,), tcp_retransmits=9)
     assert failed_with(report, CUT) == []
     *_, told = checks(report, LOSSY, [CUT])
     assert told.value == (
@@ -157,7 +154,7 @@ def test_one_that_began_after_the_end_says_so() -> None:
 def test_rules_are_judged_unless_a_switch_restarts() -> None:
     boot = PlannedFault("boot", "switch-restart", 100_000_000, duration_ns=200_000_000, place="s1")
     brain = PlannedFault("brain", "controller-restart", 100_000_000, duration_ns=200_000_000)
-    missed = report_with(replace(IN_TIME, fault=boot), replace(IN_TIME, fault=brain), table_misses=3)
+    missed = report_with(replace(IN_TIME, fault=boot), replace(IN_TIME, fault=brain), table_miss_packets=3)
     assert failed_with(missed, boot) == []
     assert failed_with(missed, brain, fabric=FABRIC) == ["table misses"]
     lost = report_with(replace(IN_TIME, fault=brain), tcp_retransmits=1)
