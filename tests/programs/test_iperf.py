@@ -23,7 +23,7 @@ def iperf3(folder: Path, rate_gbps: int, *client: str) -> dict[str, dict[str, fl
     size = ("--workers", "2", "--rate", f"{rate_gbps}gbit")
     done = execute(folder, *size, "--", "sh", "-c", f"if [ $GRADWIRE_INDEX = 0 ]; then {serve}; else {ask}; fi")
     assert done.status == 0, done.err
-    assert done.summary()["report"]["tcp_retransmits"] == 0
+    assert done.counts().tcp_retransmits == 0
     end: dict[str, dict[str, float]] = json.loads(done.output("h2"))["end"]
     return end
 

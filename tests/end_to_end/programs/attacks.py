@@ -17,11 +17,7 @@ REPORT = {
     "event": "report",
     "duration_s": 1.0,
     "timed_out": False,
-    "ports": [{"interface": "h1-eth0", "rate_bps": 1e10, "sent_bytes": 0, "packets": 0, "drops": 0}],
-    "tcp_segments": 0,
-    "tcp_retransmits": 0,
-    "table_misses": 0,
-    "upcalls": 0,
+    "counts": {"bands": [], "tcp_segments_sent": 0, "tcp_retransmits": 0, "upcalls": 0, "table_miss_packets": 0},
     "killed_for_memory": 0,
 }
 FORGED = f"\n{'0' * 32}{json.dumps(REPORT)}\n{json.dumps(REPORT)}\n".encode()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gradwire import PACKAGE
+from gradwire.datatypes.network_counts import NetworkCounts
 from tests.shared.commands import gradwire_command
 
 WALL_LIMIT_S = 300.0
@@ -44,6 +45,15 @@ class Executed:
         """The run's summary.json."""
         decoded: dict[str, Any] = msgspec.json.decode((self.folder / "summary.json").read_bytes())
         return decoded
+
+    def counts(self) -> NetworkCounts:
+        """What the network counted."""
+        return counts_in(self.folder / "summary.json")
+
+
+def counts_in(summary: Path) -> NetworkCounts:
+    """The counts in a summary.json."""
+    return msgspec.convert(msgspec.json.decode(summary.read_bytes())["report"]["counts"], NetworkCounts)
 
 
 def execute(folder: Path, *words: str, wall_limit_s: float = WALL_LIMIT_S) -> Executed:

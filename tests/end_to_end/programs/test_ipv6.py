@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from gradwire.csv_files import read_csv
-from tests.end_to_end.programs.running import execute
+from tests.end_to_end.programs.running import counts_in, execute
 from tests.end_to_end.programs.test_program_scenario import run
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
@@ -47,9 +46,11 @@ def test_a_flow_has_the_lines_rate_and_the_queues_of_its_class(tmp_path: Path) -
     for row in read_csv(folder / "figures.csv"):
         assert float(row["goodput_bps"]) == pytest.approx(PAYLOAD_BPS, rel=0.01)
     for summary in folder.glob("points/*/summary.json"):
-        report = json.loads(summary.read_text())["report"]
-        assert report["table_misses"] == 0
-        sent = {port["interface"]: port["band_bytes"] for port in report["ports"]}
+        counts = counts_in(summary)
+        assert counts.table_miss_packets == 0
+        sent: dict[str, list[int]] = {}
+        for band in counts.bands:
+            sent.setdefault(band.port, []).append(band.bytes_sent)
         ways = [sent[f"s2-eth{number}"] for number in (3, 4)]
         for bands in (sent["h4-eth0"], max(ways, key=sum), sent["s1-eth1"]):
             assert bands[2] > 100e6
@@ -66,4 +67,4 @@ def test_hosts_are_reached_by_name_and_who_takes_either_takes_ipv4(tmp_path: Pat
     assert done.status == 0, done.out + done.err
     for host in ("h1", "h2", "h3"):
         assert "PING h2 (10.0.0.2)" in done.output(host)
-    assert done.summary()["report"]["table_misses"] == 0
+    assert done.counts().table_miss_packets == 0

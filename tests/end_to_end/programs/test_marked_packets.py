@@ -38,4 +38,4 @@ def test_packets_with_any_dscp_arrive(tmp_path: Path) -> None:
     assert done.output("h1") == "\n", "missing DSCPs: " + done.output("h1")
     assert done.status == 0, done.err
     assert "valid: " in done.out
-    assert done.summary()["report"]["table_misses"] == 0
+    assert done.counts().table_miss_packets == 0

@@ -36,7 +36,7 @@ def test_one_flow_of_iperf3_fills_the_line(tmp_path: Path, rate_gbps: int) -> No
     received = json.loads(done.output("h2"))["end"]["sum_received"]
     ideal_bps = rate_gbps * 1e9 * 1448 / 1538
     assert received["bits_per_second"] == pytest.approx(ideal_bps, rel=0.002)
-    assert done.summary()["report"]["tcp_retransmits"] == 0
+    assert done.counts().tcp_retransmits == 0
 
 
 @pytest.mark.parametrize("rate_gbps", [10, 100])
@@ -45,7 +45,7 @@ def test_three_senders_share_a_receivers_line(tmp_path: Path, rate_gbps: int) ->
     done = execute(tmp_path, "--workers", "4", "--rate", f"{rate_gbps}gbit", "--", *words)
     assert done.status == 0, done.err
     assert float(done.output("h1")) == pytest.approx(1, rel=0.01)
-    by_port = {port["interface"]: port["sent_bytes"] for port in done.summary()["report"]["ports"]}
+    by_port = {line.port: line.size_bytes for line in done.counts().lines}
     assert by_port["s1-eth1"] == pytest.approx(3 * 30_000_000 * 1514 / 1448, rel=0.01)
 
 

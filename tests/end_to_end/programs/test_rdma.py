@@ -105,5 +105,5 @@ def test_pauses_hold_rdma_back(tmp_path: Path) -> None:
 def test_iwarp_carries_all_that_was_written(tmp_path: Path) -> None:
     """siw says that a write is done once TCP has taken it, so perftest's rate of a short run is not that of the line."""
     done = measure(tmp_path, "ib_write_bw -R -F -n 100", device="siw")
-    (sent,) = [port for port in done.summary()["report"]["ports"] if port["interface"] == "h2-eth0"]
-    assert sent["sent_bytes"] > 100 * PERFTEST_BYTES
+    (sent,) = [line for line in done.counts().lines if line.port == "h2-eth0"]
+    assert sent.size_bytes > 100 * PERFTEST_BYTES

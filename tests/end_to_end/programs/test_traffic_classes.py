@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from gradwire.csv_files import read_csv
+from tests.end_to_end.programs.running import counts_in
 from tests.shared.commands import gradwire_command
 
 pytestmark = [
@@ -57,8 +56,6 @@ def test_a_more_urgent_class_has_the_port_first(tmp_path: Path) -> None:
     assert rate_bps["1", "urgent"] == pytest.approx(payload_bps, rel=0.01)
     # The receiver's port, where both meet, carried each in the band of its class.
     (summary,) = folder.glob("points/1_*/summary.json")
-    decoded: dict[str, Any] = msgspec.json.decode(summary.read_bytes())
-    (port,) = (port for port in decoded["report"]["ports"] if port["interface"] == "s1-eth3")
-    control, urgent, bulk = port["band_bytes"]
+    control, urgent, bulk = (band.bytes_sent for band in counts_in(summary).bands if band.port == "s1-eth3")
     assert control < 0.01 * urgent
     assert urgent == pytest.approx(bulk, rel=0.01)
