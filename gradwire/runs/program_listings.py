@@ -18,7 +18,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.runs.listings import Timeline, unless_valid
 from gradwire.runs.program_work import judge_program_run, read_summary
 from gradwire.runs.stored.files import fitting, reading
-from gradwire.runs.stored.soundness import refuse_unsound_pauses
+from gradwire.runs.stored.network_soundness import refuse_unsound_pauses
 from gradwire.runs.stored.stored_run import Completion, StoredRun
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.workloads.units import rate_text

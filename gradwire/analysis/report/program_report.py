@@ -14,7 +14,6 @@ from rich.text import Text
 
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.program_results import (
-    FAILED,
     ProgramResult,
     figures_frame,
     points_frame,
@@ -28,6 +27,7 @@ from gradwire.analysis.report.report import checks_table
 from gradwire.analysis.report.tables import escaped, markdown_table, paragraph
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.verdict.verdict import FAILED
 from gradwire.files import replace_text
 
 POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"

@@ -75,7 +75,7 @@ def test_figures_of_programs_beside_a_strategy_are_kept(tmp_path: Path) -> None:
 def test_a_program_that_fails_makes_the_point_invalid(tmp_path: Path) -> None:
     done, row = run(tmp_path, "test $GRADWIRE_HOST = h1")
     assert done.returncode == 1
-    assert row["verdict"].startswith("invalid: programs backup/h2 ended with status 1")
+    assert row["verdict"].startswith("invalid: backup/h2 ended with status 1")
 
 
 def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from gradwire.agents.capture.recorder import PortFile
 from gradwire.analysis.packets.capture_files import Capture, Messages, Packets, read_capture
 from gradwire.analysis.packets.captures import PortLocation, location_of
 from gradwire.analysis.report.utilisation import port_use, save_use, use_table
-from gradwire.analysis.verdict.condition_checks import Beside
 from gradwire.analysis.verdict.packet_checks import capture_checks, expected_messages
+from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.verdict import Circumstances, judge
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan, Role
@@ -156,8 +156,8 @@ def test_where_packets_are_lost_tcp_may_carry_bytes_twice_and_lacks_none(
 
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_beside_programs_packets_are_not_compared_with_all_bytes(capture: Capture, is_beside: bool) -> None:
-    beside = Beside(1, []) if is_beside else None
-    found = judge(PLAN, FABRIC, log_of(), record_of(capture), [capture], circumstances=Circumstances(beside=beside))
+    programs = ProgramsState(1) if is_beside else None
+    found = judge(PLAN, FABRIC, log_of(), record_of(capture), [capture], circumstances=Circumstances(programs=programs))
     made = {check.name for check in found.checks if check.name.startswith(("capture", "iterations from"))}
     assert made >= {"capture", "captured messages", "iterations from packets"}
     assert ("captured payload" in made) is not is_beside
