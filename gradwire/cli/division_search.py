@@ -13,6 +13,7 @@ import typer
 
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.runs.comparing import division_answer, division_packets
@@ -143,7 +144,7 @@ def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Scre
 def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
     """Runs the fastest divisions in part, shows what was measured and estimated, and returns the rows."""
     assert by_packets.count is not None
-    screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
+    screen = TerminalScreen(terminal.errors, terminal.errors) if as_json else terminal.screen()
     with terminal.interruptible("interrupted; the estimates are written, and nothing has run"):
         with screen.working("compiling") as status:
             chosen = division_packets.chosen_divisions(answer, by_packets.count, by_packets.copies, status.update)

@@ -10,7 +10,8 @@ from pathlib import Path
 import typer
 from rich.console import RenderableType
 
-from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole, Screen
+from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.terminal_text import replace_closed_streams
 
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
@@ -32,9 +33,9 @@ def interruptible(message: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def screen() -> Screen:
+def screen() -> TerminalScreen:
     """The two consoles, for code that reports the progress of a run."""
-    return Screen(console, errors)
+    return TerminalScreen(console, errors)
 
 
 def show_report(shown: RenderableType, folder: Path) -> None:

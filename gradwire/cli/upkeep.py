@@ -18,7 +18,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.calibrate import calibrate_fabric
 from gradwire.runs.cleaning import clean as remove_leavings
-from gradwire.runs.launch.kernel import kernel_progress, make_kernel_ready
+from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.listings import calibration_table, findings_table
 from gradwire.runs.proof import proof, trial_on
 from gradwire.runs.stored.run_folder import RUNS
@@ -36,9 +36,9 @@ def kernel(*, force: bool, check: bool) -> None:
         terminal.console.print("kernel: none yet")
         raise typer.Exit(1)
     if force:
-        with kernel_progress(terminal.errors) as show_step:
+        with terminal.screen().building_kernel() as show_step:
             build_kernel(show_step, anew=True)
-    make_kernel_ready(terminal.errors)
+    make_kernel_ready(terminal.screen())
     terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
 
 
@@ -83,7 +83,7 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_j
         raise InputFault(f"--rate {rate}: must be {bounds}")
     clock = chosen_clock(clock_name, scale)
     if clock.name == "virtual":
-        make_kernel_ready(terminal.errors)
+        make_kernel_ready(terminal.screen())
     with terminal.interruptible("interrupted"), terminal.errors.status("calibrating") as status:
         trial_on(clock)(DEFAULT_MEMORY_MB)
         if clock.scale == MEASURED:

@@ -178,7 +178,7 @@ def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
     if warns_of_root:
         for warning in root_warnings():
             terminal.screen().warn(warning)
-    make_kernel_ready(terminal.errors)
+    make_kernel_ready(terminal.screen())
     for warning in kernel_warnings():
         terminal.screen().warn(warning)
 
@@ -306,7 +306,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
     )
     for warning in (*root_warnings(),):
         terminal.screen().warn(warning)
-    make_kernel_ready(terminal.errors)
+    make_kernel_ready(terminal.screen())
     for warning in kernel_warnings():
         terminal.screen().warn(warning)
     with writing(folder):

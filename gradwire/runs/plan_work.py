@@ -140,7 +140,7 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
 
     def compared(self, runs: Sequence[JudgedRun], screen: Screen) -> Sequence[JudgedRun]:
         """With how far valid runs are from an ideal network, which is looked for once."""
-        return compared(runs, screen.errors)
+        return compared(runs, screen.working)
 
     def finish(self, scenario: Scenario, planned: Sequence[PlannedRun], out: Path, jobs: int) -> None:
         """Estimates whole models where a ranking has some of their blocks."""

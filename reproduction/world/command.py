@@ -18,6 +18,7 @@ import typer
 
 from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
+from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.runs.compiling.many_points import cores
@@ -25,7 +26,6 @@ from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
-from gradwire.runs.progress import LiveProgress
 from gradwire.runs.proof import trial_on
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
@@ -121,7 +121,7 @@ def reproduce_world(
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
-        make_kernel_ready(terminal.errors)
+        make_kernel_ready(terminal.screen())
         rows = predict(cells, where, python)
         with writing(folder):
             write_world(folder, rows, facts())

@@ -32,6 +32,7 @@ OF_MODULES = {"array_files": ("numpy",), "cache_files": ("msgspec",), "typed_jso
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli", "api", "lab", "plugin", "devices", "recorder"),
+    ("console",),
     ("runs",),
     ("programs",),
     ("inside",),
@@ -175,6 +176,7 @@ def known_circles() -> list[set[str]]:
         ("vm.machine", "topo.network"),
         ("runs.campaign", "cli.command_line"),
         ("runs.campaign", "api.run"),
+        ("runs.campaign", "console.live_progress"),
         ("programs.execution", "runs.protocol"),
         ("cli.running", "api.running"),
         ("datatypes.plan", "workloads.builder"),
