@@ -103,7 +103,7 @@ def reproduce(asked: Asked, where: Where) -> None:
     if pages:
         with writing(pages):
             write_pages(pages, papers, moved_from)
-    terminal.console.print(shown)
+    terminal.show(*shown)
     files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
     terminal.name_files({what: folder / name for what, name in files.items()})
     if gathered.failed or not _quick_score_kept(evaluated, check=asked.check, accept=asked.accept):

@@ -40,7 +40,7 @@ from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.work import Work
 from gradwire.runs.works import judge_folder, work_of_scenario
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
-from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
+from gradwire.scenario.program_scenarios import AnyScenario, has_plans, of_plans
 
 if TYPE_CHECKING:
     import xarray
@@ -342,7 +342,7 @@ def run_in(
     """The run in a run folder. judged, scenario: contents of the folder that are known already, and so not read
     again."""
     scenario = scenario or stored_scenario(folder)
-    kind = ProgramRun if isinstance(scenario.points[0], ProgramPoint) else Run
+    kind = Run if has_plans(scenario) else ProgramRun
     return kind(folder, judged, scenario)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import typer
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
 from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
@@ -111,7 +110,7 @@ def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Pat
 
 
 def _show(answer: Found, folder: Path) -> None:
-    terminal.console.print(TerminalTable(division_answer.table(answer)))
+    terminal.show(division_answer.table(answer))
     for paragraph in division_answer.words(answer):
         terminal.console.print(paragraph, highlight=False, markup=False)
     terminal.name_files(
@@ -155,7 +154,7 @@ def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json:
     with writing(folder):
         replace_text(folder / division_packets.JSON_FILE, json.dumps(rows, indent=1) + "\n")
     if not as_json:
-        terminal.console.print(TerminalTable(division_packets.table(rows)))
+        terminal.show(division_packets.table(rows))
         for paragraph in division_packets.words(rows, done.runs):
             terminal.console.print(paragraph, highlight=False, markup=False)
         terminal.name_files({"report of the runs": prepared.place.folder / "report.html"})

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-from rich.console import RenderableType
 
 from gradwire.analysis.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion_report import congestion_lines
@@ -24,6 +23,7 @@ from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.report.text_table import Part
 from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
@@ -100,9 +100,7 @@ def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
     return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
 
 
-def write_report(
-    scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path | None = None
-) -> RenderableType:
+def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path | None = None) -> list[Part]:
     """Writes points.csv, points.parquet if pyarrow is there, and the report of a run folder into it, or into `out`.
 
     Returns what a terminal shows. runs: as `compared` gives them, or else without a comparison with an ideal network.

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import typer
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
 from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
@@ -128,7 +127,7 @@ def reproduce_world(
     if pages:
         with writing(pages):
             write_world(pages / PAGES, merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
-    terminal.console.print(TerminalTable(score_table(scores(rows))))
+    terminal.show(score_table(scores(rows)))
     for line in summary(rows):
         terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
     terminal.name_files({"page": folder / f"{WORLD}.md", "rows": folder / f"{WORLD}.csv"})

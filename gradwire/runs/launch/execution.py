@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import RenderableType
-
+from gradwire.analysis.report.text_table import Part
 from gradwire.faults import InputFault
 from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
@@ -161,7 +160,7 @@ class CarriedOut:
 
     runs: Sequence[JudgedRun[Any, Any]]
     #: The terminal's version of the report.
-    shown: RenderableType
+    shown: list[Part]
 
     @property
     def valid(self) -> bool:

@@ -1,4 +1,4 @@
-"""Output of `gradwire plan`: settings, and compiled plans."""
+"""What `gradwire plan` shows: settings, and compiled plans or the programs that would run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from gradwire.analysis.link_loads import lines_in_words
 from gradwire.analysis.quantities import quantity
 from gradwire.runs.line_notes import lines_of_plan
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.planned_programs import PlannedPrograms
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import is_grown
 from gradwire.workloads.plan_summary import summary_lines
-from gradwire.workloads.units import SIZE
+from gradwire.workloads.units import SIZE, rate_text
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:
@@ -101,3 +102,13 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
             yield f"    {escape(line)}"
         if lines := lines_in_words(lines_of_plan(plan, planned.fabric)):
             yield f"    lines between switches: {escape(lines)}"
+
+
+def program_lines(planned: PlannedPrograms) -> Iterator[str]:
+    """A point of programs, which have no plan: where each would run, and when, in rich's markup."""
+    fabric = planned.fabric
+    yield f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}"
+    for name, program in planned.point.programs.items():
+        hosts = ", ".join(fabric.host_names()[host] for host in planned.point.hosts_of(program))
+        when = f" after {program.start:g} s" if program.start else ""
+        yield f"  {escape(name)} on {hosts}{when}: {escape(program.command)}"
