@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
+from gradwire.cli.proof import prove_network
 from gradwire.cli.running import chosen_clock
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault
@@ -19,7 +20,7 @@ from gradwire.network.fabric import Fabric
 from gradwire.runs.calibrate import Calibration, calibrate_fabric
 from gradwire.runs.cleaning import clean as remove_leavings
 from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.proof import proof, trial_on
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.wall_scale import choose_scale
 from gradwire.vm.doctor import Finding, diagnose
@@ -68,7 +69,7 @@ def doctor() -> None:
     doing = "looking around, booting the kernel, sending a flow"
     with terminal.interruptible("interrupted"), terminal.errors.status(doing):
         findings = diagnose()
-        findings.append(proof(findings))
+        findings.append(prove_network(findings))
     terminal.show(findings_table(findings))
     if not all(finding.ok for finding in findings if finding.required):
         raise typer.Exit(MachineFault.exit_status)

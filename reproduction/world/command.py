@@ -25,7 +25,7 @@ from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
-from gradwire.runs.proof import trial_on
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.kernel import cached_kernel
