@@ -9,9 +9,9 @@ from rich.markup import escape
 
 from gradwire.analysis.link_loads import lines_in_words
 from gradwire.analysis.quantities import quantity
-from gradwire.runs.line_notes import lines_of_plan
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.planned_programs import PlannedPrograms
+from gradwire.runs.stored.spines import find_loaded_lines
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
@@ -100,7 +100,7 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
-        if lines := lines_in_words(lines_of_plan(plan, planned.fabric)):
+        if lines := lines_in_words(find_loaded_lines(plan, planned.fabric)):
             yield f"    lines between switches: {escape(lines)}"
 
 
