@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gradwire.cli import terminal
-from gradwire.cli.plan_listing import plan_lines, program_lines, settings_lines, shared_settings
+from gradwire.cli.plan_listing import describe_plans, describe_programs, describe_settings, find_shared_settings
 from gradwire.faults import InputFault
 from gradwire.files import replace_text, replacing
 from gradwire.network.fabric import Fabric
@@ -38,12 +38,12 @@ def plan(scenario: AnyScenario, draw: Path | None = None) -> None:
 def _list_plans(scenario: Scenario) -> None:
     """Every point's candidates and settings, and what they will take."""
     runs: list[PlannedRun] = []
-    shared = shared_settings(scenario.points)
+    shared = find_shared_settings(scenario.points)
     with terminal.interruptible("interrupted"), terminal.screen().working("compiling") as status:
         for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
-            heading = () if runs else settings_lines(shared, len(scenario.points))
+            heading = () if runs else describe_settings(shared, len(scenario.points))
             status.rest()
-            terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
+            terminal.console.print(*heading, *describe_plans(planned, shared), sep="\n", highlight=False)
             runs.append(planned)
             status.update(f"compiling: {len(runs)} of {len(scenario.points)} points")
     for warning in warnings(runs):
@@ -54,7 +54,7 @@ def _list_plans(scenario: Scenario) -> None:
 def _list_programs(scenario: ProgramScenario) -> None:
     """Prints the programs that would run, with hosts and times, because they have no plan."""
     for planned in plan_programs(scenario.points, RUNS / scenario.name):
-        terminal.console.print(*program_lines(planned), sep="\n", highlight=False)
+        terminal.console.print(*describe_programs(planned), sep="\n", highlight=False)
 
 
 DRAWINGS = (".svg", ".png", ".pdf")
@@ -87,14 +87,8 @@ def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
 
 def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
     """`gradwire estimate`."""
-    from gradwire.runs.estimation import (
-        check_send_ends,
-        estimate_points,
-        estimates_json,
-        estimates_table,
-        without_effect,
-        write_estimates_csv,
-    )
+    from gradwire.cli.estimates import estimates_json, estimates_table, write_estimates_csv
+    from gradwire.runs.estimation import check_send_ends, estimate_points, without_effect
 
     check_send_ends(send_ends)
     if out:

@@ -43,9 +43,9 @@ from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
+from gradwire.runs.compiling.part_of_job import PART_NOTE
 from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.part_notes import notes_of_parts
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
@@ -243,6 +243,17 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
     if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
         return compute.iteration_s, source
     return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
+
+
+def notes_of_parts(runs: Sequence[JudgedRun[Any, Any]]) -> list[tuple[str, str]]:
+    """Labels of points of which a part ran, with descriptions of the parts."""
+    notes = []
+    for run in runs:
+        if run.completion is None or run.point.section.part is None:
+            continue
+        with fitting(run.folder):
+            notes += [(run.label, note) for note in run.stored.plan().notes if note.startswith(PART_NOTE)]
+    return notes
 
 
 def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
