@@ -11,12 +11,12 @@ from rich.markup import escape
 
 from gradwire.cli import terminal
 from gradwire.cli.reproducing import Asked
+from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
-from gradwire.runs.progress import LiveProgress
-from gradwire.runs.proof import trial_on
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.machines import Clock
@@ -88,7 +88,7 @@ def reproduce(asked: Asked, where: Where) -> None:
             highlight=False,
             soft_wrap=True,
         )
-        make_kernel_ready(terminal.errors)
+        make_kernel_ready(terminal.screen())
         with (
             terminal.interruptible(terminal.RESUMES),
             where.opened(Clock(), trial_on(Clock()), terminal.screen().warn, reproduction.points) as executor,
@@ -103,7 +103,7 @@ def reproduce(asked: Asked, where: Where) -> None:
     if pages:
         with writing(pages):
             write_pages(pages, papers, moved_from)
-    terminal.console.print(shown)
+    terminal.show(*shown)
     files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
     terminal.name_files({what: folder / name for what, name in files.items()})
     if gathered.failed or not _quick_score_kept(evaluated, check=asked.check, accept=asked.accept):

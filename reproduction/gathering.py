@@ -15,11 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from rich.console import RenderableType
-
 from gradwire import PACKAGE
 from gradwire.analysis.point_frames import write_points_csv
 from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.text_table import Part
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.runs.executing.executor import Executor
@@ -227,7 +226,7 @@ def reproduced_papers(evaluated: Sequence[Evaluated], gathered: Gathered) -> lis
     return [reproduced_paper(judged[0].paper, _facts(judged, gathered), judged) for judged in by_paper.values()]
 
 
-def write_reproduction(folder: Path, papers: Sequence[Reproduced]) -> RenderableType:
+def write_reproduction(folder: Path, papers: Sequence[Reproduced]) -> list[Part]:
     """Writes claims.csv, report.html and the papers' pages into `folder`; returns what a terminal shows."""
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / "claims.csv", [row_of(result) for paper in papers for result in paper.results])

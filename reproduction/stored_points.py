@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gradwire.runs.campaign import Watcher, carry_out
+from gradwire.runs.campaign import carry_out
 from gradwire.runs.executing.executor import Executor, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
+from gradwire.runs.screen import Watcher
 from gradwire.scenario.loading import Point
 from gradwire.vm.machines import Clock
 from reproduction.point_store import PointStore

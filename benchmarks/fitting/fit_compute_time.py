@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from gradwire.console.live_progress import LiveProgress
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.planned import plan_runs
-from gradwire.runs.progress import LiveProgress
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 

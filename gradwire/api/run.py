@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from rich.console import Console
 
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.line_use import BIN_S
@@ -33,7 +32,7 @@ from gradwire.faults import InputFault
 from gradwire.runs.comparing.whole import ranked_rows
 from gradwire.runs.judged import JudgedRun, iterations_frame, verdict_of
 from gradwire.runs.launch.place import writing
-from gradwire.runs.screen import Screen
+from gradwire.runs.screen import Silent
 from gradwire.runs.stored.explanation import captured_use
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.run_folder import chosen_iteration, named_run, stored_scenario
@@ -41,12 +40,12 @@ from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.runs.work import Work
 from gradwire.runs.works import judge_folder, work_of_scenario
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
-from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
+from gradwire.scenario.program_scenarios import AnyScenario, has_plans, of_plans
 
 if TYPE_CHECKING:
     import xarray
 
-SILENT = Screen(Console(quiet=True), Console(quiet=True))
+SILENT = Silent()
 """Screen of an object that is asked for a table: it reports no progress."""
 
 
@@ -343,7 +342,7 @@ def run_in(
     """The run in a run folder. judged, scenario: contents of the folder that are known already, and so not read
     again."""
     scenario = scenario or stored_scenario(folder)
-    kind = ProgramRun if isinstance(scenario.points[0], ProgramPoint) else Run
+    kind = Run if has_plans(scenario) else ProgramRun
     return kind(folder, judged, scenario)
 
 

@@ -17,12 +17,14 @@ from rich.console import Console
 
 from gradwire.api.plans import Plans
 from gradwire.api.run import Run, run_in
+from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.launch.execution import Prepared, carry_out, loaded, made_ready, prepare, prepare_comparison
-from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole, Screen
+from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import RUNS, run_folder
 from gradwire.scenario.scenario_files import read_scenario
 from gradwire.vm.machines import Clock
@@ -145,7 +147,7 @@ def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
 
 def own_screen(progress: bool) -> Screen:
     """Consoles of a program: warnings always, and the rest if it is wanted."""
-    return Screen(_console(sys.stdout, quiet=not progress), _console(sys.stderr, soft_wrap=True))
+    return TerminalScreen(_console(sys.stdout, quiet=not progress), _console(sys.stderr, soft_wrap=True))
 
 
 def _console(stream: TextIO, **options: Any) -> Console:

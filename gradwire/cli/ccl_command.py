@@ -167,10 +167,10 @@ def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> d
     """Runs the rows as packets. Returns the results by size; rows that are too large have the reason instead."""
     from rich.console import Console
 
+    from gradwire.console.terminal_screen import TerminalScreen
     from gradwire.runs.ccl_packets import Packets, read_points, scenario_of, why_not
     from gradwire.runs.executing.choice import Where
     from gradwire.runs.launch.execution import carry_out, prepare
-    from gradwire.runs.screen import Screen
     from gradwire.scenario.scenario_files import read_scenario
     from gradwire.vm.machines import Clock
 
@@ -180,7 +180,7 @@ def _send(given: Given, wires: Wires, found: Sequence[Row], *, quiet: bool) -> d
     if not small:
         return sent
     with TemporaryDirectory() as folder:
-        screen = Screen(Console(stderr=True, quiet=quiet), Console(stderr=True))
+        screen = TerminalScreen(Console(stderr=True, quiet=quiet), Console(stderr=True))
         read = read_scenario(scenario_of(given, wires, small), ())
         carry_out(prepare(read, Clock(), Path(folder) / "run", screen), Where(), "gradwire ccl --packets", screen)
         return sent | read_points(Path(folder) / "run", small)

@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
-from gradwire.cli import terminal
+from gradwire.cli import division_answer, terminal
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
-from gradwire.runs.comparing import division_answer, division_packets
+from gradwire.runs.comparing import division_packets
 from gradwire.runs.comparing.division_packets import Chosen
 from gradwire.runs.comparing.division_question import MACHINE_GPUS, RATE, DivisionQuestion
 from gradwire.runs.comparing.division_search import Found, search
@@ -23,6 +23,7 @@ from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.launch.execution import Prepared, carry_out, loaded, prepare, refused_points
 from gradwire.runs.launch.place import place_from, refuse_unusable, writing
+from gradwire.runs.reporting import notes_of_parts
 from gradwire.runs.screen import Screen
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS
@@ -96,7 +97,7 @@ def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Pat
             question, by_packets.where.jobs or cores(), lambda what: print_to.print(what, style="dim", highlight=False)
         )
     with writing(folder):
-        division_answer.write(answer, folder)
+        division_answer.write_files(answer, folder)
     if not as_json:
         _show(answer, folder)
     measured: list[dict[str, Any]] = []
@@ -110,8 +111,8 @@ def search_divisions(question: DivisionQuestion, by_packets: ByPackets, out: Pat
 
 
 def _show(answer: Found, folder: Path) -> None:
-    terminal.console.print(TerminalTable(division_answer.table(answer)))
-    for paragraph in division_answer.words(answer):
+    terminal.show(division_answer.make_table(answer))
+    for paragraph in division_answer.describe(answer):
         terminal.console.print(paragraph, highlight=False, markup=False)
     terminal.name_files(
         {
@@ -143,19 +144,20 @@ def prepared_divisions(answer: Found, chosen: Chosen, folder: Path, screen: Scre
 def _run_in_part(answer: Found, by_packets: ByPackets, folder: Path, *, as_json: bool) -> list[dict[str, Any]]:
     """Runs the fastest divisions in part, shows what was measured and estimated, and returns the rows."""
     assert by_packets.count is not None
-    screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
+    screen = TerminalScreen(terminal.errors, terminal.errors) if as_json else terminal.screen()
     with terminal.interruptible("interrupted; the estimates are written, and nothing has run"):
         with screen.working("compiling") as status:
             chosen = division_packets.chosen_divisions(answer, by_packets.count, by_packets.copies, status.update)
         chosen, prepared = prepared_divisions(answer, chosen, folder / division_packets.PACKETS, screen)
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, by_packets.where, typed_command(sys.argv), screen)
-    rows = division_packets.rows(chosen, done.runs)
+    rows = division_packets.measured_rows(chosen, done.runs)
     with writing(folder):
         replace_text(folder / division_packets.JSON_FILE, json.dumps(rows, indent=1) + "\n")
     if not as_json:
-        terminal.console.print(TerminalTable(division_packets.table(rows)))
-        for paragraph in division_packets.words(rows, done.runs):
+        terminal.show(division_answer.make_measured_table(rows))
+        notes = [note for _, note in notes_of_parts(done.runs)]
+        for paragraph in division_answer.describe_measured(rows, notes):
             terminal.console.print(paragraph, highlight=False, markup=False)
         terminal.name_files({"report of the runs": prepared.place.folder / "report.html"})
     return rows

@@ -14,7 +14,6 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
@@ -289,7 +288,7 @@ def _section_shown(section: SectionFacts, *, whole: bool) -> Iterator[Renderable
 def _print_table(headers: tuple[str, ...], rows: Iterable[tuple[str, ...]], left: int, *gives_way: str) -> None:
     body = tuple(rows)
     table = TextTable("", headers, body, left, ("",) * len(body), gives_way=gives_way)
-    terminal.console.print(TerminalTable(table), highlight=False)
+    terminal.show(table)
 
 
 def _print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -126,20 +126,18 @@ class _Progress:
 
 
 def _show(winner_map: WinnerMap, took_s: float) -> None:
-    from gradwire.analysis.report.terminal_tables import TerminalTable
     from gradwire.analysis.winners.words import conclusion, rows_table
 
     for warning in winner_map.warnings:
         terminal.screen().warn(warning)
     terminal.console.print(winner_map.title, markup=False, highlight=False)
-    terminal.console.print(TerminalTable(rows_table(winner_map)))
+    terminal.show(rows_table(winner_map))
     terminal.console.print(f"{conclusion(winner_map)} Estimates took {took_s:.1f} s.", markup=False, highlight=False)
 
 
 def _show_measured(winner_map: WinnerMap, cells: Sequence[MeasuredCell]) -> None:
-    from gradwire.analysis.report.terminal_tables import TerminalTable
     from gradwire.analysis.winners.measured import summary
     from gradwire.analysis.winners.page import measured_table
 
-    terminal.console.print(TerminalTable(measured_table(winner_map, cells)))
+    terminal.show(measured_table(winner_map, cells))
     terminal.console.print(summary(winner_map, cells), markup=False, highlight=False)

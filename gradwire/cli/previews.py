@@ -5,33 +5,32 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.markup import escape
 
 from gradwire.cli import terminal
+from gradwire.cli.plan_listing import describe_plans, describe_programs, describe_settings, find_shared_settings
 from gradwire.faults import InputFault
 from gradwire.files import replace_text, replacing
 from gradwire.network.fabric import Fabric
 from gradwire.runs.compiling.many_points import cores
 from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.launch.place import refuse_unusable_file, writing
-from gradwire.runs.plan_listing import plan_lines, settings_lines, shared_settings
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
 from gradwire.runs.planned_programs import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
-from gradwire.scenario.loading import Point, Scenario
-from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, ProgramScenario
-from gradwire.workloads.units import rate_text
+from gradwire.scenario.loading import Scenario
+from gradwire.scenario.program_scenarios import AnyScenario, ProgramScenario, has_plans
 
 
 def plan(scenario: AnyScenario, draw: Path | None = None) -> None:
     """`gradwire plan`."""
     if draw is not None:
         _refuse_other_kinds(draw)
-    LISTINGS[type(scenario.points[0])](scenario)
+    if has_plans(scenario):
+        _list_plans(scenario)
+    else:
+        _list_programs(scenario)
     if draw is not None:
         _draw(draw, [point.fabric for point in scenario.points])
 
@@ -39,12 +38,12 @@ def plan(scenario: AnyScenario, draw: Path | None = None) -> None:
 def _list_plans(scenario: Scenario) -> None:
     """Every point's candidates and settings, and what they will take."""
     runs: list[PlannedRun] = []
-    shared = shared_settings(scenario.points)
+    shared = find_shared_settings(scenario.points)
     with terminal.interruptible("interrupted"), terminal.screen().working("compiling") as status:
         for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
-            heading = () if runs else settings_lines(shared, len(scenario.points))
+            heading = () if runs else describe_settings(shared, len(scenario.points))
             status.rest()
-            terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
+            terminal.console.print(*heading, *describe_plans(planned, shared), sep="\n", highlight=False)
             runs.append(planned)
             status.update(f"compiling: {len(runs)} of {len(scenario.points)} points")
     for warning in warnings(runs):
@@ -55,22 +54,10 @@ def _list_plans(scenario: Scenario) -> None:
 def _list_programs(scenario: ProgramScenario) -> None:
     """Prints the programs that would run, with hosts and times, because they have no plan."""
     for planned in plan_programs(scenario.points, RUNS / scenario.name):
-        fabric = planned.point.fabric
-        terminal.console.print(
-            f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}",
-            highlight=False,
-        )
-        for name, program in planned.point.section.program.items():
-            hosts = ", ".join(fabric.host_names()[host] for host in planned.point.hosts_of(program))
-            when = f" after {program.start:g} s" if program.start else ""
-            terminal.console.print(f"  {escape(name)} on {hosts}{when}: {escape(program.command)}", highlight=False)
+        terminal.console.print(*describe_programs(planned), sep="\n", highlight=False)
 
 
 DRAWINGS = (".svg", ".png", ".pdf")
-
-
-LISTINGS: dict[type, Callable[[Any], None]] = {Point: _list_plans, ProgramPoint: _list_programs}
-"""Functions that list points, by the type of point."""
 
 
 def _refuse_other_kinds(file: Path) -> None:
@@ -100,15 +87,8 @@ def _draw(file: Path, fabrics: Sequence[Fabric]) -> None:
 
 def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
     """`gradwire estimate`."""
-    from gradwire.analysis.report.terminal_tables import TerminalTable
-    from gradwire.runs.estimation import (
-        check_send_ends,
-        estimate_points,
-        estimates_json,
-        estimates_table,
-        without_effect,
-        write_estimates_csv,
-    )
+    from gradwire.cli.estimates import estimates_json, estimates_table, write_estimates_csv
+    from gradwire.runs.estimation import check_send_ends, estimate_points, without_effect
 
     check_send_ends(send_ends)
     if out:
@@ -134,6 +114,6 @@ def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: P
     if as_json:
         print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
         return
-    terminal.console.print(TerminalTable(estimates_table(scenario.title, estimates, took_s)))
+    terminal.show(estimates_table(scenario.title, estimates, took_s))
     if out:
         terminal.name_files({"rows": out})

@@ -13,6 +13,7 @@ import typer
 
 from gradwire.analysis.point_frames import typed_column
 from gradwire.cli import terminal
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.questions import Asked
@@ -41,7 +42,7 @@ def run(
     fresh: bool = False,
 ) -> None:
     """`gradwire run`."""
-    screen = Screen(terminal.errors, terminal.errors) if as_json else terminal.screen()
+    screen = TerminalScreen(terminal.errors, terminal.errors) if as_json else terminal.screen()
     clock = chosen_clock(clock_name, scale)
     where.refuse_what_cannot_be(clock)
     with terminal.interruptible("interrupted; nothing has run"):

@@ -15,7 +15,6 @@ from rich.markup import escape
 
 from gradwire.analysis.packets.line_use import BIN_S
 from gradwire.analysis.parameters import describe
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.analysis.run_difference import (
     IDENTITY,
@@ -29,13 +28,14 @@ from gradwire.analysis.run_difference import (
 )
 from gradwire.analysis.timeline.kineto_trace import write_kineto
 from gradwire.cli import terminal
+from gradwire.cli.explanations import explain, warn_if_invalid
+from gradwire.cli.timelines import make_timeline
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import TASK_FILE
-from gradwire.runs.executed_programs import executed_in, network_of, packets_of, refuse_point
+from gradwire.runs.judged import verdict_of
 from gradwire.runs.launch.place import refuse_unusable, refuse_unusable_file, writing
-from gradwire.runs.listings import critical_path_shown, invalid_notice, timeline_of
-from gradwire.runs.program_listings import network_shown, program_timeline
+from gradwire.runs.ran_programs import find_run
 from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.files import fitting, reading
 from gradwire.runs.stored.provenance import provenance
@@ -43,7 +43,6 @@ from gradwire.runs.stored.run_folder import (
     RUNS,
     SCENARIO_FILE,
     chosen_iteration,
-    named_programs,
     named_run,
     run_folder,
     runs_of,
@@ -77,16 +76,9 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
     """`gradwire trace`."""
     if out:
         refuse_unusable_file(out)
-    if (executed := executed_in(run)) is not None:
-        refuse_point(executed, point, iteration)
-        folder, timeline = executed.folder, packets_of(executed)
-    elif (programs := named_programs(run, point)) is not None:
-        _refuse_iteration(iteration)
-        folder, timeline = programs.folder, program_timeline(programs)
-    else:
-        stored = named_run(run, point)
-        folder, timeline = stored.folder, timeline_of(stored, iteration)
-    path = out or folder / timeline.file_name
+    found = find_run(run, point, iteration)
+    timeline = make_timeline(found, iteration)
+    path = out or found.folder / timeline.file_name
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         timeline.write(path)
@@ -128,23 +120,7 @@ def trace_of_ranks(
 
 def why(run: Path, point: str, iteration: int | None, *, every: bool) -> None:
     """`gradwire why`."""
-    if (executed := executed_in(run)) is not None:
-        refuse_point(executed, point, iteration)
-        for part in network_of(executed, every=every):
-            terminal.console.print(part)
-        return
-    if (programs := named_programs(run, point)) is not None:
-        _refuse_iteration(iteration)
-        for part in network_shown(programs, every=every):
-            terminal.console.print(part)
-        return
-    for part in critical_path_shown(named_run(run, point), iteration, every=every):
-        terminal.console.print(part)
-
-
-def _refuse_iteration(iteration: int | None) -> None:
-    if iteration is not None:
-        raise InputFault(f"--iteration {iteration}: programs have no iterations; leave it out")
+    terminal.show(*explain(find_run(run, point, iteration), iteration, every=every))
 
 
 def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:
@@ -152,8 +128,7 @@ def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:
     stored = named_run(run, point)
     with writing(stored.folder):
         used = write_port_use(stored, port, bin_s or BIN_S)
-    for part in (*invalid_notice(stored), TerminalTable(used.table)):
-        terminal.console.print(part)
+    terminal.show(*warn_if_invalid(verdict_of(stored)), used.table)
     terminal.name_files({"chart": used.chart})
 
 
@@ -256,7 +231,7 @@ def _show(name: str, difference: RunDifference, *, every: bool) -> None:
     if changed:
         headers = ("point", "time (s)", "then (s)", "change", "because of")
         table = TextTable(name, headers, tuple(map(_row, changed)), 1, ("",) * len(changed))
-        terminal.console.print(TerminalTable(table))
+        terminal.show(table)
     same = len(difference.points) - sum(point.change() != 0 for point in difference.points)
     terminal.console.print(f"{same} of {len(difference.points)} points took the same time", highlight=False)
     for parameters, where in (
@@ -281,7 +256,7 @@ def _show_claims(claims: Sequence[ClaimDifference]) -> None:
         for each in claims
     )
     headers = ("claim", "measured", "then", "outcome", "outcome then")
-    terminal.console.print(TerminalTable(TextTable("Claims", headers, rows, len(headers), ("",) * len(rows))))
+    terminal.show(TextTable("Claims", headers, rows, len(headers), ("",) * len(rows)))
 
 
 def _as_json(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import RenderableType
 
-from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole, Screen
+from gradwire.analysis.report.text_table import Part
+from gradwire.console.parts import print_parts
+from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.terminal_text import replace_closed_streams
 
 RESUMES = "interrupted; what was complete is kept, and the same command continues from there"
@@ -32,14 +34,19 @@ def interruptible(message: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def screen() -> Screen:
+def screen() -> TerminalScreen:
     """The two consoles, for code that reports the progress of a run."""
-    return Screen(console, errors)
+    return TerminalScreen(console, errors)
 
 
-def show_report(shown: RenderableType, folder: Path) -> None:
+def show(*parts: Part) -> None:
+    """Prints lines and tables."""
+    print_parts(console, parts)
+
+
+def show_report(shown: Iterable[Part], folder: Path) -> None:
     """Prints the terminal's version of a report, and the report's files."""
-    console.print(shown)
+    show(*shown)
     names = {"report": "report.html", "chart": "chart.png", "rows": "points.csv", "figures": "figures.csv"}
     name_files({what: folder / name for what, name in names.items() if (folder / name).exists()})
 

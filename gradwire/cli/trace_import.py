@@ -13,7 +13,6 @@ import tomli_w
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
@@ -192,7 +191,7 @@ def _show(imported: Imported) -> None:
     for line in _grounds(imported):
         _line(f"rests on: {line}")
     if imported.summary is not None:
-        terminal.console.print(TerminalTable(_table(imported.summary)))
+        terminal.show(_table(imported.summary))
         for line in _foot(imported.summary):
             _line(line)
 

@@ -10,24 +10,27 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
+from gradwire.analysis.report.text_table import TextTable
 from gradwire.cli import terminal
+from gradwire.cli.proof import prove_network
 from gradwire.cli.running import chosen_clock
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault
 from gradwire.network.fabric import Fabric
-from gradwire.runs.calibrate import calibrate_fabric
+from gradwire.runs.calibrate import Calibration, calibrate_fabric
 from gradwire.runs.cleaning import clean as remove_leavings
-from gradwire.runs.launch.kernel import kernel_progress, make_kernel_ready
-from gradwire.runs.listings import calibration_table, findings_table
-from gradwire.runs.proof import proof, trial_on
+from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.wall_scale import choose_scale
-from gradwire.vm.doctor import diagnose
+from gradwire.vm.doctor import Finding, diagnose
 from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
 from gradwire.vm.machines import MEASURED
 from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.units import rate_bps, rate_text
+
+FINDING_MARKS = {"good": "✓", "bad": "✗", "doubtful": "-"}
+"""Marks of findings, by their tone."""
 
 
 def kernel(*, force: bool, check: bool) -> None:
@@ -36,9 +39,9 @@ def kernel(*, force: bool, check: bool) -> None:
         terminal.console.print("kernel: none yet")
         raise typer.Exit(1)
     if force:
-        with kernel_progress(terminal.errors) as show_step:
+        with terminal.screen().building_kernel() as show_step:
             build_kernel(show_step, anew=True)
-    make_kernel_ready(terminal.errors)
+    make_kernel_ready(terminal.screen())
     terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
 
 
@@ -66,10 +69,19 @@ def doctor() -> None:
     doing = "looking around, booting the kernel, sending a flow"
     with terminal.interruptible("interrupted"), terminal.errors.status(doing):
         findings = diagnose()
-        findings.append(proof(findings))
-    terminal.console.print(TerminalTable(findings_table(findings)))
+        findings.append(prove_network(findings))
+    terminal.show(findings_table(findings))
     if not all(finding.ok for finding in findings if finding.required):
         raise typer.Exit(MachineFault.exit_status)
+
+
+def findings_table(findings: Sequence[Finding]) -> TextTable:
+    """Table of what a machine has and lacks, with the commands that fix it."""
+    tones = tuple("good" if found.ok else "bad" if found.required else "doubtful" for found in findings)
+    rows = tuple(
+        (FINDING_MARKS[tone], found.name, found.detail, found.mend) for tone, found in zip(tones, findings, strict=True)
+    )
+    return TextTable("", ("", "what", "found", "to fix"), rows, 4, tones, toned=0)
 
 
 def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_json: bool) -> None:
@@ -83,7 +95,7 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_j
         raise InputFault(f"--rate {rate}: must be {bounds}")
     clock = chosen_clock(clock_name, scale)
     if clock.name == "virtual":
-        make_kernel_ready(terminal.errors)
+        make_kernel_ready(terminal.screen())
     with terminal.interruptible("interrupted"), terminal.errors.status("calibrating") as status:
         trial_on(clock)(DEFAULT_MEMORY_MB)
         if clock.scale == MEASURED:
@@ -94,4 +106,17 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_j
     if as_json:
         print(json.dumps(result.as_dict(), indent=1))
     else:
-        terminal.console.print(TerminalTable(calibration_table(result)))
+        terminal.show(calibration_table(result))
+
+
+def calibration_table(result: Calibration) -> TextTable:
+    """Measured and ideal times, and the share that a low class gets while a high one sends."""
+    rows = (
+        *(
+            (name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
+            for name, pattern in result.patterns.items()
+        ),
+        *((f"priority at a {name}", f"low class {share:.4%}", "0 %", "") for name, share in result.low_share.items()),
+    )
+    title = f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock"
+    return TextTable(title, ("pattern", "measured", "ideal", "ratio"), rows, 1, ("",) * len(rows))

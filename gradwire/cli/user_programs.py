@@ -19,11 +19,11 @@ from rich.markup import escape
 
 from gradwire.analysis.pause_report import pause_lines
 from gradwire.analysis.port_traffic import ports_traffic
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.network_checks import network_checks
 from gradwire.analysis.verdict.program_checks import CARRIED
 from gradwire.cli import terminal
+from gradwire.cli.traffic_tables import ports_table
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.inside.program_protocol import how_it_ended, output_file
@@ -60,7 +60,6 @@ from gradwire.runs.launch.network_size import (
 )
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.place import refuse_unusable, writing
-from gradwire.runs.program_listings import ports_table
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.scenario.sections.program import class_alone
 from gradwire.vm.code_digest import machine_modules
@@ -180,7 +179,7 @@ def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
     if warns_of_root:
         for warning in root_warnings():
             terminal.screen().warn(warning)
-    make_kernel_ready(terminal.errors)
+    make_kernel_ready(terminal.screen())
     for warning in kernel_warnings():
         terminal.screen().warn(warning)
 
@@ -217,7 +216,7 @@ def _show(summary: Summary, request: Request) -> bool:
         f"{summary.memory_bytes / 2**30:.2f} GiB of {request.memory_mb / 1024:.2f}",
         highlight=False,
     )
-    terminal.console.print(TerminalTable(ports_table(ports_traffic(request.fabric, report.counts), report.duration_s)))
+    terminal.show(ports_table(ports_traffic(request.fabric, report.counts), report.duration_s))
     made = network_checks(network_state(report, request.fabric))
     failed = [check for check in made if not check.ok]
     values = ", ".join(f"{check.name} {check.value}" for check in made)
@@ -308,7 +307,7 @@ def run_mininet(script: str, arguments: list[str], limits: ScriptLimits, out: Pa
     )
     for warning in (*root_warnings(),):
         terminal.screen().warn(warning)
-    make_kernel_ready(terminal.errors)
+    make_kernel_ready(terminal.screen())
     for warning in kernel_warnings():
         terminal.screen().warn(warning)
     with writing(folder):

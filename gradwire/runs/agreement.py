@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, explanation, first_cause, no_explanation
 from gradwire.analysis.agreement.held_bytes import copies_apart_s, held_bytes_of
@@ -57,15 +56,17 @@ SPRAYED = (
 FAULTY = "faults happened in the network, which the ideal network does not have"
 
 
-def compared(runs: Sequence[JudgedRun], errors: Console | None = None) -> list[JudgedRun]:
+def compared(
+    runs: Sequence[JudgedRun], working: Callable[[str], AbstractContextManager[object]] = nullcontext
+) -> list[JudgedRun]:
     """The runs with their agreements, which fill `fluid_cause` of their rows.
 
-    A run that is not valid has none. errors: where a status is shown while causes are looked for. Raises what
-    `examine` does.
+    A run that is not valid has none. working: tells, for a block, that causes are looked for. Raises what `examine`
+    does.
     """
     known = [_known(run) for run in runs]
     missing = [index for index, agreement in enumerate(known) if agreement is None and runs[index].result.valid]
-    with _status(errors if missing else None):
+    with working("looking for what keeps points from an ideal network") if missing else nullcontext():
         for index in missing:
             run = runs[index]
             known[index] = examine_and_keep(run.stored, run.point, run.result.fluid_time_s or 0.0)
@@ -103,12 +104,6 @@ def _cause_of_job(row: PointResult, agreement: Agreement) -> str:
     if not row.valid or not _is_off(row):
         return str(Cause.NONE)
     return str(agreement.cause or Cause.UNEXPLAINED)
-
-
-def _status(errors: Console | None) -> AbstractContextManager[object]:
-    if errors is None or not errors.is_terminal:
-        return nullcontext()
-    return errors.status("looking for what keeps points from an ideal network")
 
 
 def kept_agreement(stored: StoredRun, point: Point) -> Agreement | None:

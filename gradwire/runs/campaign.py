@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol
+from typing import Any, Generic
 
 import msgspec
 from typing_extensions import TypeVar
@@ -24,25 +24,18 @@ from gradwire.files import refuse_full_disk, unfit_for_writing
 from gradwire.runs.executing.executor import ElsewhereFault, Executor, MachineWatcher, Planned, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.screen import Watcher
 from gradwire.runs.stored.stored_run import write_completion
 from gradwire.runs.stored.symbolic_links import make_empty
 from gradwire.runs.works import judge_kept, work_of
 
 N = TypeVar("N", bound=Planned, default=PlannedRun)
-N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
 NOTE_PERIODS = 20
 """Time until points.csv is written again, as a multiple of the time that writing it took: this costs 5 % of a core,
 however many points there are."""
 Judged = JudgedRun[Any, Any]
 Judge = Callable[[N], JudgedRun[Any, Any] | None]
 """Judges the run in the folder of a planned point; returns None if no run with its key came to its end."""
-
-
-class Watcher(MachineWatcher[N_contra], Protocol[N_contra]):
-    """Hears how the points are getting on; called from several threads."""
-
-    def ended(self, judged: JudgedRun) -> None:
-        """The point is done, one way or the other."""
 
 
 def judge_planned(planned: Planned) -> Judged | None:

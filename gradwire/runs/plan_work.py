@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-from rich.console import RenderableType
 
 from gradwire.agents.connections import DCQCN, SocketOptions
 from gradwire.analysis.fluid.steady import Window
@@ -19,7 +18,7 @@ from gradwire.analysis.printed import compare as compare_printed
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.tables import points_table
-from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.report.text_table import Part, TextTable
 from gradwire.analysis.verdict.verdict import STEADY, Verdict
 from gradwire.faults import MachineFault
 from gradwire.files import refuse_full_disk
@@ -140,14 +139,14 @@ class PlanWork(Work[Point, PlannedRun, PointResult]):
 
     def compared(self, runs: Sequence[JudgedRun], screen: Screen) -> Sequence[JudgedRun]:
         """With how far valid runs are from an ideal network, which is looked for once."""
-        return compared(runs, screen.errors)
+        return compared(runs, screen.working)
 
     def finish(self, scenario: Scenario, planned: Sequence[PlannedRun], out: Path, jobs: int) -> None:
         """Estimates whole models where a ranking has some of their blocks."""
         if scenario.chart == "ranking":
             estimate_whole(planned, out, jobs)
 
-    def write_report(self, scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path) -> RenderableType:
+    def write_report(self, scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path) -> list[Part]:
         """Tables, charts, notes and every point."""
         return write_report(scenario, by_job(runs), folder, out)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import tomli_w
-from rich.console import RenderableType
 from typing_extensions import override
 
 from gradwire.analysis.pause_report import circle_between_hosts, circle_foreseen, pause_lines
@@ -18,7 +17,7 @@ from gradwire.analysis.point_frames import INDEX
 from gradwire.analysis.program_results import ProgramResult, points_frame
 from gradwire.analysis.report.program_charts import points_table
 from gradwire.analysis.report.program_report import ProgramBackground, conclusion, write_program_report
-from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.report.text_table import Part, TextTable
 from gradwire.analysis.verdict.program_checks import ProgramsState
 from gradwire.analysis.verdict.verdict import Verdict, judge_programs
 from gradwire.datatypes.records import PlannedFault
@@ -215,7 +214,7 @@ class ProgramWork(Work[ProgramPoint, PlannedPrograms, ProgramResult]):
 
     def write_report(
         self, scenario: ProgramScenario, runs: Sequence[ProgramJudgedRun], folder: Path, out: Path
-    ) -> RenderableType:
+    ) -> list[Part]:
         """Tables, a chart of a figure, and every point."""
         background = ProgramBackground(
             title=scenario.title,

@@ -11,39 +11,53 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-from rich.console import RenderableType
 
 from gradwire.analysis.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion_report import congestion_lines
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import fault_lines, iteration_ends_ns
 from gradwire.analysis.job_times import logged_edges_s
+from gradwire.analysis.link_loads import has_choices
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.point_frames import points_frame, write_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.program_results import frame_of_figures
 from gradwire.analysis.report.program_report import FIGURES_FILE
 from gradwire.analysis.report.report import Background, PointDetails, Presentation, Results, report
+from gradwire.analysis.report.run_notes import (
+    LoadedPoint,
+    PointSpeed,
+    tell_asked_division,
+    tell_forced_division,
+    tell_later_window,
+    tell_loaded_lines,
+    tell_programs,
+    tell_slow_agents,
+    tell_speed,
+    tell_stopped,
+)
 from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.report.text_table import Part
 from gradwire.analysis.verdict.host_checks import replaced_settings
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NOT_SERVED, Int64, OpLog
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
 from gradwire.runs.comparing.whole import ranking_of
+from gradwire.runs.compiling.part_of_job import PART_NOTE
 from gradwire.runs.executing.executor import OUTPUT_FILE
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.line_notes import line_notes
-from gradwire.runs.part_notes import notes_of_parts
 from gradwire.runs.stored.explanation import explain
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runs.stored.settings_in_words import COST_UNITS, as_recorded, settings_of
+from gradwire.runs.stored.spines import find_loaded_lines
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario, origin_named, resolve, without_settings
 from gradwire.vm.machines import Clock
 
+SEED = "run.seed"
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 """Files of a point that people read."""
 
@@ -100,9 +114,7 @@ def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
     return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
 
 
-def write_report(
-    scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path | None = None
-) -> RenderableType:
+def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path, out: Path | None = None) -> list[Part]:
     """Writes points.csv, points.parquet if pyarrow is there, and the report of a run folder into it, or into `out`.
 
     Returns what a terminal shows. runs: as `compared` gives them, or else without a comparison with an ideal network.
@@ -135,7 +147,7 @@ def write_report(
             *_program_notes(points),
             *_fault_notes(points),
             *_congestion_notes(points),
-            *line_notes(points),
+            *_line_notes(points),
             *_parameter_notes(points),
             *_agent_notes(points),
             *stop_notes(points),
@@ -233,6 +245,17 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
     return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
 
 
+def notes_of_parts(runs: Sequence[JudgedRun[Any, Any]]) -> list[tuple[str, str]]:
+    """Labels of points of which a part ran, with descriptions of the parts."""
+    notes = []
+    for run in runs:
+        if run.completion is None or run.point.section.part is None:
+            continue
+        with fitting(run.folder):
+            notes += [(run.label, note) for note in run.stored.plan().notes if note.startswith(PART_NOTE)]
+    return notes
+
+
 def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
     """Notes on the division of bytes and rates, for run.fidelity or for the virtual clock, and on its effect."""
     asked: list[Completion] = []
@@ -246,62 +269,29 @@ def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
             asked.append(completion)
         elif completion.divided_by > 1:
             forced.append(completion)
-    notes = []
-    if asked and all(completion.divided_by == 1 for completion in asked):
-        notes.append(
-            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked "
-            "for"
-        )
-    elif asked:
-        notes.append(f"fidelity: {_divided(asked)}")
-    if forced:
-        notes.append(f"the virtual clock carries no more: {_divided(forced)}")
-    return notes
-
-
-def _divided(completions: Sequence[Completion]) -> str:
-    numbers = [completion.divided_by for completion in completions]
-    least, most = min(numbers), max(numbers)
-    by = f"{least}" if least == most else f"{least} to {most}"
-    worst = max(completion.division_error for completion in completions)
-    return (
-        f"bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration "
-        f"by up to {worst:.2%} on the ideal network"
-    )
-
-
-def _points(count: int) -> str:
-    return "1 point" if count == 1 else f"{count} points"
+    return [
+        tell([each.divided_by for each in divided], max(each.division_error for each in divided))
+        for tell, divided in ((tell_asked_division, asked), (tell_forced_division, forced))
+        if divided
+    ]
 
 
 def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
     """Notes on points that were measured after a longer warm-up, because their iterations were not steady."""
     return [
-        f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is "
-        f"that of {len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
+        tell_later_window(run.label, run.unsteady, Window(run.warmup, len(run.iteration_times_s) - run.warmup))
         for run in runs
         if run.unsteady and run.result.valid
     ]
 
 
-def _window(window: Window) -> str:
-    return f"in {window.iterations} iterations after a warm-up of {window.warmup}"
-
-
 def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """Notes on the reports of programs, and on the meaning of their runs' x fluid."""
-    beside = sum(bool(run.point.section.program) for run in runs)
-    if not beside:
+    """Note on programs that ran together with a strategy; empty if there are none."""
+    with_programs = sum(bool(run.point.section.program) for run in runs)
+    if not with_programs:
         return []
-    rows = sum(len(run.figures) for run in runs)
-    told = f", and reported {rows} rows of figures ({FIGURES_FILE})" if rows else ""
-    of_jobs = any(run.point.section.job for run in runs)
-    without = "the jobs" if of_jobs else "the strategy alone"
-    alone = ", and x alone has neither programs nor other jobs" if of_jobs else ""
-    return [
-        f"programs ran during {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of "
-        f"{without}{alone}"
-    ]
+    rows, of_jobs = sum(len(run.figures) for run in runs), any(run.point.section.job for run in runs)
+    return [tell_programs(with_programs, len(runs), rows, of_jobs=of_jobs)]
 
 
 def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
@@ -352,30 +342,35 @@ def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
     slow = sum(
         run.result.valid and any(agent.code == NOT_SERVED for agent in run.stored.record().agents) for run in runs
     )
-    if not slow:
-        return []
-    return [f"agents of {slow} of {len(runs)} points are in {NOT_SERVED}: points take longer, and are the same"]
+    return [tell_slow_agents(slow, len(runs))] if slow else []
 
 
 def stop_notes(runs: Sequence[JudgedRun[Any, Any]]) -> list[str]:
     """Note on points that began anew because a signal had stopped their machine; empty if there are none."""
     stopped = [run.label for run in runs if run.completion and run.completion.stopped]
-    if not stopped:
-        return []
-    return [f"stopped by a signal and run anew from the start, {_points(len(stopped))}: {', '.join(stopped)}"]
+    return [tell_stopped(stopped)] if stopped else []
 
 
 def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    speeds = [run.speed for run in runs if run.speed]
-    if not speeds:
-        return []
-    payload_bytes = sum(speed.payload_bytes for speed in speeds)
-    replay_s = sum(speed.replay_s for speed in speeds)
-    slowest_s = max(speed.first_byte_s for speed in speeds)
-    mean_s = sum(speed.first_byte_s for speed in speeds) / len(speeds)
-    rate = payload_bytes / replay_s if replay_s else 0.0
-    return [
-        f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of "
-        "emulated payload at "
-        f"{rate / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+    speeds = [
+        PointSpeed(speed.first_byte_s, speed.replay_s, speed.payload_bytes, speed.total_s)
+        for run in runs
+        if (speed := run.speed)
     ]
+    return [tell_speed(speeds)] if speeds else []
+
+
+def _line_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Notes on the most loaded lines of every valid point, and their range over points that differ in nothing but the
+    seed."""
+    alike: dict[tuple[tuple[str, str], ...], list[LoadedPoint]] = {}
+    for run in runs:
+        if not run.result.valid or not has_choices(run.fabric):
+            continue
+        with fitting(run.folder):
+            lines = find_loaded_lines(run.stored.plan(), run.fabric)
+        if lines:
+            parameters = run.result.parameters
+            own = tuple((key, str(value)) for key, value in parameters.items() if key != SEED)
+            alike.setdefault(own, []).append(LoadedPoint(run.label, str(parameters.get(SEED, "")), lines))
+    return [tell_loaded_lines(own, points) for own, points in alike.items()]

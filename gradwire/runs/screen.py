@@ -1,77 +1,110 @@
-"""The two consoles on which a run reports its progress."""
+"""What runs tell while they go on, to whoever began them. Who began them decides how it is shown: gradwire/console/ has a
+terminal's way, and `Silent` tells nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
-from rich.segment import Segment
-from rich.status import Status
+from typing_extensions import TypeVar, override
 
-from gradwire.terminal_text import visible
+from gradwire.inside.point_protocol import Event
+from gradwire.runs.executing.executor import MachineWatcher, Planned
+from gradwire.runs.expected_cost import Expectation
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned import PlannedRun
 
-UNBOUNDED_COLUMNS = 100_000
-"""The width of what goes into a pipe or a file, which have none: lines and tables in them are whole."""
-
-
-class PlainConsole(Console):
-    """A console that shows control characters in texts instead of sending them: names and titles may come from others.
-    rich strips some, and lets the escape character through.
-
-    It crops nothing: a word that is longer than a terminal's line continues on the next.
-    """
-
-    def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
-        """Prints as rich does, but by default does not crop lines that are longer than the terminal is wide."""
-        super().print(*objects, crop=crop, **options)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Renders as rich does, with characters that would act on the terminal made visible. rich renders everything by
-        this method."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+N_contra = TypeVar("N_contra", bound=Planned, default=PlannedRun, contravariant=True)
+OnStep = Callable[[int, int, str], None]
+"""Hears of a step of a build: the steps done, all steps, and the present one in words."""
 
 
-@dataclass(frozen=True)
-class Working:
-    """A line that says how far something is."""
+class Watcher(MachineWatcher[N_contra], Protocol[N_contra]):
+    """Hears how the points are getting on; called from several threads."""
 
-    status: Status
+    def ended(self, judged: JudgedRun[Any, Any]) -> None:
+        """The point is done, one way or the other."""
+
+
+class Working(Protocol):
+    """Hears how far something is that takes a while."""
 
     def update(self, text: str) -> None:
-        """Changes the line, or shows it again."""
-        self.status.update(escape(text))
-        self.status.start()
+        """Hears what is being done now."""
 
     def rest(self) -> None:
-        """Takes the line and its thread away: a process with several threads must not fork."""
-        self.status.stop()
+        """Gives up threads that it may have: a process with several threads must not fork."""
 
 
-@dataclass(frozen=True)
-class Screen:
-    """The consoles on which a run reports its progress."""
-
-    #: Each point as it ends, with bars while points run, if it is a terminal.
-    results: Console
-    #: Warnings and what else is not a result.
-    errors: Console
+class Screen(Protocol):
+    """Hears what a run has to tell."""
 
     def warn(self, warning: str) -> None:
-        """Prints a warning to read before the results are trusted."""
-        self.errors.print(f"WARNING: {warning}", markup=False, highlight=False)
+        """Hears a warning, to be read before the results are trusted."""
 
-    @contextmanager
-    def working(self, what: str) -> Iterator[Working]:
-        """Says at once what is being done, and then how far it is, on a line of a terminal that changes and disappears
-        at the end. Elsewhere it writes nothing, so that errors are the first line of the output."""
-        status = self.errors.status(escape(what))
-        status.start()
-        try:
-            yield Working(status)
-        finally:
-            status.stop()
+    def note(self, line: str) -> None:
+        """Hears a line about the run that is no warning, such as how many points are going to run."""
+
+    def working(self, what: str) -> AbstractContextManager[Working]:
+        """Hears at once what is being done, for this block, and then how far it is."""
+
+    def building_kernel(self) -> AbstractContextManager[OnStep]:
+        """Hears, for this block, of the steps in which the virtual-time kernel is built."""
+
+    def running(
+        self, points: int, expectation: Expectation, titles: Mapping[Path, str]
+    ) -> AbstractContextManager[Watcher[Any]]:
+        """Hears, for this block, how so many points are getting on. titles: words before a point's label, by the
+        point's folder, if points are of several scenarios."""
+
+
+class Silent(Screen):
+    """A Screen that tells nobody."""
+
+    @override
+    def warn(self, warning: str) -> None:
+        pass
+
+    @override
+    def note(self, line: str) -> None:
+        pass
+
+    @override
+    def working(self, what: str) -> AbstractContextManager[Working]:
+        return nullcontext(_Unheard())
+
+    @override
+    def building_kernel(self) -> AbstractContextManager[OnStep]:
+        return nullcontext(lambda _done, _total, _text: None)
+
+    @override
+    def running(
+        self, points: int, expectation: Expectation, titles: Mapping[Path, str]
+    ) -> AbstractContextManager[Watcher[Any]]:
+        return nullcontext(_Unheard())
+
+
+class _Unheard(Working, Watcher[Any]):
+    """Hears of work and of points, and does nothing."""
+
+    @override
+    def update(self, text: str) -> None:
+        pass
+
+    @override
+    def rest(self) -> None:
+        pass
+
+    @override
+    def started(self, planned: Planned) -> None:
+        pass
+
+    @override
+    def heard(self, planned: Planned, event: Event) -> None:
+        pass
+
+    @override
+    def ended(self, judged: JudgedRun[Any, Any]) -> None:
+        pass

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pandas as pd
-from rich.console import RenderableType
 
-from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.report.text_table import Part, TextTable
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.runs.executing.executor import Executor, MachineWatcher, Planned
 from gradwire.runs.judged import JudgedRun
@@ -94,7 +93,7 @@ class Work(ABC, Generic[P, N, R]):
     @abstractmethod
     def write_report(
         self, scenario: Scenario[Any], runs: Sequence[JudgedRun[Any, Any]], folder: Path, out: Path
-    ) -> RenderableType:
+    ) -> list[Part]:
         """Writes the report of the runs in a run folder into `out`; returns the terminal's version of it."""
 
     @abstractmethod

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pydantic import Field, model_validator
+from typing_extensions import TypeIs
 
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB, LEAST_CPU_TIME, MOST_CPU_TIME
 from gradwire.datatypes.records import PlannedFault
@@ -202,9 +203,14 @@ AnyScenario = Scenario[Point] | ProgramScenario
 """A resolved scenario, whatever its points do."""
 
 
+def has_plans(scenario: AnyScenario) -> TypeIs[Scenario[Point]]:
+    """Returns whether a scenario's points have plans; otherwise they are programs alone."""
+    return isinstance(scenario.points[0], Point)
+
+
 def of_plans(scenario: AnyScenario, otherwise: str) -> Scenario:
     """The scenario, if its points have plans. Raises InputFault with the words `otherwise` if they are programs alone."""
-    if isinstance(scenario.points[0], ProgramPoint):
+    if not has_plans(scenario):
         raise InputFault(otherwise)
     return scenario
 

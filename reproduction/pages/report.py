@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
-from gradwire.analysis.report.terminal_tables import TerminalTable
-from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.report.text_table import Line, Part, TextTable
 from gradwire.files import replace_text
 from reproduction.pages.differences import Difference, differences, unexplained_claims
 from reproduction.pages.reproduced import Reproduced, ReproducedScenario
@@ -41,17 +38,17 @@ def _by_paper(papers: Sequence[Reproduced]) -> dict[str, list[Result]]:
     return {paper.paper.paper: paper.results for paper in papers}
 
 
-def terminal(papers: Sequence[Reproduced]) -> RenderableType:
+def terminal(papers: Sequence[Reproduced]) -> list[Part]:
     """The scoreboard, the score in words, what differs, and the runs that failed."""
     results = [result for paper in papers for result in paper.results]
-    parts: list[RenderableType] = [Text(title_of(papers), style="bold"), TerminalTable(scoreboard(_by_paper(papers)))]
-    parts += [Text(line, style="bold") for line in summary_lines(results)]
+    parts: list[Part] = [Line(title_of(papers), "strong"), scoreboard(_by_paper(papers))]
+    parts += [Line(line, "strong") for line in summary_lines(results)]
     for result in results:
         if result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
-            parts.append(Text(f"{result.name}: {_difference(result)}"))
+            parts.append(Line(f"{result.name}: {_difference(result)}"))
     failed = {label: reason for paper in papers for label, reason in paper.facts.failed.items()}
-    parts += [Text(f"failed: {label}: {reason}", style="red") for label, reason in failed.items()]
-    return Group(*parts)
+    parts += [Line(f"failed: {label}: {reason}", "bad") for label, reason in failed.items()]
+    return parts
 
 
 def _difference(result: Result) -> str:

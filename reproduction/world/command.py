@@ -16,8 +16,8 @@ from pathlib import Path
 
 import typer
 
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.cli import terminal
+from gradwire.console.live_progress import LiveProgress
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.runs.compiling.many_points import cores
@@ -25,8 +25,7 @@ from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import writing
-from gradwire.runs.progress import LiveProgress
-from gradwire.runs.proof import trial_on
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, locked
 from gradwire.vm.kernel import cached_kernel
@@ -121,14 +120,14 @@ def reproduce_world(
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
-        make_kernel_ready(terminal.errors)
+        make_kernel_ready(terminal.screen())
         rows = predict(cells, where, python)
         with writing(folder):
             write_world(folder, rows, facts())
     if pages:
         with writing(pages):
             write_world(pages / PAGES, merged(pages / PAGES / f"{WORLD}.csv", rows), facts())
-    terminal.console.print(TerminalTable(score_table(scores(rows))))
+    terminal.show(score_table(scores(rows)))
     for line in summary(rows):
         terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
     terminal.name_files({"page": folder / f"{WORLD}.md", "rows": folder / f"{WORLD}.csv"})

@@ -19,11 +19,13 @@ from gradwire.analysis.run_difference import differences
 from gradwire.analysis.run_frames import logged_frame
 from gradwire.api.run import SILENT
 from gradwire.api.running import open as open_run
+from gradwire.cli.explanations import explain as explain_run
 from gradwire.cli.stored_runs import facts_of
+from gradwire.cli.timelines import make_timeline
+from gradwire.console.parts import print_parts
 from gradwire.faults import InputFault
 from gradwire.runs.agreement import compared
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.listings import critical_path_shown, timeline_of
 from gradwire.runs.stored.explanation import captured_use, explain
 from gradwire.runs.stored.files import SEALS_FILE
 from gradwire.runs.stored.provenance import facts, provenance
@@ -76,14 +78,13 @@ def _judged(folder: Path) -> list[JudgedRun]:
 def why(folder: Path) -> Times:
     """What `gradwire why` reads and prints."""
     console = Console(file=None, record=True, quiet=True)
-    for part in critical_path_shown(named_run(folder, POINT), None, every=False):
-        console.print(part)
+    print_parts(console, explain_run(named_run(folder, POINT), None, every=False))
     return {}
 
 
 def trace(folder: Path) -> Times:
     """What `gradwire trace` reads and writes."""
-    timeline_of(named_run(folder, POINT), None).write(folder / "trace.json")
+    make_timeline(named_run(folder, POINT), None).write(folder / "trace.json")
     return {}
 
 

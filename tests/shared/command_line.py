@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from gradwire.cli import command_line, terminal, upkeep
+from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
 from gradwire.runs.executing.executor import Trial, no_trial
 from gradwire.runs.launch import execution
-from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole
 from reproduction import command as reproducing
 
 Answer = tuple[int, str, str]

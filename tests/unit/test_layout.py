@@ -32,6 +32,7 @@ OF_MODULES = {"array_files": ("numpy",), "cache_files": ("msgspec",), "typed_jso
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli", "api", "lab", "plugin", "devices", "recorder"),
+    ("console",),
     ("runs",),
     ("programs",),
     ("inside",),
@@ -46,6 +47,8 @@ KNOW_EACH_OTHER = (FOR_ALL,)
 """Layers whose members may import each other."""
 CYCLIC: frozenset[str] = frozenset()
 """Packages whose parts still import each other in a circle."""
+SHOWING = ("console", "cli", "api")
+"""Parts that show things on a terminal; the others make data of what is to be shown."""
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 LINKS = ("agents", "analysis", "controller", "scenarios", "topo", "workloads")
 """Folders of the package that are links at the top of the repository, where who clones it looks for them."""
@@ -175,6 +178,7 @@ def known_circles() -> list[set[str]]:
         ("vm.machine", "topo.network"),
         ("runs.campaign", "cli.command_line"),
         ("runs.campaign", "api.run"),
+        ("runs.campaign", "console.live_progress"),
         ("programs.execution", "runs.protocol"),
         ("cli.running", "api.running"),
         ("datatypes.plan", "workloads.builder"),
@@ -215,6 +219,15 @@ def test_mininet_and_the_controllers_framework_have_one_owner_each() -> None:
     }
     assert "mininet" in {name for _, name in owned}
     assert all(OWNERS[name] == part for part, name in owned)
+
+
+def test_only_what_shows_things_on_a_terminal_imports_rich() -> None:
+    importing = {
+        path.relative_to(ROOT / "gradwire").parts[0]
+        for path in sources("gradwire")
+        if "rich" in imported_packages(path.read_text())
+    }
+    assert importing == set(SHOWING)
 
 
 def test_every_module_has_one_name_to_import_it_by() -> None:

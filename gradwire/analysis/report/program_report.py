@@ -9,8 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from markupsafe import Markup
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from gradwire.analysis.point_frames import write_frame
 from gradwire.analysis.program_results import (
@@ -25,8 +23,7 @@ from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.program_charts import chart, choice, figures_table, points_table
 from gradwire.analysis.report.report import checks_table
 from gradwire.analysis.report.tables import escaped, markdown_table, paragraph
-from gradwire.analysis.report.terminal_tables import TerminalTable
-from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.report.text_table import Line, Part, TextTable
 from gradwire.analysis.verdict.verdict import FAILED
 from gradwire.files import replace_text
 
@@ -63,7 +60,7 @@ def conclusion(results: Sequence[ProgramResult]) -> str:
 
 def write_program_report(
     folder: Path, results: Sequence[ProgramResult], folders: Sequence[str], background: ProgramBackground
-) -> RenderableType:
+) -> list[Part]:
     """Writes report.html, table.md, chart.png, chart.svg, points.csv and figures.csv; returns the terminal's version of
     the report.
 
@@ -123,19 +120,16 @@ def _markdown(background: ProgramBackground, concluded: str, tables: Sequence[Te
 
 def _terminal(
     title: str, results: Sequence[ProgramResult], tables: Sequence[TextTable], notes: Sequence[str], concluded: str
-) -> RenderableType:
-    invalid = [
-        Text(
-            f"{words(result.parameters, varied_parameters(results)) or 'the point'}: {result.verdict.summary}",
-            style="red",
-        )
-        for result in results
-        if not result.valid
+) -> list[Part]:
+    varied = varied_parameters(results)
+    return [
+        Line(title, "strong"),
+        *tables,
+        *(
+            Line(f"{words(result.parameters, varied) or 'the point'}: {result.verdict.summary}", "bad")
+            for result in results
+            if not result.valid
+        ),
+        *(Line(note, "quiet") for note in notes),
+        Line(concluded, "strong"),
     ]
-    return Group(
-        Text(title, style="bold"),
-        *map(TerminalTable, tables),
-        *invalid,
-        *(Text(note, style="dim") for note in notes),
-        Text(concluded, style="bold"),
-    )

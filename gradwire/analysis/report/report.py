@@ -9,8 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from markupsafe import Markup
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.cells import PrintedCell
@@ -44,8 +42,7 @@ from gradwire.analysis.report.tables import (
     paragraph,
     points_table,
 )
-from gradwire.analysis.report.terminal_tables import TerminalTable
-from gradwire.analysis.report.text_table import TextTable
+from gradwire.analysis.report.text_table import Line, Part, TextTable
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.files import replace_text
 from gradwire.network.fabric import Fabric
@@ -129,7 +126,7 @@ def report(
     background: Background | None = None,
     *,
     dpi: int = DPI,
-) -> RenderableType:
+) -> list[Part]:
     """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns the terminal's version of the
     report. Seeds are pooled here.
 
@@ -169,12 +166,7 @@ def report(
     replace_text(run_dir / "report.html", html)
     replace_text(run_dir / "table.md", _markdown(shown.title, [said, summary], tables, remarked, notes))
     if ranking is not None:
-        return Group(
-            Text(shown.title, style="bold"),
-            TerminalTable(tables[0]),
-            *_lines(remarked, notes),
-            Text(said, style="bold"),
-        )
+        return [Line(shown.title, "strong"), tables[0], *_lines(remarked, notes), Line(said, "strong")]
     return terminal(shown.title, comparison, tables[0], rows, _lines(remarked, notes), said)
 
 
@@ -194,31 +186,31 @@ def terminal(
     comparison: Comparison,
     table: TextTable,
     rows: Sequence[PointResult],
-    lines: Sequence[Text],
+    lines: Sequence[Line],
     concluded: str,
-) -> RenderableType:
+) -> list[Part]:
     """The table of points, the summary of the comparison, the reason for each
     invalid point, further lines, and the conclusion."""
-    parts: list[RenderableType] = [Text(title, style="bold"), TerminalTable(table)]
-    if comparison.cells:
-        parts.append(Text(comparison.summary, style="bold"))
-    for row in rows:
-        if not row.valid:
-            parts.append(Text(f"{describe(row.parameters)}: {row.verdict}", style="red"))
-    return Group(*parts, *lines, Text(concluded, style="bold"))
+    return [
+        Line(title, "strong"),
+        table,
+        *([Line(comparison.summary, "strong")] if comparison.cells else []),
+        *(Line(f"{describe(row.parameters)}: {row.verdict}", "bad") for row in rows if not row.valid),
+        *lines,
+        Line(concluded, "strong"),
+    ]
 
 
 def _remarks(rows: Sequence[PointResult], details: Sequence[PointDetails], write: Labels) -> list[Remark]:
     return remarks(_labels(rows, write), rows, [detail.agreement for detail in details]) if details else []
 
 
-def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[Text]:
+def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[Line]:
     """Warnings stand out, and the rest stands back."""
     texts = [
-        Text(f"WARNING: {remark.text}", style="bold yellow") if remark.is_warning else Text(remark.text)
-        for remark in remarked
+        Line(f"WARNING: {remark.text}", "doubtful") if remark.is_warning else Line(remark.text) for remark in remarked
     ]
-    return [*texts, *(Text(note, style="dim") for note in notes)]
+    return [*texts, *(Line(note, "quiet") for note in notes)]
 
 
 def _markdown(

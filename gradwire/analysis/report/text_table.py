@@ -1,4 +1,4 @@
-"""A table of a report as text, from which it is rendered on pages, in Markdown and on a terminal."""
+"""Tables and lines of a report as text, from which they are rendered on pages, in Markdown and on a terminal."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ class TextTable:
     gives_way: tuple[str, ...] = ()
     #: The column that has the colour on a terminal, if it is not the last.
     toned: int = -1
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text beside tables."""
+
+    text: str
+    #: How it is to be read: "strong", "quiet", "doubtful", "bad" or "".
+    tone: str = ""
+
+
+Part = TextTable | Line
+"""A part of what a terminal shows."""

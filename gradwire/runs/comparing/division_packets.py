@@ -9,12 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwire.analysis.report.text_table import TextTable
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.division_search import Estimated, Found
 from gradwire.runs.compiling.copies_of_job import fewest_copies_of
 from gradwire.runs.judged import JudgedRun
-from gradwire.runs.part_notes import notes_of_parts
 from gradwire.scenario import loading
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 
@@ -103,7 +101,7 @@ def scenario_of(answer: Found, parts: Sequence[InPart]) -> dict[str, Any]:
     return {**content, "labels": names}
 
 
-def rows(chosen: Chosen, runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
+def measured_rows(chosen: Chosen, runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, Any]]:
     """Measured and estimated times of each division, in seconds; None for a time that there is no result of."""
     found: list[dict[str, Any]] = [
         {
@@ -137,41 +135,3 @@ def rows(chosen: Chosen, runs: Sequence[JudgedRun[Any, Any]]) -> list[dict[str, 
             }
         )
     return sorted(found, key=lambda row: row["place"])
-
-
-def table(rows_of_runs: Sequence[dict[str, Any]]) -> TextTable:
-    """Measured and estimated times."""
-    cells = tuple(
-        (
-            str(row["place"]),
-            row["division"],
-            f"{row['estimated_s']:.4g}",
-            "–" if row["measured_s"] is None else f"{row['measured_s']:.4g}",
-            "–" if row["difference"] is None else f"{100 * row['difference']:+.2f}",
-            row["verdict"],
-        )
-        for row in rows_of_runs
-    )
-    headers = ("", "division", "estimate (s)", "measured (s)", "diff. %", "verdict")
-    return TextTable("By packets, in part", headers, cells, 2, ("",) * len(cells))
-
-
-def words(rows_of_runs: Sequence[dict[str, Any]], runs: Sequence[JudgedRun[Any, Any]]) -> list[str]:
-    """Paragraphs on the parts that ran, on their order, and on the divisions that could not run."""
-    said = list(dict.fromkeys(f"{note[0].upper()}{note[1:]}." for _, note in notes_of_parts(runs)))
-    measured = [row for row in rows_of_runs if row["measured_s"] is not None]
-    if len(measured) > 1:
-        order = [row["place"] for row in sorted(measured, key=lambda row: row["measured_s"])]
-        holds = order == sorted(order)
-        listed = ", ".join(map(str, order))
-        said.append(
-            f"By packets the order is {listed}, {'as by the estimates' if holds else 'which is not that of the estimates'}."
-        )
-    have_run = [row for row in rows_of_runs if row["verdict"] != NOT_RUN]
-    if invalid := len(have_run) - len(measured):
-        said.append(
-            f"{invalid} of {len(have_run)} runs {'is' if invalid == 1 else 'are'} invalid, and such times are not "
-            "results: the report of the runs says why."
-        )
-    said += [f"Not run: {row['division']}: {row['reason']}" for row in rows_of_runs if row["verdict"] == NOT_RUN]
-    return said

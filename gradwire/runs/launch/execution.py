@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
-
+from gradwire.analysis.report.text_table import Part
 from gradwire.faults import InputFault
 from gradwire.runs.campaign import Campaign, run_side_by_side
 from gradwire.runs.comparing.planning import plan_comparison
@@ -23,10 +22,9 @@ from gradwire.runs.expected_cost import Expectation, announcement
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.place import Place, place_for, refuse_unusable, take_over, taken_words, writing
-from gradwire.runs.progress import LiveProgress
-from gradwire.runs.proof import trial_on
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.reporting import with_own_values
-from gradwire.runs.screen import Screen
+from gradwire.runs.screen import Screen, Silent
 from gradwire.runs.stored.provenance import note_start, provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points, locked, write_run_folder, write_scenario
 from gradwire.runs.works import work_of_scenario
@@ -120,12 +118,12 @@ def made_ready(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Scre
 def refused_points(scenario: Scenario[Any], folder: Path, clock: Clock, screen: Screen) -> dict[int, str]:
     """Why points of a scenario cannot run, by their place in it: each is planned alone, since one that is refused ends the
     planning of all, and on the clock that it needs: on that of the whole scenario, others would refuse it."""
-    work, refused, silent = work_of_scenario(scenario), {}, Console(quiet=True)
+    work, refused = work_of_scenario(scenario), {}
     with screen.working("compiling points one by one") as status:
         for number, point in enumerate(scenario.points):
             status.update(f"compiling points one by one: {number} of {len(scenario.points)}")
             try:
-                own = work.clock_for(replace(scenario, points=(point,)), clock, Screen(silent, silent))
+                own = work.clock_for(replace(scenario, points=(point,)), clock, Silent())
                 list(work.planning([point], folder, own))
             except InputFault as fault:
                 refused[number] = str(fault).removeprefix(f"{point.origin}: ")
@@ -142,7 +140,7 @@ def _measured(scenario: AnyScenario, folder: Path, screen: Screen) -> tuple[Cloc
         return starts[-1].clock, starts[-1].scale_from
     with screen.working("measuring what this machine carries"):
         chosen = choose_scale([point.fabric for point in scenario.points])
-    screen.results.print(chosen.announcement(), highlight=False)
+    screen.note(chosen.announcement())
     return Clock("wall", chosen.number), chosen.measured
 
 
@@ -152,8 +150,7 @@ def _usable_place(scenario: AnyScenario, clock: Clock, out: Path | None, screen:
     refuse_unusable(place.folder)
     if place.others:
         held = ", ".join(map(str, place.others))
-        said = f"{held}: other settings ran there; this goes to {place.folder}"
-        screen.results.print(said, markup=False, highlight=False)
+        screen.note(f"{held}: other settings ran there; this goes to {place.folder}")
     return place
 
 
@@ -163,7 +160,7 @@ class CarriedOut:
 
     runs: Sequence[JudgedRun[Any, Any]]
     #: The terminal's version of the report.
-    shown: RenderableType
+    shown: list[Part]
 
     @property
     def valid(self) -> bool:
@@ -191,7 +188,7 @@ def carry_out_several(
     with ExitStack() as held:
         for prepared in several:
             _take_folder(prepared, command, held)
-        built = several[0].clock.name == "virtual" and make_kernel_ready(screen.errors)
+        built = several[0].clock.name == "virtual" and make_kernel_ready(screen)
         begun = [_begun(prepared, command, screen, built=built, fresh=fresh) for prepared in several]
         return [
             _reported(prepared, runs, where, screen)
@@ -219,7 +216,7 @@ def _begun(prepared: Prepared, command: str, screen: Screen, *, built: bool, fre
         with writing(folder):
             taken = take_over(planned)
         if taken:
-            screen.results.print(taken_words(taken), markup=False, highlight=False)
+            screen.note(taken_words(taken))
     return replace(prepared, planned=planned)
 
 
@@ -228,7 +225,7 @@ def _reported(prepared: Prepared, ended: Sequence[JudgedRun[Any, Any]], where: W
     scenario, folder = prepared.scenario, prepared.place.folder
     work = work_of_scenario(scenario)
     runs = work.compared(ended, screen)
-    with screen.errors.status("estimating the whole model"), writing(folder):
+    with screen.working("estimating the whole model"), writing(folder):
         work.finish(scenario, prepared.planned, folder, min(where.jobs or cores(), cores()))
     with writing(folder):
         write_scenario(folder, scenario.document)  # a program that ran may have changed it
@@ -244,12 +241,12 @@ def _run(several: Sequence[Prepared], where: Where, screen: Screen, *, fresh: bo
     titles = {run.folder: prepared.place.folder.name for prepared in several for run in prepared.planned}
     clock = first.clock
     with where.opened(clock, trial_on(clock), screen.warn, len(planned)) as executor:
-        screen.results.print(announcement(to_run, executor.jobs), highlight=False)
+        screen.note(announcement(to_run, executor.jobs))
         expected = Expectation(to_run, executor.jobs)
-        shown = LiveProgress(screen.results, len(planned), expected, titles if len(several) > 1 else {})
-        with shown as progress, writing(first.place.folder):
+        running = screen.running(len(planned), expected, titles if len(several) > 1 else {})
+        with running as watcher, writing(first.place.folder):
             campaigns = [
-                Campaign(prepared.planned, prepared.place.folder, executor, progress, fresh=fresh)
+                Campaign(prepared.planned, prepared.place.folder, executor, watcher, fresh=fresh)
                 for prepared in several
             ]
             return run_side_by_side(campaigns, executor)

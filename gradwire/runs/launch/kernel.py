@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradwire.agents.compiled import border
 from gradwire.faults import InternalFault, MachineFault
+from gradwire.runs.screen import Screen
 from gradwire.vm.kernel import cached_kernel, ensure_kernel, renewal, share_kernel
 from gradwire.vm.kernel_source import agent_in
 
-LINES_OF_COMPILING = 10
-"""Number of lines about compiled files that are printed if no bar can be drawn."""
 
-
-def make_kernel_ready(errors: Console) -> bool:
-    """Builds the virtual-time kernel unless it is there, with progress on `errors`; returns whether it was built.
+def make_kernel_ready(screen: Screen) -> bool:
+    """Builds the virtual-time kernel unless it is there, and tells how far it is; returns whether it was built.
 
     Raises MachineFault for what a build lacks and for an agent that was built with another border than Python's, and
     InternalFault where the border's header is not what Python says.
@@ -29,8 +22,8 @@ def make_kernel_ready(errors: Console) -> bool:
         refuse_other_border(kernel)
         share_kernel(kernel)
         return False
-    with kernel_progress(errors) as show_step:
-        ensure_kernel(show_step)
+    with screen.building_kernel() as tell_step:
+        ensure_kernel(tell_step)
     return True
 
 
@@ -51,37 +44,3 @@ def _refuse_stale_header() -> None:
             f"{border.HEADER}: does not have the numbers and structures that Python has; write it anew with "
             f"`{border.REMEDY}`, and build the agent with `gradwire kernel`"
         )
-
-
-class _Lines:
-    """Says on lines how a build is getting on: minutes of silence would look like a failure."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._parts = 0
-        console.print("building the virtual-time kernel, once: this takes 4 to 8 minutes")
-
-    def take(self, done: int, total: int, text: str) -> None:
-        """Hears of a step: one without files to compile is named, and the others are counted."""
-        parts = done * LINES_OF_COMPILING // total
-        if not done or parts > self._parts:
-            self._console.print(f"  compiled {100 * parts // LINES_OF_COMPILING} %" if done else f"  {text}")
-        self._parts = parts
-
-
-@contextmanager
-def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for building the virtual-time kernel, or a few lines if none can be drawn. Yields the function to call with
-    the steps done, all steps, and the present one in words."""
-    if not console.is_terminal:
-        yield _Lines(console).take
-        return
-    columns = (
-        TextColumn("building the virtual-time kernel, once"),
-        BarColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("kernel", total=1, text="")
-        yield lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:])

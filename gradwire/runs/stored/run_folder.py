@@ -38,7 +38,7 @@ from gradwire.runs.stored.soundness import refuse_unsound_clock
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, NEEDED_FILES, VERDICT_FILE, StoredRun
 from gradwire.runs.stored.symbolic_links import refuse_links
 from gradwire.scenario.loading import Origin, Scenario, ScenarioPoint
-from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, of_plans
+from gradwire.scenario.program_scenarios import AnyScenario, ProgramPoint, has_plans, of_plans
 from gradwire.scenario.scenario_files import resolved_scenario
 from gradwire.scenario.toml_documents import read_document
 from gradwire.strict_json import parse_json
@@ -194,10 +194,10 @@ def named_run(run: Path, wanted: str | Where) -> StoredRun:
 def named_programs(run: Path, wanted: str | Where) -> StoredRun[ProgramPoint] | None:
     """The run of the point `wanted` in a run folder of programs, as `named_run` finds it; None if its points have plans."""
     run = run_folder(run)
-    points = [point for point in stored_scenario(run).points if isinstance(point, ProgramPoint)]
-    if not points:
+    scenario = stored_scenario(run)
+    if has_plans(scenario):
         return None
-    chosen = _chosen(run, {stored.folder.name: stored for stored in runs_of(run, points)}, wanted)
+    chosen = _chosen(run, {stored.folder.name: stored for stored in runs_of(run, scenario.points)}, wanted)
     _refuse_unfinished(chosen, (COMPLETION_FILE,))
     return chosen
 

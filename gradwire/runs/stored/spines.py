@@ -1,11 +1,14 @@
-"""The spine or core that a message takes through a fabric, by the controller's rules."""
+"""The spine or core that a message takes through a fabric, by the controller's rules, and the lines that a plan loads there."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
+from gradwire.analysis.link_loads import LoadedLine, has_choices, loaded_lines
 from gradwire.controller.flows import SummitChoice, switch_rules, trace_group
 from gradwire.controller.rules import SwitchRules
+from gradwire.datatypes.plan import Plan
+from gradwire.inside.point_protocol import built_fabric
 from gradwire.network.fabric import Fabric, MulticastGroup, dscp_of_band
 
 
@@ -32,3 +35,12 @@ class Spines:
     @cached_property
     def _rules(self) -> list[SwitchRules]:
         return switch_rules(self._fabric)
+
+
+def find_loaded_lines(plan: Plan, fabric: Fabric) -> list[LoadedLine]:
+    """The lines between switches that a plan loads, those that are busy longest first; none where packets have no choice of ways, and none
+    before a run whose controller is the user's own."""
+    if not has_choices(fabric) or (fabric.controller and not fabric.ways):
+        return []
+    built = built_fabric(fabric, [plan])
+    return loaded_lines(plan, built, Spines(built).spine_of)

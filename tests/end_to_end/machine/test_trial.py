@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.runs.proof import proof
+from gradwire.cli.proof import prove_network
 from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.trial import try_kernel
@@ -259,6 +259,6 @@ def test_a_kernel_that_runs_is_tried_in_seconds(virtual_kernel: Path) -> None:
 
 
 def test_the_doctor_proves_a_flow_at_its_rate(virtual_kernel: Path) -> None:
-    finding = proof([])
+    finding = prove_network([])
     assert finding.ok, finding
     assert re.search(r"9\.4[12] Gbit/s .*9\.41 \(1\.00", finding.detail), finding

@@ -12,7 +12,7 @@ from gradwire.network.graph_shapes import Ring
 from gradwire.network.network_graph import spread
 from gradwire.network.routes import line_ends, routes_of
 from gradwire.network.wire.flows import connections_of
-from gradwire.runs.line_notes import lines_of_plan
+from gradwire.runs.stored.spines import find_loaded_lines
 from gradwire.workloads.divided_messages import divided
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.shared.parts import tells
@@ -51,15 +51,15 @@ def test_hashed_connections_are_counted_where_their_hashes_lead() -> None:
 def test_nothing_is_said_where_there_is_one_way() -> None:
     single = Fabric(2, RATE_BPS)
     plan = compile_transfers("one", 2, [Transfer(0, 1, SIZE_BYTES)])
-    assert lines_of_plan(plan, single) == []
+    assert find_loaded_lines(plan, single) == []
     assert lines_in_words([]) == ""
     one_spine = Fabric(2, RATE_BPS, Topology.LEAF_SPINE, leaves=2, spines=1)
-    assert lines_of_plan(plan, one_spine) == []
+    assert find_loaded_lines(plan, one_spine) == []
     two_spines = replace(one_spine, spines=2)
-    assert len(lines_of_plan(plan, two_spines)) == 2
+    assert len(find_loaded_lines(plan, two_spines)) == 2
 
 
 def test_a_ring_of_switches_has_lines_of_either_direction() -> None:
     fabric = Fabric(4, RATE_BPS, Topology.RING, classes=1, graph=spread(4, 4, Ring(4).pairs(), RATE_BPS, ""))
     plan = compile_transfers("both", 4, [Transfer(0, 1, SIZE_BYTES), Transfer(1, 0, 2 * SIZE_BYTES)])
-    assert [line.name for line in lines_of_plan(plan, fabric)] == ["s2 to s1", "s1 to s2"]
+    assert [line.name for line in find_loaded_lines(plan, fabric)] == ["s2 to s1", "s1 to s2"]

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
+from gradwire.console.live_progress import LiveProgress
 from gradwire.datatypes.network_counts import BandCount, NetworkCounts
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, OpLog, PointRecord
@@ -41,7 +42,6 @@ from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.plan_work import PlanWork
 from gradwire.runs.planned import PlannedRun, plan_runs
-from gradwire.runs.progress import LiveProgress
 from gradwire.runs.stored.run_folder import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.works import judge_kept, judge_stored

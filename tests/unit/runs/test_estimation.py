@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -12,23 +11,21 @@ import pytest
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import Buffered
+from gradwire.cli.estimates import estimates_table
 from gradwire.faults import InputFault
 from gradwire.runs import estimation
 from gradwire.runs.compiling import many_points as shared_plans
 from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule
 from gradwire.runs.estimation import (
     MODEL_NOT_RUN,
-    PointEstimate,
     estimate_points,
-    estimates_table,
-    write_estimates_csv,
 )
 from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import compile_plans, compile_point
 from gradwire.scenario.resolution.transport_fit import buffer_bytes
 from gradwire.workloads import plan_size
 from tests.shared.command_line import gradwire_says
-from tests.shared.parts import in_order, tells
+from tests.shared.parts import in_order
 
 TEXT = """
 title = "small"
@@ -158,28 +155,6 @@ def test_what_is_too_large_is_told_before_anything_is_estimated(monkeypatch: pyt
     monkeypatch.setattr(estimation, "_PLANS", shared_plans.SharedPlans())
     with pytest.raises(InputFault, match=in_order("test:", "'ring'", "ops")):
         estimate_points(swept.points, jobs=1)
-
-
-def made_up(period: int = 1, **parameters: str) -> PointEstimate:
-    return PointEstimate(parameters, "ring", 1.5, 1.0, "bandwidth", 3, period, 0.25)
-
-
-def test_the_table_says_that_it_is_a_model_and_which_schedules_did_not_repeat() -> None:
-    table = estimates_table("title", [made_up(rate="1gbit", workers="2"), made_up(0, rate="2gbit", workers="2")], 0.5)
-    assert table.headers[0] == "rate"
-    assert table.rows[0] == ("1gbit", "1.5", "1", "1.500", "250", "bandwidth")
-    assert table.foot.startswith(MODEL_NOT_RUN)
-    assert tells(table.foot, "2 points", "0.5 s.")
-    assert tells(table.foot, "1 point", "not repeat")
-
-
-def test_the_rows_are_csv(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    write_estimates_csv(path, [made_up(rate="1gbit")])
-    (row,) = csv.DictReader(path.read_text().splitlines())
-    assert (row["rate"], row["iteration_time_s"], row["lower_bound_kind"]) == ("1gbit", "1.5", "bandwidth")
-    with pytest.raises(InputFault, match="'plan'"):
-        write_estimates_csv(path, [made_up(plan="1")])
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from gradwire.console.live_progress import LiveProgress
+from gradwire.console.terminal_screen import TerminalScreen
 from gradwire.faults import InputFault, MachineFault
 from gradwire.inside.point_protocol import write_json
 from gradwire.programs.execution import SUMMARY_FILE, Request, Summary
@@ -22,8 +24,6 @@ from gradwire.runs.executing.executor import LocalPool
 from gradwire.runs.launch.execution import carry_out_several, prepare
 from gradwire.runs.planned_programs import PlannedPrograms, plan_programs
 from gradwire.runs.program_work import ProgramJudgedRun
-from gradwire.runs.progress import LiveProgress
-from gradwire.runs.screen import Screen
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.works import judge_stored, work_of_scenario
 from gradwire.scenario.program_scenarios import programs_of
@@ -146,7 +146,7 @@ def test_scenarios_side_by_side_have_a_folder_and_a_report_each_and_lines_that_s
 
     monkeypatch.setattr(program_work, "execute", machine)
     needs_no_kernel(monkeypatch)
-    screen = Screen(Console(file=io.StringIO(), width=200), Console(file=io.StringIO()))
+    screen = TerminalScreen(Console(file=io.StringIO(), width=200), Console(file=io.StringIO()))
     one_rate = SCENARIO | {"sweep": {"fabric.rate": ["1gbit"]}}
     prepared = [prepare(programs_of(one_rate), Clock(), tmp_path / name, screen) for name in names]
     done = carry_out_several(prepared, Where(jobs=len(names)), "test", screen)

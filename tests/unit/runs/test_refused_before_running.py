@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.runs.launch.trials import trial_on
 from gradwire.runs.planned import plan_runs, virtual_clock
-from gradwire.runs.proof import trial_on
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads import plan_size

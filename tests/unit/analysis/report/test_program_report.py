@@ -12,6 +12,7 @@ from gradwire.analysis.report.program_charts import Choice, chart, choice, figur
 from gradwire.analysis.report.program_report import ProgramBackground, write_program_report
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
+from gradwire.console.parts import print_parts
 from gradwire.csv_files import read_csv
 from gradwire.faults import InputFault
 from tests.shared.parts import in_order, tells
@@ -96,7 +97,7 @@ def test_a_report_has_all_files_and_says_what_is_invalid(tmp_path: Path) -> None
     )
     shown = write_program_report(tmp_path, RESULTS, ["points/a", "points/b", "points/c d"], background)
     with (tmp_path / "terminal").open("w") as file:
-        Console(file=file, width=120).print(shown)
+        print_parts(Console(file=file, width=120), shown)
     said = (tmp_path / "terminal").read_text()
     assert tells(said, "400gbit:", "no luck")
     assert "1 of 3 points" in said

@@ -15,6 +15,7 @@ from gradwire.analysis.printed import Comparison
 from gradwire.analysis.report.conclusion import MOST_POINTS_NAMED, remarks
 from gradwire.analysis.report.report import PointDetails, Presentation, Results, report
 from gradwire.analysis.report.tables import points_table
+from gradwire.console.parts import print_parts
 from tests.shared.parts import tells
 from tests.shared.stored_points import result
 
@@ -93,7 +94,7 @@ def written(folder: Path, rows: list[PointResult]) -> tuple[str, str, str]:
     details = [PointDetails({}, agreement=agreement) for agreement in agreed(rows)]
     shown = report(folder, Results(rows, [None] * len(rows), details), Presentation("A title"), dpi=SMALL_DPI)
     console = Console(width=100, record=True, file=(folder / "shown.txt").open("w"))
-    console.print(shown)
+    print_parts(console, shown)
     return console.export_text(), (folder / "report.html").read_text(), (folder / "table.md").read_text()
 
 

@@ -24,6 +24,7 @@ from gradwire.analysis.report.report import Background, PointDetails, Presentati
 from gradwire.analysis.report.tables import Constant, points_table
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of
+from gradwire.console.parts import print_parts
 from gradwire.faults import InputFault
 from tests.shared.parts import in_order, tells
 
@@ -330,7 +331,7 @@ def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
     assert ElementTree.parse(tmp_path / "chart.svg").getroot().tag.endswith("svg")
 
     console = Console(width=100, record=True, file=(tmp_path / "terminal").open("w"))
-    console.print(shown)
+    print_parts(console, shown)
     text = console.export_text()
     assert tells(" ".join(text.split()), "3 of 4", "5 points", "Only 5 of 6 points")
     assert f"strategy=geryon: {INVALID}" in text

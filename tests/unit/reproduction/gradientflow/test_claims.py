@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from gradwire.console.live_progress import LiveProgress
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.progress import LiveProgress
 from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models import model
 from reproduction.gathering import SCENARIOS, Reproduction

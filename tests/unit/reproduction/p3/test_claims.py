@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from gradwire.console.live_progress import LiveProgress
 from gradwire.runs.executing.executor import LocalPool
-from gradwire.runs.progress import LiveProgress
 from reproduction.gathering import Reproduction
 from reproduction.p3.traffic import Traffic
 from reproduction.scoring.evidence import Measured, PointEvidence, Points, measure_of

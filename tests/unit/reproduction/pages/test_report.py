@@ -11,6 +11,7 @@ from rich.console import Console
 from gradwire.analysis.report.pages import html_table, page
 from gradwire.analysis.report.report import ShownBackground
 from gradwire.analysis.report.text_table import TextTable
+from gradwire.console.parts import print_parts
 from reproduction.pages.report import terminal, write_report
 from tests.shared.parts import tells
 from tests.unit.reproduction.small_paper import LINE, because, small_reproduction
@@ -43,7 +44,7 @@ def test_the_page_tells_a_cause_once_after_the_figures(tmp_path: Path) -> None:
 def test_the_terminal_says_the_score() -> None:
     console = Console(width=120, record=True, file=None)
     with console.capture() as shown:
-        console.print(terminal([small_reproduction(LINE)]))
+        print_parts(console, terminal([small_reproduction(LINE)]))
     assert tells(shown.get(), "p3-test9/wrong:", "printed 2", "measured 0.3333")
     assert "explanation: p3-test9/wrong" in shown.get()
     assert tells(shown.get(), "failed: p3-test9 100gbit:", "drops")

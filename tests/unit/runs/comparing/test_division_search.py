@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gradwire.cli import terminal
+from gradwire.cli import division_answer, terminal
 from gradwire.cli.division_search import ByPackets, prepared_divisions
 from gradwire.faults import InputFault
-from gradwire.runs.comparing import division_answer, division_packets
+from gradwire.runs.comparing import division_packets
 from gradwire.runs.comparing.division_question import DivisionQuestion
 from gradwire.runs.comparing.division_search import MEMORY, Candidate, Found, candidates, estimated_times, search
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
@@ -42,7 +42,7 @@ def test_nothing_that_is_left_out_could_be_among_the_best(found: Found, tmp_path
     assert len(found.best) == 10
     assert others
     assert all(each.least(1.0).iteration_s >= last_s for each in others)
-    division_answer.write(found, tmp_path)
+    division_answer.write_files(found, tmp_path)
     kept = json.loads((tmp_path / division_answer.JSON_FILE).read_text())
     assert [row["place"] for row in kept["divisions"]] == list(range(1, 11))
     assert {path.name for path in tmp_path.iterdir()} >= {
@@ -50,7 +50,7 @@ def test_nothing_that_is_left_out_could_be_among_the_best(found: Found, tmp_path
         division_answer.SCENARIO_FILE,
         "chart.png",
     }
-    assert "lower bound" in " ".join(division_answer.words(found))
+    assert "lower bound" in " ".join(division_answer.describe(found))
 
 
 def test_the_fastest_run_in_part_as_points_of_a_scenario(found: Found) -> None:
@@ -73,12 +73,12 @@ def test_divisions_whose_copies_cannot_run_are_said(found: Found) -> None:
     chosen = division_packets.chosen_divisions(replace(found, question=question), 2, None)
     assert not chosen.parts
     assert all("several connections (transport.connections)" in each.reason for each in chosen.refused)
-    rows = division_packets.rows(chosen, [])
+    rows = division_packets.measured_rows(chosen, [])
     assert [(row["place"], row["measured_s"], row["verdict"]) for row in rows] == [
         (1, None, "not run"),
         (2, None, "not run"),
     ]
-    first, _ = division_packets.words(rows, [])
+    first, _ = division_answer.describe_measured(rows, [])
     assert first == f"Not run: {chosen.refused[0].division.candidate.choice}: {chosen.refused[0].reason}"
 
 
@@ -103,10 +103,10 @@ def test_a_table_has_measured_and_estimated_times() -> None:
     other = {"place": 2, "division": "data=4", "estimated_s": 2.1, "measured_s": 2.01, "difference": -0.04}
     invalid = {"place": 3, "division": "data=2", "estimated_s": 2.2, "measured_s": None, "difference": None}
     rows = [{**row, "verdict": "valid"}, {**other, "verdict": "valid"}, {**invalid, "verdict": "invalid: drops"}]
-    assert division_packets.table(rows).rows[0] == ("1", "data=8", "2", "2.02", "+1.00", "valid")
-    assert division_packets.table(rows).rows[2] == ("3", "data=2", "2.2", "–", "–", "invalid: drops")
+    assert division_answer.make_measured_table(rows).rows[0] == ("1", "data=8", "2", "2.02", "+1.00", "valid")
+    assert division_answer.make_measured_table(rows).rows[2] == ("3", "data=2", "2.2", "–", "–", "invalid: drops")
     not_run = {**invalid, "place": 4, "verdict": "not run", "reason": "it has no classes"}
-    order, of_invalid, of_others = division_packets.words([*rows, not_run], [])
+    order, of_invalid, of_others = division_answer.describe_measured([*rows, not_run], [])
     assert tells(order, "2, 1", "not that of")
     assert tells(of_invalid, "1 of 3", "invalid")
     assert tells(of_others, "Not run:", "data=2:", "no classes")

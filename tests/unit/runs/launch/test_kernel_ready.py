@@ -11,7 +11,7 @@ from gradwire.agents.compiled import border
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.runs.launch import kernel as module
 from gradwire.runs.launch.kernel import make_kernel_ready, refuse_other_border
-from gradwire.runs.screen import PlainConsole
+from gradwire.runs.screen import Silent
 from gradwire.vm.kernel_source import AGENT_FLAGS, agent_sources, attach_agent
 from tests.shared.parts import in_order
 
@@ -36,7 +36,7 @@ def test_an_agent_of_another_border_is_the_machines_fault(tmp_path: Path, monkey
     kernel = kernel_with_agent(tmp_path, "0x0123456789abcdef")
     monkeypatch.setattr(module, "cached_kernel", lambda: kernel)
     with pytest.raises(MachineFault, match=in_order("border.h", "`gradwire kernel --force`")) as refused:
-        make_kernel_ready(PlainConsole())
+        make_kernel_ready(Silent())
     assert refused.value.exit_status == 3
 
 
@@ -49,7 +49,7 @@ def test_a_header_that_python_does_not_say_is_a_bug(tmp_path: Path, monkeypatch:
     with pytest.raises(
         InternalFault, match=in_order("border.h:", f"`{border.REMEDY}`", "`gradwire kernel`")
     ) as refused:
-        make_kernel_ready(PlainConsole())
+        make_kernel_ready(Silent())
     assert refused.value.exit_status == 4
 
 

@@ -1,8 +1,5 @@
-"""Tests whether this machine carries networks in virtual time: a trial of the kernel before points run, and a proof for
-the doctor.
-
-The proof boots the kernel and sends one flow between two hosts over a switch.
-"""
+"""The doctor's proof that this machine carries networks in virtual time: it boots the kernel and sends one flow between two hosts over a
+switch."""
 
 from __future__ import annotations
 
@@ -11,11 +8,7 @@ from collections.abc import Sequence
 from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault
 from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
-from gradwire.runs.executing.executor import Trial
-from gradwire.vm.byte_code import byte_code_folder
-from gradwire.vm.code_digest import machine_modules
 from gradwire.vm.doctor import Finding
-from gradwire.vm.host import require_root
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.kernel_death import KernelFault
 from gradwire.vm.machines import Clock
@@ -28,25 +21,8 @@ TOLERANCE = 0.01
 defect would cost."""
 
 
-def trial_on(clock: Clock) -> Trial:
-    """Returns the trial to make before the first point on a clock: whether its kernel, which must be there, runs here
-    at all, or who the user is."""
-    return _try_cached_kernel if clock.name == "virtual" else _try_host
-
-
-def _try_host(_: int) -> None:
-    require_root()
-
-
-def _try_cached_kernel(memory_mb: int) -> None:
-    kernel = cached_kernel()
-    assert kernel is not None, "it is built before"
-    try_kernel(kernel, memory_mb)
-    byte_code_folder(machine_modules())  # in the cache, which every point needs
-
-
-def proof(findings: Sequence[Finding]) -> Finding:
-    """Result of one flow, or the reason why it was not tried, given the other findings. Takes some seconds; raises
+def prove_network(findings: Sequence[Finding]) -> Finding:
+    """Returns the result of one flow, or the reason why it was not tried, given the other findings. Takes some seconds; raises
     nothing."""
     kernel = cached_kernel() if all(finding.ok for finding in findings if finding.required) else None
     if kernel is None:
@@ -60,11 +36,11 @@ def proof(findings: Sequence[Finding]) -> Finding:
         return Finding(NAME, False, seen, fault.cause.remedy)
     except (Fault, OSError) as fault:
         return Finding(NAME, False, str(fault), "as it says; if it says nothing, please report this")
-    return judged_flow(flow, boot_s)
+    return judge_flow(flow, boot_s)
 
 
-def judged_flow(flow: PatternResult, boot_s: float) -> Finding:
-    """The finding about a flow that was measured."""
+def judge_flow(flow: PatternResult, boot_s: float) -> Finding:
+    """Returns the finding about a flow that was measured."""
     bits = flow_bytes(RATE_BPS) * 8
     measured, ideal = (bits / seconds / 1e9 for seconds in (flow.measured_s, flow.ideal_s))
     seen = f"one flow {measured:.2f} Gbit/s of {ideal:.2f} ({flow.ratio:.3f}), kernel booted in {boot_s:.1f} s"

@@ -13,11 +13,11 @@ from gradwire.analysis.port_traffic import PortTraffic
 from gradwire.analysis.printed import Comparison
 from gradwire.analysis.report.ranking import rank, ranking_table
 from gradwire.analysis.report.tables import GIVES_WAY, points_table
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.runs.listings import findings_table
-from gradwire.runs.program_listings import ports_table
-from gradwire.runs.screen import UNBOUNDED_COLUMNS, PlainConsole
+from gradwire.cli.traffic_tables import ports_table
+from gradwire.cli.upkeep import findings_table
+from gradwire.console.plain_console import UNBOUNDED_COLUMNS, PlainConsole
+from gradwire.console.terminal_tables import TerminalTable
 from gradwire.vm.doctor import Finding
 
 WIDTHS = [60, 72, 80, 100, 160]

@@ -3,7 +3,7 @@
 What is too wide is made narrower in steps. Headers, and cells of words, continue on a next line where they have a space.
 Then columns are left out in the order that the table declares, and a line below says which. Where even the others do not
 fit, each row becomes lines of "header: value". A pipe and a file have no width and get everything: see
-gradwire.runs.screen.
+gradwire.console.plain_console.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from gradwire.analysis.port_traffic import PortTraffic
 from gradwire.analysis.report.charts import save_chart
-from gradwire.analysis.report.terminal_tables import TerminalTable
 from gradwire.analysis.report.text_table import TextTable
-from gradwire.runs.program_listings import ports_table
-from gradwire.runs.screen import PlainConsole
+from gradwire.cli.traffic_tables import ports_table
+from gradwire.console.plain_console import PlainConsole
+from gradwire.console.terminal_tables import TerminalTable
 from gradwire.terminal_text import visible
 
 HOSTILE = "title\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202eend"

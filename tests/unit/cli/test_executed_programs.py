@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from gradwire.analysis.packets.capture_files import Packets
-from gradwire.cli.stored_runs import why
+from gradwire.cli.stored_runs import trace, why
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric
-from gradwire.runs.executed_programs import executed_in, packet_events, packets_of
+from gradwire.runs.ran_programs import executed_in
 from gradwire.runs.stored.run_folder import run_folder
 from tests.shared.parts import tells
 
@@ -64,10 +62,8 @@ def test_what_only_other_runs_have_is_refused(tmp_path: Path, point: str, iterat
 
 
 def test_a_trace_needs_packets(tmp_path: Path) -> None:
-    executed = executed_in(run_in(tmp_path / "run"))
-    assert executed is not None
     with pytest.raises(InputFault, match="--capture h1"):
-        packets_of(executed)
+        trace(run_in(tmp_path / "run"), "", None, None)
 
 
 def test_a_mininet_script_and_other_folders_are_told_apart(tmp_path: Path) -> None:
@@ -99,12 +95,3 @@ def test_files_from_others_that_are_wrong_are_named(tmp_path: Path, wrong: Any) 
     (tmp_path / "run" / "link").symlink_to("/etc/passwd")
     with pytest.raises(InputFault, match="is a link"):
         why(tmp_path / "run", "", None, every=False)
-
-
-def test_a_packet_lasts_as_long_as_its_line_is_busy_and_to_the_next_at_most() -> None:
-    ones = np.ones(3, np.int64)
-    packets = Packets(np.array([1000, 2000, 2100]), np.array([True, True, True]), ones, ones, 1226 * ones, 0 * ones)
-    slices = [event for event in packet_events("h1-eth0", packets, 1e10, 1000, 1) if event["ph"] == "X"]
-    assert [(event["ts"], event["dur"]) for event in slices] == [(0.0, 1.0), (1.0, 0.1), (1.1, 1.0)]
-    assert {event["tid"] for event in slices} == {1}
-    assert slices[0]["name"] == "1,226 bytes"

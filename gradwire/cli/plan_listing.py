@@ -1,4 +1,4 @@
-"""Output of `gradwire plan`: settings, and compiled plans."""
+"""What `gradwire plan` shows: settings, and compiled plans or the programs that would run."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from rich.markup import escape
 
 from gradwire.analysis.link_loads import lines_in_words
 from gradwire.analysis.quantities import quantity
-from gradwire.runs.line_notes import lines_of_plan
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.planned_programs import PlannedPrograms
+from gradwire.runs.stored.spines import find_loaded_lines
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.resolution.transport_fit import is_grown
 from gradwire.workloads.plan_summary import summary_lines
-from gradwire.workloads.units import SIZE
+from gradwire.workloads.units import SIZE, rate_text
 
 
-def shared_settings(points: Sequence[Point]) -> dict[str, str]:
-    """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy
+def find_shared_settings(points: Sequence[Point]) -> dict[str, str]:
+    """Finds the settings that all points have alike, defaults included. Raises InputFault for options that their strategy
     does not take."""
-    return common_settings([_used_by(point) for point in points])
+    return common_settings([_find_settings_of(point) for point in points])
 
 
-def _used_by(point: Point) -> dict[str, str]:
+def _find_settings_of(point: Point) -> dict[str, str]:
     with origin_named(point):
-        return _used(point.resolved)
+        return _find_settings(point.resolved)
 
 
-def _used(point: ResolvedPoint) -> dict[str, str]:
+def _find_settings(point: ResolvedPoint) -> dict[str, str]:
     """Every setting of a point, with the buffer of its sockets where the scenario leaves that to its network."""
     used = used_settings(point.section, point.options)
     if point.section.transport.buffer is not None or is_grown(point.section, point.fabric):
@@ -38,26 +39,26 @@ def _used(point: ResolvedPoint) -> dict[str, str]:
     return used | {"transport.buffer": SIZE.text(point.buffer_bytes)}
 
 
-def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:
-    """The settings that all points share, a line for each section, in rich's markup."""
+def describe_settings(shared: Mapping[str, str], points: int) -> Iterator[str]:
+    """Yields the settings that all points share, a line for each section, in rich's markup."""
     whose = "the point" if points == 1 else f"all {points} points"
     yield f"[bold]settings of {whose}[/bold], defaults included"
     for section, members in itertools.groupby(shared.items(), key=lambda setting: setting[0].partition(".")[0]):
-        yield f"  {escape(f'[{section}]')} {escape(_listed((key.partition('.')[2], text) for key, text in members))}"
+        yield f"  {escape(f'[{section}]')} {escape(_join((key.partition('.')[2], text) for key, text in members))}"
 
 
-def _listed(settings: Iterable[tuple[str, str]]) -> str:
+def _join(settings: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{key} = {text}" for key, text in settings)
 
 
-def _senders(unsent_bytes: int | None) -> str:
+def _tell_when_sent(unsent_bytes: int | None) -> str:
     """Sentence that says when a message counts as sent."""
     if unsent_bytes is None:
         return "a message is sent when its last byte has left the host"
     return f"a message is sent when no more than {quantity(unsent_bytes, 'bytes')} of its connection wait unsent"
 
 
-def _job_lines(planned: PlannedRun) -> Iterator[str]:
+def _describe_jobs(planned: PlannedRun) -> Iterator[str]:
     """A line for each of several jobs."""
     resolved = planned.point.resolved
     names = planned.fabric.host_names()
@@ -70,25 +71,25 @@ def _job_lines(planned: PlannedRun) -> Iterator[str]:
         )
 
 
-def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
-    """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
+def describe_plans(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
+    """Yields a point with the settings that not all points share, and its compiled plans, in rich's markup."""
     resolved = planned.point.resolved
     chosen, job = resolved.strategy, resolved.job
-    used = _used(resolved)
+    used = _find_settings(resolved)
     own = {key: text for key, text in used.items() if key not in shared}
     if resolved.jobs:
         yield f"[bold]{escape(planned.label)}[/bold]  {len(resolved.jobs)} jobs"
     else:
         yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     if own:
-        yield f"  its own settings: {escape(_listed(own.items()))}"
+        yield f"  its own settings: {escape(_join(own.items()))}"
     for line in (
-        _job_lines(planned)
+        _describe_jobs(planned)
         if resolved.jobs
         else (f"compute {job.compute_s:.4f} s per iteration: {job.compute.source}",)
     ):
         yield f"  {escape(line)}"
-    yield f"  {escape(_senders(planned.unsent_bytes))}"
+    yield f"  {escape(_tell_when_sent(planned.unsent_bytes))}"
     yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
     if planned.division.number > 1:
         yield (
@@ -99,5 +100,15 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
-        if lines := lines_in_words(lines_of_plan(plan, planned.fabric)):
+        if lines := lines_in_words(find_loaded_lines(plan, planned.fabric)):
             yield f"    lines between switches: {escape(lines)}"
+
+
+def describe_programs(planned: PlannedPrograms) -> Iterator[str]:
+    """Yields a point of programs, which have no plan: where each would run, and when, in rich's markup."""
+    fabric = planned.fabric
+    yield f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}"
+    for name, program in planned.point.programs.items():
+        hosts = ", ".join(fabric.host_names()[host] for host in planned.point.hosts_of(program))
+        when = f" after {program.start:g} s" if program.start else ""
+        yield f"  {escape(name)} on {hosts}{when}: {escape(program.command)}"

@@ -1,8 +1,9 @@
-"""The answer of a search for divisions: rows, a table, files, and the assumptions in words."""
+"""The answer of a search for divisions: rows, a table, files, and the assumptions in words; and what was measured by packets."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ from gradwire.analysis.report.division_chart import DivisionBar, division_chart
 from gradwire.analysis.report.text_table import TextTable
 from gradwire.csv_files import write_records
 from gradwire.files import replace_text
+from gradwire.runs.comparing.division_packets import NOT_RUN
 from gradwire.runs.comparing.division_search import BEST, FACTORS, MOST_FURTHER, Found
 from gradwire.workloads.models.compute_times import BY_KIND
 
 CSV_FILE, JSON_FILE, SCENARIO_FILE = "divisions.csv", "divisions.json", "fastest.toml"
 
 
-def rows(answer: Found) -> list[dict[str, Any]]:
-    """The best divisions, the fastest first, times in seconds and memory in bytes."""
+def list_rows(answer: Found) -> list[dict[str, Any]]:
+    """Lists the best divisions, the fastest first, times in seconds and memory in bytes."""
     places = {factor: _places(answer, factor) for factor in FACTORS[1:]}
     return [
         {
@@ -60,12 +62,12 @@ def _places(answer: Found, factor: float) -> list[int]:
     return [1 + sum(other < time_s for other in times) for time_s in times]
 
 
-def table(answer: Found) -> TextTable:
+def make_table(answer: Found) -> TextTable:
     """The best divisions."""
     headers = ("", "DP x TP x PP", "CP", "EP", "chunks", "microb.", "again", "ends", "time (s)", "MFU %", "exposed %")
     more = ("bubble %", "GB", "half rate", "double rate")
     gives_way = ("double rate", "half rate", "ends", "again", "exposed %", "bubble %", "GB", "MFU %")
-    cells = tuple(map(_cells, rows(answer)))
+    cells = tuple(map(_cells, list_rows(answer)))
     return TextTable(
         answer.question.document["title"], (*headers, *more), cells, 0, ("",) * len(cells), gives_way=gives_way
     )
@@ -93,8 +95,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def words(answer: Found) -> list[str]:
-    """Paragraphs on the search, on the network that it takes, and on the assumptions."""
+def describe(answer: Found) -> list[str]:
+    """Describes, in paragraphs, the search, the network that it takes, and the assumptions."""
     return [_searched(answer), *_order(answer), *_assumed(answer)]
 
 
@@ -160,10 +162,10 @@ def _assumed(answer: Found) -> list[str]:
     ]
 
 
-def write(answer: Found, folder: Path) -> None:
-    """The table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`."""
+def write_files(answer: Found, folder: Path) -> None:
+    """Writes the table as CSV and JSON, the chart, and a scenario of the fastest for `gradwire estimate`."""
     folder.mkdir(parents=True, exist_ok=True)
-    table_rows = rows(answer)
+    table_rows = list_rows(answer)
     write_records(folder / CSV_FILE, table_rows, list(table_rows[0]))
     replace_text(folder / JSON_FILE, json.dumps(as_json(answer), indent=1) + "\n")
     best = answer.best[0].candidate.choice
@@ -183,10 +185,10 @@ def write(answer: Found, folder: Path) -> None:
 
 
 def as_json(answer: Found) -> dict[str, Any]:
-    """Everything of the answer."""
+    """Returns everything of the answer."""
     return {
         "title": answer.question.document["title"],
-        "divisions": rows(answer),
+        "divisions": list_rows(answer),
         "left_out": dict(answer.left_out),
         "fit_into_memory": answer.candidates,
         "estimated": len(answer.estimated),
@@ -199,6 +201,44 @@ def as_json(answer: Found) -> dict[str, Any]:
             }
             for factor in FACTORS
         },
-        "words": words(answer),
+        "words": describe(answer),
         "cpu_s": answer.cpu_s,
     }
+
+
+def make_measured_table(rows_of_runs: Sequence[dict[str, Any]]) -> TextTable:
+    """Measured and estimated times."""
+    cells = tuple(
+        (
+            str(row["place"]),
+            row["division"],
+            f"{row['estimated_s']:.4g}",
+            "–" if row["measured_s"] is None else f"{row['measured_s']:.4g}",
+            "–" if row["difference"] is None else f"{100 * row['difference']:+.2f}",
+            row["verdict"],
+        )
+        for row in rows_of_runs
+    )
+    headers = ("", "division", "estimate (s)", "measured (s)", "diff. %", "verdict")
+    return TextTable("By packets, in part", headers, cells, 2, ("",) * len(cells))
+
+
+def describe_measured(rows_of_runs: Sequence[dict[str, Any]], notes: Iterable[str]) -> list[str]:
+    """Describes, in paragraphs, the parts that ran, their order, and the divisions that could not run. notes: on the parts."""
+    said = list(dict.fromkeys(f"{note[0].upper()}{note[1:]}." for note in notes))
+    measured = [row for row in rows_of_runs if row["measured_s"] is not None]
+    if len(measured) > 1:
+        order = [row["place"] for row in sorted(measured, key=lambda row: row["measured_s"])]
+        holds = order == sorted(order)
+        listed = ", ".join(map(str, order))
+        said.append(
+            f"By packets the order is {listed}, {'as by the estimates' if holds else 'which is not that of the estimates'}."
+        )
+    have_run = [row for row in rows_of_runs if row["verdict"] != NOT_RUN]
+    if invalid := len(have_run) - len(measured):
+        said.append(
+            f"{invalid} of {len(have_run)} runs {'is' if invalid == 1 else 'are'} invalid, and such times are not "
+            "results: the report of the runs says why."
+        )
+    said += [f"Not run: {row['division']}: {row['reason']}" for row in rows_of_runs if row["verdict"] == NOT_RUN]
+    return said

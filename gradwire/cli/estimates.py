@@ -1,0 +1,94 @@
+"""What `gradwire estimate` prints and writes: a table, JSON and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gradwire.analysis.point_frames import write_frame
+from gradwire.analysis.report.text_table import TextTable
+from gradwire.faults import InputFault
+from gradwire.runs.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, PointEstimate, result_columns
+
+OF_JOBS = " x alone: over the job's time with the network for itself."
+
+
+def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float) -> TextTable:
+    """One row per point, and below it that none of this was run."""
+    keys = _varied(estimates)
+    of_jobs = any(point.alone_time_s is not None for point in estimates)
+    headers = (*keys, "time (s)", "bound (s)", "x bound", *(("x alone",) if of_jobs else ()), "ms", "bound by")
+    rows = tuple(
+        (
+            *(point.parameters.get(key, "") for key in keys),
+            f"{point.iteration_time_s:.4g}",
+            f"{point.lower_bound_s:.4g}",
+            f"{point.x_bound:.3f}",
+            *((f"{point.iteration_time_s / point.alone_time_s:.3f}" if point.alone_time_s else "",) if of_jobs else ()),
+            f"{point.took_s * 1e3:.0f}",
+            point.lower_bound_kind,
+        )
+        for point in estimates
+    )
+    unsteady = sum(not point.period for point in estimates)
+    foot = f"{MODEL_NOT_RUN}{OF_JOBS if of_jobs else ''} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
+    if unsteady:
+        which = "The schedule of 1 point" if unsteady == 1 else f"The schedules of {unsteady} points"
+        foot += f" {which} did not repeat: means over many iterations are shown."
+    foot += "".join(f" Not in them: {text}." for text in dict.fromkeys(point.left_out for point in estimates) if text)
+    foot += _not_ranked(estimates, keys)
+    return TextTable(
+        title, headers, rows, len(keys), ("",) * len(rows), foot, ("ms", "bound (s)", "bound by", "x alone")
+    )
+
+
+def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:
+    """Sentence that names the points that estimates do not rank; "" if all are ranked."""
+    told = [
+        f"{', '.join(filter(None, (point.parameters.get(key, '') for key in keys)))} ({abs(point.by_queues):.1%})"
+        for point in estimates
+        if not point.is_ranked
+    ]
+    if not told:
+        return ""
+    return (
+        f" An estimate does not rank {'; '.join(told)}: so much depends on how much queues hold. Run what is to be "
+        "compared with it."
+    )
+
+
+def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
+    """Parameters that take more than one value, in order of appearance; all if none does."""
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    return [key for key in keys if len({point.parameters.get(key) for point in estimates}) > 1] or keys
+
+
+def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """Estimates as JSON. warnings: those of `without_effect`."""
+    return {
+        "model": MODEL_NOT_RUN,
+        "warnings": list(warnings),
+        "took_s": took_s,
+        "points": [{**_as_told(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
+    }
+
+
+def _as_told(point: PointEstimate) -> dict[str, Any]:
+    return {name: value for name, value in asdict(point).items() if name != "alone_time_s" or value is not None}
+
+
+def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
+    """Writes one row per point: the swept parameters, then RESULT_COLUMNS. Raises InputFault if a parameter has the
+    name of a result."""
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    if clash := sorted(set(keys) & set(RESULT_COLUMNS)):
+        raise InputFault(
+            f"the swept parameter '{clash[0]}' has the name of a column of the estimates; sweep another key"
+        )
+    columns: dict[str, Any] = {key: [point.parameters.get(key, "") for point in estimates] for key in keys}
+    columns |= {name: [getattr(point, name) for point in estimates] for name in result_columns(estimates)}
+    write_frame(path, pd.DataFrame(columns))

@@ -1,0 +1,86 @@
+"""What `gradwire why` shows: where an iteration's time went, and of programs, which have no plan, what the network carried while they
+ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradwire.analysis.congestion_report import congestion_lines
+from gradwire.analysis.pause_report import pause_lines, paused_longest
+from gradwire.analysis.port_traffic import ports_traffic
+from gradwire.analysis.report.text_table import Line, Part
+from gradwire.analysis.timeline.critical_path import critical_path
+from gradwire.analysis.timeline.path_tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.cli.traffic_tables import BUSIEST_SHOWN, pauses_table, ports_table
+from gradwire.inside.program_protocol import how_it_ended
+from gradwire.programs.execution import Summary
+from gradwire.runs.judged import verdict_of
+from gradwire.runs.ran_programs import RanPrograms
+from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.run_folder import chosen_iteration, slowest_iteration
+from gradwire.runs.stored.stored_run import StoredRun
+
+
+def explain(found: StoredRun | RanPrograms, iteration: int | None, *, every: bool) -> Iterator[Part]:
+    """Explains an iteration of a run that has a plan, by default the slowest measured one, and otherwise what the network carried.
+
+    every: whether to show every segment of the path, or every port, and not only those that matter most. Raises
+    InputFault for an iteration that the run does not have, and for a file that cannot be read.
+    """
+    if isinstance(found, StoredRun):
+        yield from _explain_iteration(found, iteration, every=every)
+    else:
+        yield from _explain_traffic(found, every=every)
+
+
+def warn_if_invalid(verdict: Verdict) -> Iterator[Line]:
+    """Yields a line if a verdict is not valid, to be shown before any number of its run."""
+    if not verdict.valid:
+        yield Line(f"{verdict.summary}: its times are not results", "bad")
+
+
+def _explain_iteration(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[Part]:
+    """Yields an iteration's critical path, its parts and its largest contributions."""
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    with fitting(stored.folder):
+        chosen = chosen_iteration(iteration, stored.label, plan, log, record)
+        path = critical_path(plan, log, chosen, fabric, record.faults, stored.short_windows())
+        slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
+        notice = list(warn_if_invalid(verdict_of(stored)))
+        tables = [parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)]
+        queues = list(congestion_lines(fabric, record, stored.queues()))
+        sentence = path.sentence()
+    yield Line(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", "strong")
+    yield from notice
+    yield from tables
+    yield Line(sentence, "strong")
+    yield from map(Line, queues)
+
+
+def _explain_traffic(ran: RanPrograms, *, every: bool) -> Iterator[Part]:
+    """Yields what ports carried while programs ran, and what is known besides."""
+    summary, verdict, fabric = ran.summary(), ran.verdict(), ran.fabric()
+    report = summary.report
+    when = "from the start of the first program to the end of the last" if verdict else "of virtual time"
+    yield Line(f"{ran.label}: {report.duration_s:.6f} s {when}", "strong")
+    yield from warn_if_invalid(verdict) if verdict else _tell_failure(summary)
+    ports = ports_traffic(fabric, report.counts)
+    yield ports_table(ports, report.duration_s, None if every else BUSIEST_SHOWN)
+    if verdict is None:
+        yield Line(
+            f"{report.counts.tcp_retransmits:,} of {report.counts.tcp_segments_sent:,} TCP segments were sent again"
+        )
+        yield Line(
+            "Programs have no plan, so nobody knows what the network was waited for. `gradwire trace` shows captured packets."
+        )
+        return
+    if fabric.lossless is not None and report.pauses is not None and paused_longest(report.pauses):
+        yield Line("")
+        yield pauses_table(fabric, report.pauses)
+    yield from map(Line, pause_lines(fabric, report.pauses))
+
+
+def _tell_failure(summary: Summary) -> Iterator[Line]:
+    if summary.failed:
+        yield Line(f"{summary.failed} {how_it_ended(summary.exit_status)}")

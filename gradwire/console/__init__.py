@@ -1,0 +1,1 @@
+"""What a terminal shows: tables, texts of others without control characters, and how a run is getting on."""
