@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from gradwire.datatypes.records import PlannedFault
 from gradwire.network.fabric import Fabric
-from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.routes import most_trunks_on_way
 
 LEAST_BUFFER_BYTES = 4 << 20
 """A socket's buffer where nobody asks for another and links have no delay."""

@@ -25,7 +25,7 @@ from gradwire.analysis.fluid.network import SAME_DELAY_NS, hop_lags_ns
 from gradwire.analysis.fluid.paths import Float64, Paths, SpineOf, port_rates_bps
 from gradwire.datatypes.class_plans import ClassPlan, NotByClass
 from gradwire.datatypes.plan import Int64
-from gradwire.network.fabric import Fabric, Routing, Topology, band_of_class
+from gradwire.network.fabric import Fabric, Topology, band_of_class
 from gradwire.network.routes import routes_of
 
 ROUNDING = 1e-9
@@ -34,14 +34,8 @@ ROUNDING = 1e-9
 
 def refuse_unlike_ways(fabric: Fabric) -> None:
     """Raises NotByClass for a fabric whose ways no class has in common."""
-    if fabric.routing is Routing.ECMP:
-        raise NotByClass("switches choose ways by hashes of connections (fabric.routing = 'ecmp')")
-    if fabric.routing is Routing.SPRAY:
-        raise NotByClass("bursts take all ways in turn (fabric.routing = 'spray')")
-    if fabric.routing is Routing.FLOWLET:
-        raise NotByClass("flowlets choose their ways one by one (fabric.routing = 'flowlet')")
-    if fabric.routing is Routing.CONTROLLER:
-        raise NotByClass("a user's controller chooses ways (fabric.controller)")
+    if reason := fabric.routing.policy.unlike_ways:
+        raise NotByClass(reason)
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class Traffic:
             places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
         if fabric is not None and fabric.graph is not None:
             # Bursts that take all ways in turn share each line for a moment.
-            places += [] if fabric.routing.is_by_burst else self._lines(fabric, mine)
+            places += [] if fabric.routing.policy.writes_ways else self._lines(fabric, mine)
         elif fabric is not None:
             places += [line for tier in fabric.tree.tiers for line in self._uplinks(fabric, tier, mine)]
         return places

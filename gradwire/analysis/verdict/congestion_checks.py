@@ -19,8 +19,8 @@ from gradwire.analysis.verdict.host_checks import all_ask_for_ecn, resending_key
 from gradwire.datatypes.host_settings import CONGESTION_KEY
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import BandCount, PointRecord
-from gradwire.network.fabric import CONTROL_BAND, Fabric, Routing
-from gradwire.network.static_routes import most_trunks_on_way
+from gradwire.network.fabric import CONTROL_BAND, Fabric
+from gradwire.network.routes import most_trunks_on_way
 from gradwire.network.wire.flows import connections_of
 
 RATE_TOLERANCE = 0.015
@@ -113,7 +113,7 @@ def retransmits_check(fabric: Fabric, record: PointRecord) -> Check:
             True,
             "TCP sends again what may not be lost, as the scenario asks.",
         )
-    if fabric.routing is Routing.FLOWLET:
+    if fabric.routing.policy.chooses_for_flowlets:
         most = round(OVERTAKEN_AGAIN * record.counts.tcp_segments_sent)
         limit = f"{most}, {OVERTAKEN_AGAIN:.0%} of the segments"
         return Check(

@@ -161,7 +161,7 @@ def with_controller(fabric: Fabric, wanted: FabricSection, controllers: Mapping[
 
 def refuse_sprayed(wanted: FabricSection, *, programs: bool) -> None:
     """Raises InputFault for programs where a burst's way is written by its host."""
-    if programs and wanted.routing.is_by_burst:
+    if programs and wanted.routing.policy.writes_ways:
         raise InputFault(
             f"fabric.routing = '{wanted.routing}': not with programs ([program.NAME]): hosts choose ways by the segments that TCP "
             "counts for a plan's connections, and datagrams and pings of programs would all take one way; use 'ecmp', which "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gradwire.faults import InputFault
 from gradwire.network.fabric import Fabric, Topology
-from gradwire.network.routing import Routing
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.part import RANGE
 
@@ -49,7 +48,7 @@ def _others(section: PointSection) -> list[str]:
         "fabric.link: its links are those of the whole": wanted.link,
         "fabric.host: its hosts are those of the whole": wanted.host,
         "fabric.controller, which knows the whole network": wanted.controller,
-        "fabric.routing, or make it 'balanced' or 'ecmp'": wanted.routing not in (None, Routing.BALANCED, Routing.ECMP),
+        "fabric.routing, or make it 'balanced' or 'ecmp'": not wanted.routing.policy.works_in_part,
         "cluster.stands_for: a part is of a job whose ranks are all estimated": section.cluster.stands_for,
     }
     return [words for words, is_there in found.items() if is_there]

@@ -15,6 +15,7 @@ from gradwire.network.flowlets import FLOWLET_GAP_S
 from gradwire.network.graph_shapes import GRAPH_SHAPES
 from gradwire.network.links import LinkSetting
 from gradwire.network.lossless import GSO_BYTES, Lossless
+from gradwire.network.routing import POLICIES
 from gradwire.scenario.sections.lossless import LosslessSection, RedSection
 from gradwire.workloads.fields import (
     LARGEST_RATIO,
@@ -52,6 +53,11 @@ GRAPH_KEYS: Mapping[Topology, tuple[str, ...]] = {
     Topology.CUSTOM: ("file",),
 }
 """Keys of topologies whose switches are in no tiers."""
+POLICIES_OF_KEYS: Mapping[str, tuple[str, ...]] = {
+    key: tuple(policy.name for policy in POLICIES.values() if key in policy.keys)
+    for key in dict.fromkeys(key for policy in POLICIES.values() for key in policy.keys)
+}
+"""Keys that are for some values of `routing` alone, with these values."""
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -336,22 +342,20 @@ class FabricSection(Section):
 
     @model_validator(mode="after")
     def _a_table_where_one_is_used(self) -> Self:
-        if self.routing is Routing.STATIC and self.routes is None:
-            raise ValueError("routes: missing; fabric.routing = 'static' needs a table of routes")
-        if self.routing is not Routing.FLOWLET and self.flowlet_gap is not None:
-            raise ValueError("flowlet_gap: needs fabric.routing = 'flowlet'")
-        if self.routing is not Routing.STATIC and self.routes is not None:
-            raise ValueError("routes: needs fabric.routing = 'static'")
-        if self.routing is Routing.CONTROLLER and self.controller is None:
-            raise ValueError("controller: missing; fabric.routing = 'controller' needs a file such as my_app.py")
+        for key, wanted in self.routing.policy.keys.items():
+            if wanted and getattr(self, key) is None:
+                raise ValueError(f"{key}: missing; fabric.routing = '{self.routing}' needs {wanted}")
         if self.controller is not None and self.routing not in (Routing.BALANCED, Routing.CONTROLLER):
             raise ValueError(f"routing = '{self.routing}': leave it out, for fabric.controller says all ways")
+        for key, policies in POLICIES_OF_KEYS.items():
+            if getattr(self, key) is not None and self.routing_in_effect not in policies:
+                raise ValueError(f"{key}: needs fabric.routing = {' or '.join(map(repr, policies))}")
         return self
 
     @property
     def gap_of_flowlets_s(self) -> float:
         """`flowlet_gap`, or its default; 0 where ways are not chosen by flowlets."""
-        return (self.flowlet_gap or FLOWLET_GAP_S) if self.routing is Routing.FLOWLET else 0.0
+        return (self.flowlet_gap or FLOWLET_GAP_S) if self.routing.policy.chooses_for_flowlets else 0.0
 
     @property
     def routing_in_effect(self) -> Routing:
