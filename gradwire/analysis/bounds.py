@@ -158,7 +158,7 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     limited = ~_aggregating(plan, max(plan.hosts, fabric.hosts))
     busiest_s = busiest_s_of(fabric, moved, _line_bytes(plan, fabric, moved), limited)
     # Of flowlets, nobody knows which way each takes.
-    is_known = fabric.graph is not None and fabric.routing.policy.foresees_loads
+    is_known = fabric.routing.policy.foresees_loads and not fabric.is_tiered
     return max(busiest_s, _line_bound_s(plan, fabric)) if is_known else busiest_s
 
 
@@ -172,7 +172,7 @@ def busiest_s_of(fabric: Fabric, moved: Transfers, line: Float64, limited: Bool)
     out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
     into = np.bincount(moved.dst, weights=line, minlength=count)
     busiest_s = float((np.maximum(out, into) / _endpoint_bps(fabric, count))[limited].max(initial=0.0)) * 8
-    return busiest_s if fabric.graph is not None else max(busiest_s, _uplink_bound_s(fabric, moved, line))
+    return max(busiest_s, _uplink_bound_s(fabric, moved, line))
 
 
 def _endpoint_bps(fabric: Fabric, count: int) -> Float64:
@@ -286,7 +286,7 @@ def _alone(plan: Plan, fabric: Fabric, moved: Transfers) -> tuple[Float64, Float
     delay_s = delays_s[moved.src] + delays_s[moved.dst]
     if fabric.flow_rate_bps:
         rate = np.minimum(rate, np.where(aggregating[moved.src], np.inf, fabric.flow_rate_bps))
-    if fabric.graph is not None:
+    if not fabric.is_tiered:
         slowest, summed = _on_ways(plan, fabric, moved)
         return np.minimum(rate, slowest), summed
     trunks = fabric.trunk_links()

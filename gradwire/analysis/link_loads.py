@@ -220,7 +220,7 @@ class LoadedLine:
 
 def has_choices(fabric: Fabric) -> bool:
     """Returns whether it is known which of several ways between switches are taken, and there may be several."""
-    return fabric.routing.policy.foresees_loads and (fabric.graph is not None or len(fabric.spine_names()) > 1)
+    return fabric.routing.policy.foresees_loads and (not fabric.is_tiered or len(fabric.spine_names()) > 1)
 
 
 def loaded_lines(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> list[LoadedLine]:

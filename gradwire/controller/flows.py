@@ -64,7 +64,7 @@ from gradwire.network.tiers import Tiers
 def switch_rules(fabric: Fabric) -> list[SwitchRules]:
     """Rules of every switch, leaves first, in the order of Fabric.switch_names()."""
     leaves = len(fabric.leaf_names())
-    tree_of = _tree if fabric.graph is None else graph_tree
+    tree_of = _tree if fabric.is_tiered else graph_tree
     trees = [tree_of(fabric, group) for group in fabric.groups]
     rules = []
     for switch, (name, (flows, choices)) in enumerate(zip(fabric.switch_names(), _unicast(fabric), strict=True)):

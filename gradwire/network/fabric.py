@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import cached_property
 
 from gradwire.datatypes.host_settings import HostSetting, HostTcp, RdmaDevice
@@ -28,7 +28,7 @@ from gradwire.network.lossless import Lossless, lossless_defects
 from gradwire.network.network_graph import Graph
 from gradwire.network.routed_network import Route, RoutedNetwork
 from gradwire.network.routing import Routing as Routing  # noqa: PLC0414
-from gradwire.network.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
+from gradwire.network.topology import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 from gradwire.strict_json import parse_json
 
 BITS_PER_S: Mapping[str, float] = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
@@ -73,6 +73,7 @@ class MulticastGroup:
 class Fabric(RoutedNetwork):
     """The network: everything that is needed to build it, to program its switches, and to address its hosts."""
 
+    _: KW_ONLY
     #: By which rules switches choose ways.
     routing: Routing = Routing.BALANCED
     #: Number of traffic classes; the control band is extra.
@@ -182,7 +183,7 @@ class Fabric(RoutedNetwork):
         yield from self.routing.policy.defects(self, drops=bool(self.loss or self.buffer_bytes or self.ecn_bytes))
         if self.aggregators and self.controller:
             yield "fabric.controller: strategies that add up on switches need gradwire's controller"
-        if self.aggregators and (self.topology is Topology.FAT_TREE or self.topology.is_graph):
+        if self.aggregators and not self.topology.structure.can_aggregate:
             yield (
                 f"fabric.topology = '{self.topology}': strategies that aggregate in the network know one or two tiers "
                 "of switches; use 'single' or 'leaf-spine'"
@@ -297,7 +298,7 @@ class Fabric(RoutedNetwork):
             each if each.rate_bps is None else replace(each, rate_bps=each.rate_bps * factor)
             for each in self.link_settings
         )
-        graph = None if self.graph is None else self.graph.with_rates_times(factor)
+        graph = self.graph and self.graph.with_rates_times(factor)
         return replace(
             self,
             rate_bps=self.rate_bps * factor,

@@ -56,7 +56,7 @@ def longest_round_trip_s(fabric: Fabric, faults: Sequence[PlannedFault]) -> floa
     delays = link_delays_s(fabric, faults)
     if not any(delays):
         return 0.0
-    if fabric.graph is not None:
+    if not fabric.is_tiered:
         ends, between = sorted(delays[: fabric.hosts]), sorted(delays[fabric.hosts :])
         return 2 * (sum(ends[-2:]) + sum(between[len(between) - most_trunks_on_way(fabric) :]))
     trunks = delays[fabric.hosts : fabric.hosts + len(fabric.tree.trunks)]

@@ -4,7 +4,7 @@ seed. Imports only the standard library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from gradwire.faults import InputFault
 from gradwire.network.frame_sizes import IP_TCP_HEADER_BYTES
@@ -32,6 +32,7 @@ class RoutedNetwork(Shape):
     """A network whose endpoints are hosts, and then one aggregator per switch in the order of the switches, with all
     that decides on the ways between them, except for the policy (network/routing.py)."""
 
+    _: KW_ONLY
     mtu_bytes: int = 1500
     #: Largest burst handed to a port at once, which is the granularity of preemption.
     gso_bytes: int = 65536

@@ -60,7 +60,7 @@ class SprayedRoutes:
         exits, target = self.exits(switch, endpoint), self._fabric.switch_of(endpoint)
         digit = way // self._strides.get((switch, target), 1)
         # Digits that have no room are 0 everywhere, and so are turned by the destination in graphs.
-        first = 0 if self._fabric.graph is None else stable_hash(self._fabric.seed, "spray", switch, target)
+        first = 0 if self._fabric.is_tiered else stable_hash(self._fabric.seed, "spray", switch, target)
         return exits[(first + digit) % len(exits)]
 
     def path(self, source: int, target: int, way: int) -> list[int]:
@@ -131,7 +131,7 @@ def way_of_turn(fabric: RoutedNetwork, turn: int) -> int:
     """The way for which a value of this part stands. In tiers, neighbours of a leaf come one after the other; in graphs,
     numbers are spread, so that every digit of them changes soon, and not the first alone."""
     ways = ways_of(fabric)
-    return turn * (1 if fabric.graph is None else _step(ways)) % ways
+    return turn * (1 if fabric.is_tiered else _step(ways)) % ways
 
 
 def _step(ways: int) -> int:

@@ -36,7 +36,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of`
     does not tell it.
     """
-    if fabric.graph is None and (len(fabric.spine_names()) < 2 or spine_of is None):
+    if fabric.is_tiered and (len(fabric.spine_names()) < 2 or spine_of is None):
         return []
     counted: dict[str, int] = {}
     for count in record.counts.bands:
@@ -182,7 +182,7 @@ class _Flowlets:
 def _pairs_past(fabric: Fabric, number: int) -> int:
     """Pairs of hosts whose packets may pass a line between switches: of those below it with all others, or of all in a
     graph."""
-    if fabric.graph is not None or not fabric.routing.policy.takes_shortest_ways:
+    if not (fabric.is_tiered and fabric.routing.policy.takes_shortest_ways):
         return fabric.hosts * (fabric.hosts - 1)
     trunks = fabric.tree.trunks
     lower = trunks[(number - 2 * fabric.hosts) % len(trunks)].lower

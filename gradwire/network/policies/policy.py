@@ -77,16 +77,13 @@ class RoutingPolicy(ABC):
 
     def plan_says_lines(self, network: RoutedNetwork) -> bool:
         """Returns whether a plan alone tells which lines between switches each message passes, whole."""
-        return network.graph is not None
+        return not network.is_tiered
 
     def most_trunks(self, network: RoutedNetwork) -> int:
         """Links between switches that a packet passes at most."""
-        if network.graph is None:
-            return 2 * len(network.tree.tiers)
-        ends = [switch for switch, hosts in enumerate(network.graph.hosts_of_switches) if hosts]
-        return max(distance for switch in ends for distance in network.graph.distances(switch))
+        return network.topology.structure.most_trunks(network)
 
 
 def trees_of(network: RoutedNetwork, summit_of: SummitOf | None) -> Routes:
     """The balanced ways through a network, of which multicasts take a tree whatever the policy is."""
-    return TieredRoutes(network, summit_of) if network.graph is None else GraphRoutes(network)
+    return TieredRoutes(network, summit_of) if network.is_tiered else GraphRoutes(network)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from gradwire.faults import InputFault
-from gradwire.network.fabric import Fabric, Topology
+from gradwire.network.fabric import Fabric
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.part import RANGE
-
-TOPOLOGIES = (Topology.SINGLE_SWITCH, Topology.LEAF_SPINE)
 
 
 def part_defects(section: PointSection, fabric: Fabric) -> list[str]:
@@ -15,12 +13,12 @@ def part_defects(section: PointSection, fabric: Fabric) -> list[str]:
     if section.part is None:
         return []
     lines = [f"part: leave out {what}" for what in _others(section)]
-    if fabric.topology not in TOPOLOGIES:
+    if not fabric.topology.structure.has_parts:
         lines.append(
             f"fabric.topology = '{fabric.topology}': a part of a job has hosts on one switch or on leaves; use 'single' or "
             "'leaf-spine', or leave out [part]"
         )
-    if section.part.copies is not None and fabric.topology is Topology.LEAF_SPINE:
+    elif section.part.copies is not None and fabric.tree.tiers:
         lines.append(
             "part.copies: is on one switch, since copies at several leaves share uplinks with others; use fabric.topology = "
             "'single', or name hosts (part.hosts)"
@@ -63,7 +61,7 @@ def hosts_of_part(section: PointSection, fabric: Fabric) -> tuple[int, ...]:
     if part.leaf is not None:
         leaves = fabric.hosts_of_leaves
         said = f"part.leaf = {part.leaf}"
-        if fabric.topology is not Topology.LEAF_SPINE:
+        if not fabric.tree.tiers:
             raise InputFault(
                 f'{said}: fabric.topology = "{fabric.topology}" has no leaves; name the first and last of the hosts'
             )

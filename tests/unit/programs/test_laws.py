@@ -9,7 +9,7 @@ import pytest
 from gradwire.analysis.verdict.law_checks import law_checks
 from gradwire.datatypes.line_counts import LineCount
 from gradwire.network.fabric import Fabric
-from gradwire.network.shape import Topology
+from gradwire.network.topology import Topology
 from gradwire.programs.verdict import passed_on_check
 
 FABRIC = Fabric(2, 10e9)
