@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from gradwire.network.flowlets import flowlet_way
 from gradwire.network.policies.spray import Spray
 from gradwire.network.routed_network import RoutedNetwork
-from gradwire.network.sprayed_ways import SprayedRoutes
+from gradwire.network.sprayed_ways import SprayedRoutes, ways_of
 
 
 class Flowlet(Spray):
@@ -30,6 +30,9 @@ class Flowlet(Spray):
         self, network: RoutedNetwork, source: int, target: int, connection: Callable[[], int]
     ) -> list[tuple[int, float]]:
         """The lines of the way of the connection's first flowlet: nobody knows the gaps before a run."""
-        routes = SprayedRoutes.of(network)
-        way = flowlet_way(network.seed, connection(), 0, routes.ways)
-        return [(line, 1.0) for line in routes.path(source, target, way)]
+        (way,) = self.flowlet_ways(network, connection(), 0)
+        return [(line, 1.0) for line in SprayedRoutes.of(network).path(source, target, way)]
+
+    def flowlet_ways(self, network: RoutedNetwork, connection: int, flowlet: int) -> Sequence[int]:
+        """Returns the one way that chance chooses."""
+        return (flowlet_way(network.seed, connection, flowlet, ways_of(network)),)

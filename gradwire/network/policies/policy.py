@@ -7,9 +7,10 @@ A further policy is a further class, and a member of `Routing` (network/routing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from gradwire.faults import InternalFault
 from gradwire.network.balanced_routes import BalancedRoutes
 from gradwire.network.hashed_routes import HashedRoutes
 from gradwire.network.line_routes import GraphRoutes, Routes, SummitOf, TieredRoutes
@@ -74,6 +75,11 @@ class RoutingPolicy(ABC):
         message that passes it; None if the message takes the way that `routes` says. connection: returns the number of
         its connection."""
         return None
+
+    def flowlet_ways(self, _network: RoutedNetwork, _connection: int, _flowlet: int) -> Sequence[int]:
+        """The numbers of the ways that a flowlet may take, the preferred ones first. connection, flowlet: the number of
+        its connection, and its own there, from 0. Raises InternalFault where nobody chooses for flowlets."""
+        raise InternalFault(f"fabric.routing = '{self.name}': nobody chooses for flowlets")
 
     def plan_says_lines(self, network: RoutedNetwork) -> bool:
         """Returns whether a plan alone tells which lines between switches each message passes, whole."""
